@@ -1,0 +1,67 @@
+"""The one door to randomness: named streams derived from one seed, so that a new actor shifts nobody else's draws."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+
+SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own for generated names: no vowels, no words
+
+
+class Stream:
+    """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version changes."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def below(self, bound: int) -> int:
+        """A whole number from 0 to bound - 1."""
+        return int(self._random.random() * bound)
+
+    def between(self, low: float, high: float) -> float:
+        return low + (high - low) * self._random.random()
+
+    def whole(self, low: int, high: int) -> int:
+        """A whole number from low to high, both included."""
+        return low + self.below(high - low + 1)
+
+    def choice(self, items: Sequence[T]) -> T:
+        return items[self.below(len(items))]
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        return self.sample(items, len(items))
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """This many of the items, in random order."""
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
+
+    def suffix(self, length: int = 5) -> str:
+        return "".join(self.choice(SUFFIX_ALPHABET) for _ in range(length))
+
+    def uid(self) -> str:
+        """A version 4 UUID."""
+        bits = self._random.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
+        digits = f"{bits:032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+class Chance:
+    """All the randomness of one run."""
+
+    def __init__(self, seed: int | str) -> None:
+        self.seed = str(seed)
+        self._streams: dict[str, Stream] = {}
+
+    def stream(self, name: str) -> Stream:
+        """The stream of this name; whoever asks again goes on where the last one stopped."""
+        if name not in self._streams:
+            digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
+            self._streams[name] = Stream(int.from_bytes(digest))
+        return self._streams[name]

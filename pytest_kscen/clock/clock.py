@@ -1,0 +1,60 @@
+"""What actors and tests may know of time: two small protocols, and Kubernetes' spelling of an instant."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """What an actor holds. It never learns whether time is real."""
+
+    def now(self) -> float:
+        """Seconds since the Unix epoch, in cluster time."""
+
+    async def sleep(self, seconds: float, *, background: bool = False) -> None:
+        """Wait. A background sleep (a heartbeat, housekeeping) does not keep a waiting test alive."""
+
+
+class Runner(Protocol):
+    """What a synchronous test holds: it turns the loop that the actors live in."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end."""
+
+    def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a request to its answer: at once if nothing has to be waited for, and then nobody else moves."""
+
+    def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        """Let an actor live beside the test. If it crashes, the next call raises ActorCrashedError."""
+
+    def advance(self, seconds: float) -> None:
+        """Let this much time pass."""
+
+    def until(self, condition: Callable[[], object], timeout: float) -> bool:
+        """Let time pass until the condition holds (True) or the time is up (False)."""
+
+    def in_thread(self, function: Callable[[], T]) -> Awaitable[T]:
+        """Do real input or output in a thread; simulated time stands still until it is done."""
+
+    def close(self) -> None:
+        """End every actor, newest first, and the loop."""
+
+
+def timestamp_of(seconds: float, *, micro: bool = False) -> str:
+    """Kubernetes' Time (whole seconds) or MicroTime for an instant."""
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+
+
+def epoch_of(timestamp: str) -> float:
+    """The instant that a Kubernetes timestamp names."""
+    return datetime.datetime.fromisoformat(timestamp).timestamp()

@@ -1,0 +1,303 @@
+"""An event loop whose time jumps to the next timer when nothing can run.
+
+The loop belongs to whichever thread turns it: the test's, or that of an HTTP port while the test looks away. Timers
+that are due together fire in the order in which they were set. Real input and output runs in threads and holds time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextvars
+import heapq
+import itertools
+import logging
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clock.stall import stalled
+from pytest_kscen.clock.tasks import NumberedTask, TaskBook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+logger = logging.getLogger(__name__)
+
+STEPS_PER_INSTANT = 5_000_000
+
+
+class Handle:
+    """A callback that is going to run; cancelled by forgetting it."""
+
+    __slots__ = ("_args", "_callback", "_context", "_when")
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> None:
+        self._when = when
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+        self._context = context or contextvars.copy_context()
+
+    def cancel(self) -> None:
+        self._callback = None
+        self._args = ()
+
+    def cancelled(self) -> bool:
+        return self._callback is None
+
+    def when(self) -> float:
+        return self._when
+
+    def run(self) -> None:
+        if self._callback is not None:
+            self._context.run(self._callback, *self._args)
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """asyncio's interface over a heap of timers."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._ready: collections.deque[Handle] = collections.deque()
+        self._sequence = itertools.count()
+        self._timers: list[tuple[float, int, Any]] = []
+        self._background: list[tuple[float, int, Any]] = []
+        self._tasks = TaskBook()
+        self._factory: Callable[..., Any] = self._tasks
+        self._arrivals: collections.deque[Handle] = collections.deque()
+        self._wake = threading.Condition()
+        self._nudged = False
+        self._held = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._running = False
+        self._stopping = False
+        self._closed = False
+        self._steps = 0
+
+    # --- turning ---
+
+    def turn(
+        self,
+        done: Callable[[], object],
+        *,
+        settled: Callable[[], object] = lambda: False,
+        pace: Callable[[float], object] | None = None,
+    ) -> None:
+        """Run until `done` holds, asked after every round of callbacks, or `settled`, asked when an instant has come to rest.
+
+        With a `pace`, time does not jump: the pace is told how many seconds the next timer is off and waits in our stead.
+        """
+        previous = asyncio._get_running_loop()  # noqa: SLF001  # asyncio's documented hook for loops of others
+        if previous is not None:
+            raise RuntimeError("the loop is already being turned: inside an actor, await instead of waiting synchronously")
+        asyncio._set_running_loop(self)  # noqa: SLF001
+        self._running = True
+        try:
+            while not done():
+                if self._ready or self._arrivals:
+                    self._run_ready()
+                elif settled():
+                    return
+                elif self._held:
+                    self.wait_for_arrivals()
+                elif pace:
+                    self._stroll(pace)
+                else:
+                    self._jump()
+        finally:
+            self._running = False
+            asyncio._set_running_loop(None)  # noqa: SLF001
+
+    def _run_ready(self) -> None:
+        ready, arrivals = self._ready, self._arrivals
+        while arrivals:
+            ready.append(arrivals.popleft())
+        self._steps += len(ready)
+        if self._steps > STEPS_PER_INSTANT:
+            raise stalled(f"{self._steps} steps were taken in one instant (at {self._now} s) and time did not move", self._tasks)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            try:
+                handle.run()
+            except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
+                self.call_exception_handler({"message": "error in a callback", "exception": error})
+
+    def admit(self) -> None:
+        """Run what other threads have asked for, and nothing else: time and everybody in it stand still."""
+        while self._arrivals:
+            self._arrivals.popleft().run()
+
+    def is_busy(self) -> bool:
+        """Whether something can run now."""
+        return bool(self._ready or self._arrivals)
+
+    def wait_for_arrivals(self, seconds: float | None = None) -> None:
+        """Sleep really, until another thread asks for something or this much wall time is over."""
+        with self._wake:
+            if not self._arrivals and not self._nudged:
+                self._wake.wait(seconds)
+            self._nudged = False
+
+    def nudge(self) -> None:
+        """Wake the thread that waits in this loop, so that it looks again."""
+        with self._wake:
+            self._nudged = True
+            self._wake.notify_all()
+
+    def _stroll(self, pace: Callable[[float], object]) -> None:
+        due = self.next_timer()
+        moved = pace(math.inf if due is None else due - self._now)
+        if due is not None and moved:
+            self._now = max(self._now, due)
+            self._steps = 0
+            self._fire(due)
+
+    def _jump(self) -> None:
+        """Move to the next instant at which something is due."""
+        timers, background = self._timers, self._background
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        if not timers:
+            raise stalled("nothing can run and no timer is set" + " but heartbeats" * bool(background), self._tasks)
+        due = min(timers[0][0], background[0][0]) if background else timers[0][0]
+        self._now = max(self._now, due)
+        self._steps = 0
+        self._fire(due)
+
+    def _fire(self, due: float) -> None:
+        timers, background = self._timers, self._background
+        if background and background[0][0] == due:
+            while timers and timers[0][0] == due:
+                heapq.heappush(background, heapq.heappop(timers))
+            timers = background
+        while timers and timers[0][0] <= due:
+            item = heapq.heappop(timers)[2]
+            if item.cancelled():
+                continue
+            if isinstance(item, Handle):
+                self._ready.append(item)
+            else:
+                item.set_result(None)
+
+    # --- time ---
+
+    def time(self) -> float:
+        return self._now
+
+    def sleeper(self, seconds: float, *, background: bool) -> asyncio.Future[None]:
+        """A future that is done after this time: lighter than a timer that sets one."""
+        future: asyncio.Future[None] = asyncio.Future(loop=self)
+        heapq.heappush(self._background if background else self._timers, (self._now + seconds, next(self._sequence), future))
+        return future
+
+    def next_timer(self) -> float | None:
+        """When the next timer is due, background ones too."""
+        heaps = [heap for heap in (self._timers, self._background) if heap]
+        return min(heap[0][0] for heap in heaps) if heaps else None
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:  # type: ignore[override]
+        handle = Handle(when, callback, args, context)
+        heapq.heappush(self._timers, (when, next(self._sequence), handle))
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Any:  # type: ignore[override]
+        return self.call_at(self._now + max(0.0, delay), callback, *args, context=context)
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:  # type: ignore[override]
+        handle = Handle(self._now, callback, args, context)
+        self._ready.append(handle)
+        return handle
+
+    # --- other threads ---
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:  # type: ignore[override]
+        handle = Handle(self._now, callback, args, context)
+        with self._wake:
+            self._arrivals.append(handle)
+            self._wake.notify_all()
+        return handle
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Real input and output: simulated time stands still until it is done."""
+        if executor is None:
+            executor = self._threads = self._threads or ThreadPoolExecutor(16, thread_name_prefix="kscen-io")
+        self._held += 1
+        future = asyncio.wrap_future(executor.submit(func, *args), loop=self)
+        future.add_done_callback(self._release)
+        return future
+
+    def _release(self, _: asyncio.Future[Any]) -> None:
+        self._held -= 1
+
+    # --- tasks ---
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Coroutine[Any, Any, Any], **options: Any) -> Any:  # type: ignore[override]
+        return self._factory(self, coro, **options)
+
+    def tasks(self) -> Iterator[NumberedTask]:
+        return iter(self._tasks)
+
+    def set_task_factory(self, factory: Any) -> None:
+        raise NotImplementedError("the order of tasks is this loop's own: it numbers them")
+
+    def get_task_factory(self) -> Any:
+        return self._factory
+
+    # --- the loop's life ---
+
+    def run_until_complete(self, future: Any) -> Any:
+        task = asyncio.ensure_future(future, loop=self)
+        try:
+            self.turn(task.done)
+        except BaseException:
+            task.cancel()
+            raise
+        return task.result()
+
+    def run_forever(self) -> None:
+        self._stopping = False
+        self.turn(lambda: self._stopping)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+        self._background.clear()
+        if self._threads:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing to do: a watch left open belongs to its task, which is cancelled."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109, ARG002
+        if self._threads:
+            self._threads.shutdown()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        logger.error("%s", context.get("message"), exc_info=context.get("exception"))
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:  # noqa: FBT001  # asyncio's signature
+        """Asyncio's debug mode measures real time, which means nothing here."""

@@ -1,0 +1,144 @@
+"""How another thread is answered while simulated time stands still.
+
+What can be answered at once is, and nothing else moves. What has to wait (a watch, `kubectl wait`) makes the pacer's
+thread turn the loop at the pace of the wall clock until it is answered. The test's own thread always goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import types
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_kscen.clock.wall import elapsed
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator, Iterator
+
+    from pytest_kscen.clock.loop import VirtualLoop
+
+T = TypeVar("T")
+
+
+def begin(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, Any]:
+    """Start a request by hand: (True, its result) if it never waits, else (False, a coroutine for the rest of it)."""
+    outer = asyncio._get_running_loop()  # noqa: SLF001  # asyncio's documented hook for loops of others
+    asyncio._set_running_loop(loop)  # noqa: SLF001
+    try:
+        return False, _resume(coroutine, coroutine.send(None))
+    except StopIteration as stop:
+        return True, stop.value
+    finally:
+        asyncio._set_running_loop(outer)  # noqa: SLF001
+
+
+@types.coroutine
+def _resume(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    try:
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # noqa: BLE001  # a cancellation has to reach the coroutine
+                waits_for = coroutine.throw(error)
+            else:
+                waits_for = coroutine.send(sent)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+class Pacer:
+    """Turns the loop for other threads."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.has_moved_time = False
+        self._loop = loop
+        self._turnstile = threading.RLock()
+        self._change = threading.Condition()
+        self._wanted = 0
+        self._asked = 0
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    @contextlib.contextmanager
+    def stand_aside(self) -> Iterator[None]:
+        """Give the loop to the calling thread."""
+        with self._change:
+            self._wanted += 1
+        self._loop.nudge()
+        try:
+            with self._turnstile:
+                yield
+        finally:
+            with self._change:
+                self._wanted -= 1
+                self._change.notify_all()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        answer: Future[T] = Future()
+        with self._change:
+            self._asked += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._live, name="kscen-pacer", daemon=True)
+                self._thread.start()
+            self._change.notify_all()
+        self._loop.call_soon_threadsafe(self._begin, coroutine, answer)
+        return answer
+
+    def close(self) -> None:
+        with self._change:
+            self._closing = True
+            self._change.notify_all()
+        self._loop.nudge()
+        if self._thread:
+            self._thread.join()
+
+    def _begin(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
+        self._asked -= 1
+        try:
+            answered, rest = begin(self._loop, coroutine)
+        except Exception as error:  # noqa: BLE001  # it belongs to whoever asked
+            answer.set_exception(error)
+            return
+        if answered:
+            answer.set_result(rest)
+        else:
+            task = self._loop.create_task(rest, name="a client on the port")
+            self._waiting.add(task)
+            task.add_done_callback(lambda task: self._finish(task, answer))
+            answer.add_done_callback(lambda answer: answer.cancelled() and self._loop.call_soon_threadsafe(task.cancel))
+
+    def _finish(self, task: asyncio.Task[T], answer: Future[T]) -> None:
+        self._waiting.discard(task)
+        if task.cancelled():
+            answer.cancel()
+        elif answer.set_running_or_notify_cancel():
+            if error := task.exception():
+                answer.set_exception(error)
+            else:
+                answer.set_result(task.result())
+
+    def _live(self) -> None:
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._closing or (not self._wanted and (self._asked or self._waiting)))
+                if self._closing:
+                    return
+            with self._turnstile:
+                if not self._loop.is_closed():
+                    self._serve()
+
+    def _serve(self) -> None:
+        self._loop.admit()
+        if self._waiting:
+            self._loop.turn(lambda: self._wanted or self._closing or not self._waiting, pace=self._pace)
+
+    def _pace(self, seconds: float) -> bool:
+        """Wait until the next timer is due by the wall; False if something came in between."""
+        self.has_moved_time = True
+        end = elapsed() + min(seconds, threading.TIMEOUT_MAX / 2)
+        self._loop.wait_for_arrivals(max(0.0, end - elapsed()))
+        return elapsed() >= end

@@ -1,0 +1,114 @@
+"""Time as the wall has it: a clock for real clusters, and a runner whose loop lives in a thread beside the test."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_kscen.clock.stall import ActorCrashedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+T = TypeVar("T")
+
+POLL = 0.1  # seconds between two looks at a condition
+
+
+def elapsed() -> float:
+    """Seconds of wall time since some instant: for pacing and for measuring ourselves."""
+    return time.monotonic()
+
+
+class WallClock:
+    """Real time."""
+
+    def now(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float, *, background: bool = False) -> None:  # noqa: ARG002
+        await asyncio.sleep(seconds)
+
+
+class WallRunner:
+    """Keeps a loop turning in a thread of its own, so that actors live on while the test thinks."""
+
+    def __init__(self) -> None:
+        self.clock = WallClock()
+        self.loop = asyncio.new_event_loop()
+        self._actors: list[asyncio.Task[Any]] = []
+        self._crash: tuple[str, BaseException] | None = None
+        self._thread = threading.Thread(target=self._live, name="kscen-loop", daemon=True)
+        self._thread.start()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        self._raise_crash()
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise RuntimeError(
+                "a synchronous call inside the running loop would block it: use the asynchronous client and await it"
+            )
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.call(coroutine)
+
+    def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        def begin() -> None:
+            task = self.loop.create_task(coroutine, name=name)
+            self._actors.append(task)
+            task.add_done_callback(self._actor_ended)
+
+        self.loop.call_soon_threadsafe(begin)
+
+    def advance(self, seconds: float) -> None:
+        self.call(self.clock.sleep(seconds))
+        self._raise_crash()
+
+    def until(self, condition: Callable[[], object], timeout: float) -> bool:
+        end = elapsed() + timeout
+        while not condition():
+            self._raise_crash()
+            if elapsed() >= end:
+                return bool(condition())
+            time.sleep(POLL)
+        return True
+
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        return await asyncio.to_thread(function)
+
+    def close(self) -> None:
+        if self.loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(self._end_actors(), self.loop).result()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+    async def _end_actors(self) -> None:
+        actors = list(reversed(self._actors))
+        for task in actors:
+            task.cancel()
+        await asyncio.gather(*actors, return_exceptions=True)
+        await self.loop.shutdown_asyncgens()
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def _actor_ended(self, task: asyncio.Task[Any]) -> None:
+        self._actors.remove(task)
+        if not task.cancelled() and (error := task.exception()) and not self._crash:
+            self._crash = (task.get_name(), error)
+
+    def _raise_crash(self) -> None:
+        if self._crash:
+            (name, error), self._crash = self._crash, None
+            raise ActorCrashedError(f"the actor {name} crashed: {error!r}") from error

@@ -1,0 +1,64 @@
+"""The protocol that every actor speaks, whichever cluster is behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_kscen.kube.requests import MERGE_PATCH
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.requests import Watch
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list's items and where it stands."""
+
+    items: list[Obj]
+    resource_version: str
+    continue_token: str = ""
+
+
+class Api(Protocol):
+    """Requests by resource. Refusals are `objects.errors.ApiError`s. What is returned is shared: never change it.
+
+    Keyword arguments (`**options`) are the fields of `kube.requests.Options`.
+    """
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj: ...
+
+    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing: ...
+
+    async def create(
+        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+    ) -> Obj: ...
+
+    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj: ...
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        patch_type: str = MERGE_PATCH,
+        **options: Any,
+    ) -> Obj: ...
+
+    async def apply(
+        self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = ""
+    ) -> Obj: ...
+
+    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj: ...
+
+    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None: ...
+
+    def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch: ...
+
+    async def log(self, name: str, namespace: str, *, container: str = "") -> str: ...
+
+    async def resource_of(self, api_version: str, kind: str) -> Resource: ...

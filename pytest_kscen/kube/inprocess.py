@@ -1,0 +1,94 @@
+"""The Api of an embedded cluster: a call becomes a Request, and the server in this process answers it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.kube.api import Listing
+from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS, MERGE_PATCH, Options, Request
+from pytest_kscen.objects.resources import PODS
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.requests import Server, Watch
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+class InProcessApi:
+    """Speaks to a `Server` without a wire; nothing is copied."""
+
+    def __init__(self, server: Server, *, user: str = "system:admin", agent: str = "") -> None:
+        self._server = server
+        self._user = user
+        self._agent = agent
+
+    async def _ask(self, verb: str, resource: Resource, **parts: Any) -> Any:
+        request = Request(verb, resource, user=self._user, agent=self._agent, **parts)
+        return (await self._server.handle(request)).body
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
+        return await self._ask("get", resource, namespace=namespace, name=name, subresource=subresource)  # type: ignore[no-any-return]
+
+    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
+        body = await self._ask("list", resource, namespace=namespace, options=_options(options))
+        metadata = body["metadata"]
+        return Listing(body["items"], metadata["resourceVersion"], metadata.get("continue", ""))
+
+    async def create(
+        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+    ) -> Obj:
+        namespace = namespace or obj.get("metadata", {}).get("namespace", "")
+        parts = {"namespace": namespace, "name": name, "subresource": subresource}
+        return await self._ask("create", resource, body=obj, options=_options(options), **parts)  # type: ignore[no-any-return]
+
+    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
+        metadata = obj["metadata"]
+        parts = {"namespace": metadata.get("namespace", ""), "name": metadata["name"], "subresource": subresource}
+        return await self._ask("update", resource, body=obj, options=_options(options), **parts)  # type: ignore[no-any-return]
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        patch_type: str = MERGE_PATCH,
+        **options: Any,
+    ) -> Obj:
+        parts = {"namespace": namespace, "name": name, "subresource": subresource, "patch_type": patch_type}
+        return await self._ask("patch", resource, body=patch, options=_options(options), **parts)  # type: ignore[no-any-return]
+
+    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
+        metadata = obj["metadata"]
+        return await self.patch(
+            resource,
+            metadata["name"],
+            obj,
+            metadata.get("namespace", ""),
+            subresource=subresource,
+            patch_type=APPLY_PATCH,
+            field_manager=field_manager,
+            force=force,
+        )
+
+    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
+        return await self._ask("delete", resource, namespace=namespace, name=name, options=_options(options))  # type: ignore[no-any-return]
+
+    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
+        await self._ask("deletecollection", resource, namespace=namespace, options=_options(options))
+
+    def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
+        request = Request("watch", resource, namespace=namespace, options=_options(options), user=self._user)
+        return self._server.watch(request)
+
+    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
+        extra = (("container", container),) if container else ()
+        return str(await self._ask("get", PODS, namespace=namespace, name=name, subresource="log", options=Options(extra=extra)))
+
+    async def resource_of(self, api_version: str, kind: str) -> Resource:
+        return await self._server.resource_of(api_version, kind)
+
+
+def _options(options: dict[str, Any]) -> Options:
+    return Options(**options) if options else DEFAULTS

@@ -1,0 +1,100 @@
+"""One request to an API server, however it came (an actor's call, the official client, a socket), and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytest_kscen.objects.resources import Obj, Resource
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The query of a request, decoded."""
+
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    timeout: float | None = None
+    bookmarks: bool = False
+    send_initial_events: bool = False
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Warn"
+    force: bool = False
+    grace_period: int | None = None
+    propagation: str = ""
+    precondition_uid: str = ""
+    precondition_version: str = ""
+    orphan_dependents: bool | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+DEFAULTS = Options()
+
+
+@dataclass(slots=True)
+class Request:
+    """What somebody wants of the API. `verb` is RBAC's: get, list, watch, create, update, patch, delete, deletecollection."""
+
+    verb: str
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    body: Any = None
+    options: Options = DEFAULTS
+    patch_type: str = ""
+    user: str = "system:admin"
+    agent: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the API says; refusals are exceptions (objects.errors). Text is a string body, as logs are."""
+
+    body: Any
+    code: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status as its object."""
+
+    type: str
+    object: Obj
+
+
+class Watch(Protocol):
+    """A stream of events; ends after the request's time-out, or when it is closed."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    async def __anext__(self) -> Event: ...
+
+    def close(self) -> None: ...
+
+
+class Server(Protocol):
+    """Whoever answers requests in this process: the embedded API."""
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer anything but a watch."""
+
+    def watch(self, request: Request) -> Watch:
+        """Open a watch; refuses at once or not at all."""
+
+    async def resource_of(self, api_version: str, kind: str) -> Resource:
+        """Discovery: which resource serves this kind."""

@@ -1,0 +1,45 @@
+"""The embedded API server: a request goes to its verb."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery import creating, deleting, reading, updating, watching
+from pytest_kscen.machinery.core import Core
+from pytest_kscen.objects.errors import MethodNotAllowed
+
+if TYPE_CHECKING:
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.requests import Answer, Request, Watch
+    from pytest_kscen.machinery.kinds import Kinds
+    from pytest_kscen.objects.resources import Resource
+
+VERBS = {
+    "get": reading.get,
+    "list": reading.list_,
+    "create": creating.create,
+    "update": updating.update,
+    "patch": updating.patch,
+    "delete": deleting.delete,
+    "deletecollection": deleting.delete_collection,
+}
+
+
+class ApiServer:
+    """A `kube.requests.Server`."""
+
+    def __init__(self, clock: Clock, chance: Chance, kinds: Kinds) -> None:
+        self.core = Core(clock, chance, kinds)
+
+    async def handle(self, request: Request) -> Answer:
+        verb = VERBS.get(request.verb)
+        if verb is None:
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        return await verb(self.core, request)
+
+    def watch(self, request: Request) -> Watch:
+        return watching.watch(self.core, request)
+
+    async def resource_of(self, api_version: str, kind: str) -> Resource:
+        return self.core.kinds.named(api_version, kind).resource
