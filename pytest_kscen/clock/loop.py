@@ -22,6 +22,9 @@ from pytest_kscen.clock.tasks import NumberedTask, TaskBook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
+    from contextvars import Context
+
+    Callback = Callable[..., object]
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +36,7 @@ class Handle:
 
     __slots__ = ("_args", "_callback", "_context", "_when")
 
-    def __init__(
-        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
-    ) -> None:
+    def __init__(self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
         self._when = when
         self._callback: Callable[..., object] | None = callback
         self._args = args
@@ -198,24 +199,22 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         heaps = [heap for heap in (self._timers, self._background) if heap]
         return min(heap[0][0] for heap in heaps) if heaps else None
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:  # type: ignore[override]
+    def call_at(self, when: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         handle = Handle(when, callback, args, context)
         heapq.heappush(self._timers, (when, next(self._sequence), handle))
         return handle
 
-    def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> Any:  # type: ignore[override]
+    def call_later(self, delay: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         return self.call_at(self._now + max(0.0, delay), callback, *args, context=context)
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:  # type: ignore[override]
+    def call_soon(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         handle = Handle(self._now, callback, args, context)
         self._ready.append(handle)
         return handle
 
     # --- other threads ---
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:  # type: ignore[override]
+    def call_soon_threadsafe(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         handle = Handle(self._now, callback, args, context)
         with self._wake:
             self._arrivals.append(handle)

@@ -112,9 +112,9 @@ class ServerTimeout(ApiError):
     code, reason = 504, "Timeout"
 
 
-_KINDS: list[type[ApiError]] = ApiError.__subclasses__()
-_BY_REASON: dict[str, type[ApiError]] = {kind.reason: kind for kind in (*_KINDS, AlreadyExists)}
-_BY_CODE: dict[int, type[ApiError]] = {kind.code: kind for kind in _KINDS}
+_KINDS: list[type[ApiError]] = [*ApiError.__subclasses__(), AlreadyExists]
+_BY_REASON = {kind.reason: kind for kind in _KINDS}
+_BY_CODE = {kind.code: kind for kind in reversed(_KINDS)}
 
 
 def error_of(status: Obj) -> ApiError:
