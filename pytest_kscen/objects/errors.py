@@ -9,6 +9,7 @@ ApiError
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,18 +21,94 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that is wrong with one field."""
+    """One thing that is wrong with one field. The constructors word it as Kubernetes does."""
 
     field: str
     message: str
     reason: str = "FieldValueInvalid"
 
+    @classmethod
+    def invalid(cls, field: str, value: Any, why: str = "") -> Cause:
+        return cls(field, _worded("Invalid value", value, why))
+
+    @classmethod
+    def mistyped(cls, field: str, value: Any, why: str) -> Cause:
+        return cls(field, _worded("Invalid value", value, why), "FieldValueTypeInvalid")
+
+    @classmethod
+    def required(cls, field: str, why: str = "") -> Cause:
+        return cls(field, f"Required value: {why}" if why else "Required value", "FieldValueRequired")
+
+    @classmethod
+    def forbidden(cls, field: str, why: str) -> Cause:
+        return cls(field, f"Forbidden: {why}", "FieldValueForbidden")
+
+    @classmethod
+    def unsupported(cls, field: str, value: Any, supported: Iterable[str]) -> Cause:
+        listed = ", ".join(map(quoted, supported))
+        return cls(field, _worded("Unsupported value", value, f"supported values: {listed}"), "FieldValueNotSupported")
+
+    @classmethod
+    def duplicate(cls, field: str, value: Any) -> Cause:
+        return cls(field, _worded("Duplicate value", value), "FieldValueDuplicate")
+
+    @classmethod
+    def not_found(cls, field: str, value: Any) -> Cause:
+        return cls(field, _worded("Not found", value), "FieldValueNotFound")
+
+    @classmethod
+    def too_long(cls, field: str, most: int, unit: str = "byte") -> Cause:
+        return cls(field, f"Too long: may not be more than {most} {_counted(unit, most)}", "FieldValueTooLong")
+
+    @classmethod
+    def too_many(cls, field: str, count: int, most: int) -> Cause:
+        return cls(field, f"Too many: {count}: must have at most {most} {_counted('item', most)}", "FieldValueTooMany")
+
+    @classmethod
+    def too_few(cls, field: str, count: int, least: int) -> Cause:
+        return cls(field, f"Too few: {count}: must have at least {least} {_counted('item', least)}", "FieldValueTooFew")
+
+
+def quoted(text: str) -> str:
+    """Go's %q."""
+    if text.isprintable():
+        return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", '"': r"\"", "\\": r"\\"}
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES or character.isprintable():
+        return _ESCAPES.get(character, character)
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004  # ASCII, BMP
+
+
+def shown(value: Any) -> str:
+    """A value as field errors show it: strings quoted, the rest as JSON."""
+    if isinstance(value, str):
+        return quoted(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _worded(what: str, value: Any, why: str = "") -> str:
+    return f"{what}: {shown(value)}: {why}" if why else f"{what}: {shown(value)}"
+
+
+def _counted(unit: str, count: int) -> str:
+    return unit if count == 1 else f"{unit}s"
+
 
 class ApiError(Exception):
-    """The API has refused. `status` is the Status object that a client on the wire would read."""
+    """The API has refused. `status` is the Status object that a client on the wire would read.
+
+    The class itself is a 500 for which Kubernetes gives no reason.
+    """
 
     code: ClassVar[int] = 500
-    reason: ClassVar[str] = "InternalError"
+    reason: ClassVar[str] = ""
 
     def __init__(self, message: str, *, details: Obj | None = None, status: Obj | None = None) -> None:
         super().__init__(message)
@@ -42,7 +119,7 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": message,
-            "reason": self.reason,
+            **({"reason": self.reason} if self.reason else {}),
             **({"details": details} if details else {}),
             "code": self.code,
         }
@@ -114,7 +191,7 @@ class ServerTimeout(ApiError):
 
 _KINDS: list[type[ApiError]] = [*ApiError.__subclasses__(), AlreadyExists]
 _BY_REASON = {kind.reason: kind for kind in _KINDS}
-_BY_CODE = {kind.code: kind for kind in reversed(_KINDS)}
+_BY_CODE = {kind.code: kind for kind in reversed(_KINDS) if kind is not AlreadyExists}
 
 
 def error_of(status: Obj) -> ApiError:
@@ -130,26 +207,27 @@ def about(resource: Resource, name: str, **more: Any) -> Obj:
 
 
 def not_found(resource: Resource, name: str) -> NotFound:
-    return NotFound(f'{resource.qualified} "{name}" not found', details=about(resource, name))
+    return NotFound(f"{resource.qualified} {quoted(name)} not found", details=about(resource, name))
 
 
 def already_exists(resource: Resource, name: str) -> AlreadyExists:
-    return AlreadyExists(f'{resource.qualified} "{name}" already exists', details=about(resource, name))
+    return AlreadyExists(f"{resource.qualified} {quoted(name)} already exists", details=about(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str) -> Conflict:
-    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    message = f"Operation cannot be fulfilled on {resource.qualified} {quoted(name)}: {why}"
     return Conflict(message, details=about(resource, name))
 
 
 def forbidden(resource: Resource, name: str, why: str) -> Forbidden:
-    return Forbidden(f'{resource.qualified} "{name}" is forbidden: {why}', details=about(resource, name))
+    subject = f"{resource.qualified} {quoted(name)}" if name else resource.qualified
+    return Forbidden(f"{subject} is forbidden: {why}", details=about(resource, name))
 
 
 def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> Invalid:
     """Validation's answer: every cause, in the order in which it was found."""
     listed = list(causes)
-    words = [f"{cause.field}: {cause.message}" for cause in listed]
+    words = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in listed))
     text = words[0] if len(words) == 1 else f"[{', '.join(words)}]"
     qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     details = {
@@ -158,4 +236,8 @@ def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> Invalid:
         "kind": resource.kind,
         "causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in listed],
     }
-    return Invalid(f'{qualified} "{name}" is invalid: {text}', details=details)
+    return Invalid(f"{qualified} {quoted(name)} is invalid: {text}", details=details)
+
+
+def internal(why: str) -> InternalError:
+    return InternalError(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
