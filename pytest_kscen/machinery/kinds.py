@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_kscen.objects.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.objects.errors import Cause
@@ -61,6 +61,15 @@ class Rules:
     grace_period: Callable[[Obj], int] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A part of an object with an address of its own; its kind is the object's unless named."""
+
+    verbs: tuple[str, ...]
+    kind: str = ""
+    api_version: str = ""
+
+
 @dataclass(slots=True)
 class Kind:
     """One resource in one version."""
@@ -70,7 +79,7 @@ class Kind:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
-    subresources: frozenset[str] = frozenset()
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
     schema: Schema = field(default_factory=Shapeless)
     rules: Rules = Rules()
 

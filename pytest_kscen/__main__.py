@@ -1,0 +1,30 @@
+"""`python -m pytest_kscen COMMAND`: the chores around the harness. Each command is a module with `main(arguments) -> exit code`."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+COMMANDS = {
+    "record-api": ("pytest_kscen.machinery.recorded.record", "record what a real API server serves into the package"),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Hand the rest of the line to its command."""
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if name not in COMMANDS:
+        stream = sys.stdout if name in {"-h", "--help"} else sys.stderr
+        print(_usage(), file=stream)
+        return 0 if stream is sys.stdout else 2
+    module, _ = COMMANDS[name]
+    return int(import_module(module).main(rest))
+
+
+def _usage() -> str:
+    rows = [f"  {name:<20} {purpose}" for name, (_, purpose) in sorted(COMMANDS.items())]
+    return "\n".join(["usage: python -m pytest_kscen COMMAND [options]", *rows])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,43 @@
+"""The kinds that every Kubernetes has, made from the recording."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.kinds import Kind, Rules, Subresource
+from pytest_kscen.machinery.recorded.reading import resources
+from pytest_kscen.objects.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PLAIN = Rules()
+RULES: dict[tuple[str, str], Rules] = {}
+if find_spec("pytest_kscen.machinery.rules"):
+    RULES = import_module("pytest_kscen.machinery.rules").RULES
+
+
+@cache
+def builtin_kinds() -> Iterable[Kind]:
+    """All of them, in discovery's order; the same objects for every cluster of this process."""
+    return tuple(_kind(path, row) for path, row in resources().items())
+
+
+def _kind(path: str, row: dict[str, Any]) -> Kind:
+    group, version, plural = path.split("/")
+    return Kind(
+        Resource(group, version, plural, row["kind"], namespaced=row["namespaced"]),
+        singular=row["singular"],
+        short_names=tuple(row.get("shortNames", ())),
+        categories=tuple(row.get("categories", ())),
+        verbs=tuple(row["verbs"]),
+        subresources={name: _subresource(part) for name, part in row.get("subresources", {}).items()},
+        rules=RULES.get((group, plural), PLAIN),
+    )
+
+
+def _subresource(part: dict[str, Any]) -> Subresource:
+    return Subresource(tuple(part["verbs"]), part.get("kind", ""), part.get("apiVersion", ""))
