@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.names import dns1123_subdomain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.objects.errors import Cause
+    from pytest_kscen.objects.names import Check
     from pytest_kscen.objects.resources import Obj, Resource
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -49,16 +51,63 @@ def _no_causes(*_: Any) -> Iterable[Cause]:
     return ()
 
 
+def _no_words(*_: Any) -> Iterable[str]:
+    return ()
+
+
+def content_changed(new: Obj, old: Obj) -> bool:
+    """What moves most kinds' generation: any change but to metadata and status."""
+    return any(
+        new.get(name) is not old.get(name) and new.get(name) != old.get(name)
+        for name in {**new, **old}
+        if name not in {"metadata", "status"}
+    )
+
+
+def status_alone(new: Obj, old: Obj, _core: Core) -> None:
+    """What a write to `status` leaves of the rest: nothing, not even of the metadata."""
+    status, given = new.get("status"), new["metadata"]
+    new.clear()
+    kept = {name: given[name] for name in ("resourceVersion", "managedFields") if name in given}
+    new.update({**old, "metadata": {**old["metadata"], **kept}})
+    if status is None:
+        new.pop("status", None)
+    else:
+        new["status"] = status
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A writable subresource: `prepare` puts back what it may not change, `validate` judges the result."""
+
+    prepare: Callable[[Obj, Obj, Core], None] = status_alone
+    validate: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a kind does that its schema cannot say. The first three change an object that nobody else has seen yet."""
+    """What a kind does that its schema cannot say.
+
+    `default` and the `prepare`s change an object that nobody else has seen yet, but parts of it may be a stored
+    object's: those are replaced, never changed. `validate` judges a new object; `validate_update` everything about
+    the new state of an old one (it stands instead of `validate`, not beside it). Metadata is the verbs' to judge,
+    with `name` and, for the kinds of Kubernetes' core, the rule that a finalizer is qualified or well known.
+    """
 
     default: Callable[[Obj], None] = _nothing
     prepare_create: Callable[[Obj, Core], None] = _nothing
     prepare_update: Callable[[Obj, Obj, Core], None] = _nothing
     validate: Callable[[Obj], Iterable[Cause]] = _no_causes
     validate_update: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
+    parts: Mapping[str, Part] = field(default_factory=lambda: {"status": Part()})
+    warn: Callable[[Obj, Obj | None], Iterable[str]] = _no_words
     grace_period: Callable[[Obj], int] | None = None
+    name: Check = dns1123_subdomain
+    qualified_finalizers: bool = False
+    fields: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)  # selectable besides metadata's
+    generation: Callable[[Obj, Obj], bool] | None = content_changed  # whether it moves; None: the kind has none
+    unconditional_update: bool = True  # without a resourceVersion
+    create_on_update: bool = False
 
 
 @dataclass(frozen=True, slots=True)
