@@ -1,0 +1,195 @@
+"""One cluster's HTTPS connections: pooled, bounded, patient.
+
+What the server asks to be repeated (429 with Retry-After) is repeated, so is a read whose connection broke; credentials
+that were refused are read again once, for tokens that expire. A refusal is an ApiError, a lost connection a ConnectionError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import socket  # noqa: TID251  # this is the door
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import aiohttp
+import orjson
+import yarl
+
+from pytest_kscen.objects.errors import Unauthorized, error_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.remote.access import Access
+    from pytest_kscen.objects.errors import ApiError
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+IN_FLIGHT = 64  # requests at once; watches do not count
+ATTEMPTS = 5
+FIRST_BACKOFF = 0.1
+CONNECT_TIMEOUT, ANSWER_TIMEOUT = 10.0, 75.0  # a server gives a request 60 s
+KEEP_IDLE = 30.0
+JSON = "application/json"
+READS = frozenset({"GET"})
+REFUSED = 400
+PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # a peer that is gone is noticed within a minute
+
+
+class _RefusedError(Exception):
+    """An answer that is a refusal, and the seconds after which the server wants to be asked again."""
+
+    def __init__(self, error: ApiError, wait: float) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.wait = wait
+
+
+class Connection:
+    """Shared by all who talk to this cluster from one event loop. `reload` reads the credentials again when they expire."""
+
+    def __init__(self, access: Access, clock: Clock, reload: Callable[[], Access] | None = None) -> None:
+        self.access = access
+        self._clock = clock
+        self._reload = reload
+        self._session: aiohttp.ClientSession | None = None
+        self._turns = asyncio.Semaphore(IN_FLIGHT)
+        self._streams: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()
+        self._closed = False
+
+    async def request(
+        self, method: str, target: str, *, agent: str, body: bytes | None = None, content_type: str = JSON, accept: str = JSON
+    ) -> bytes:
+        """The answer's bytes. The target is a path with its query, quoted."""
+        headers = {"User-Agent": agent, "Accept": accept, **({"Content-Type": content_type} if body is not None else {})}
+
+        async def ask() -> bytes:
+            async with await self._once(method, target, headers, body) as response:
+                return await response.read()
+
+        async with self._turns:
+            return await self._persist(method, target, ask)
+
+    async def stream(self, target: str, *, agent: str) -> aiohttp.ClientResponse:
+        """An answer that is read as it comes; whoever asked closes it."""
+        headers = {"User-Agent": agent, "Accept": JSON}
+        patience = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT)
+        return await self._persist("GET", target, lambda: self._once("GET", target, headers, timeout=patience))
+
+    def remember(self, close: Callable[[], None]) -> Callable[[], None]:
+        """Close this with the connection; returns how to be forgotten."""
+        number = next(self._numbers)
+        self._streams[number] = close
+
+        def forget() -> None:
+            self._streams.pop(number, None)
+
+        return forget
+
+    async def close(self) -> None:
+        """End every watch, then the connections."""
+        self._closed = True
+        for close in list(self._streams.values()):
+            close()
+        if self._session:
+            await self._session.close()
+
+    async def _persist(self, method: str, target: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer, or a refusal or a loss that another try would not better."""
+        refreshed = False
+        for attempt in itertools.count(1):
+            try:
+                return await ask()
+            except _RefusedError as refused:
+                if isinstance(refused.error, Unauthorized) and not refreshed and await self._refresh():
+                    refreshed = True
+                elif refused.wait and attempt < ATTEMPTS:
+                    await self._clock.sleep(refused.wait)
+                else:
+                    raise refused.error from None
+            except (aiohttp.ClientError, TimeoutError) as error:
+                if method not in READS or attempt == ATTEMPTS or not _is_passing(error):
+                    raise ConnectionError(f"{method} {self.access.server}{target}: {error or type(error).__name__}") from error
+                await self._clock.sleep(FIRST_BACKOFF * 2 ** (attempt - 1))
+        raise AssertionError("unreachable")
+
+    async def _once(
+        self, method: str, target: str, headers: dict[str, str], body: bytes | None = None, **options: Any
+    ) -> aiohttp.ClientResponse:
+        if self._closed:
+            raise ConnectionError(f"{method} {self.access.server}{target}: the connection is closed")
+        if self._session is None:
+            self._session = _session()
+        access = self.access
+        response = await self._session.request(
+            method,
+            yarl.URL(access.server + target, encoded=True),
+            data=body,
+            headers={**headers, "Authorization": access.authorization} if access.authorization else headers,
+            ssl=access.tls or True,
+            server_hostname=access.server_name,
+            proxy=access.proxy,
+            allow_redirects=False,
+            **options,
+        )
+        if response.status >= REFUSED:
+            raise _RefusedError(await _refusal_of(response), _retry_after(response.headers))
+        for warning in response.headers.getall("Warning", ()):
+            logger.warning("the API server warns: %s", warning)
+        return response
+
+    async def _refresh(self) -> bool:
+        """Read the credentials again; whether they have changed."""
+        before = self.access.authorization
+        if self._reload:
+            self.access = await asyncio.to_thread(self._reload)
+        return self.access.authorization != before
+
+
+def _session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_IDLE, socket_factory=_probed_socket),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"Accept-Encoding": "identity"},
+        timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT, sock_read=ANSWER_TIMEOUT),
+        trust_env=False,
+        read_bufsize=2**18,
+    )
+
+
+def _probed_socket(address: tuple[Any, ...]) -> socket.socket:
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in PROBES.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
+    return made
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether another try may find the server there: not with a wrong address or certificate."""
+    return not isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL)
+
+
+async def _refusal_of(response: aiohttp.ClientResponse) -> ApiError:
+    async with response:
+        body = await response.read()
+    try:
+        status = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        status = None
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        text = body.decode(errors="replace").strip() or response.reason or ""
+        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": text, "code": response.status}
+    return error_of(status)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    wait = headers.get("Retry-After", "")
+    return float(wait) if wait.isdecimal() else 0.0
