@@ -1,0 +1,172 @@
+"""Quantities (`1500m`, `2Gi`, `1e3`): exact to the nano, compared as numbers, written as Kubernetes writes them.
+
+A quantity is a whole number of billionths and the way it was written: decimal, binary or with an exponent. Parsing
+and writing are cached, for a cluster knows few different quantities and asks about them all the time.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from decimal import Decimal
+from enum import Enum
+from typing import NamedTuple
+
+NANO = 10**9
+MILLI = 10**6  # in nanos
+_PATTERN = re.compile(r"(?P<sign>[+-]?)0*(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<suffix>[eEinumkKMGTP]*[-+]?\d*)", re.ASCII)
+_EXPONENT = re.compile(r"[eE]([-+]?\d+)", re.ASCII)
+_WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_SUFFIX = "unable to parse quantity's suffix"
+_WRONG_NUMBER = "unable to parse numeric part of quantity"
+_LARGEST_BINARY = (2**63 - 1) * NANO
+_LARGEST_EXPONENT = 400
+
+
+class Format(Enum):
+    """How a quantity was written, and is written again."""
+
+    DECIMAL = "DecimalSI"
+    BINARY = "BinarySI"
+    EXPONENT = "DecimalExponent"
+
+
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = {power: suffix for suffix, power in _BINARY.items()}
+
+
+class Quantity(NamedTuple):
+    """So many billionths."""
+
+    nanos: int
+    format: Format = Format.DECIMAL
+
+    @property
+    def value(self) -> int:
+        """In whole units, rounded away from zero."""
+        return _rounded_up(self.nanos, NANO)
+
+    @property
+    def milli(self) -> int:
+        """In thousandths, rounded away from zero."""
+        return _rounded_up(self.nanos, MILLI)
+
+    @property
+    def decimal(self) -> Decimal:
+        return Decimal(self.nanos).scaleb(-9)
+
+    def __str__(self) -> str:
+        if self.nanos == 0:
+            return "0"
+        if self.format is Format.BINARY and abs(self.nanos) >= 1024 * NANO and self.nanos % NANO == 0:
+            return _binary(self.nanos // NANO)
+        return _decimal(self.nanos, self.format)
+
+
+@functools.lru_cache(maxsize=16384)
+def parse(text: str | float) -> Quantity:
+    """The quantity that a text or a number says; a ValueError carries Kubernetes' complaint."""
+    number, suffix = _split(text)
+    if suffix in _DECIMAL:
+        return Quantity(_nanos(number, 10, _DECIMAL[suffix]))
+    if suffix in _BINARY:
+        nanos = min(_nanos(number, 1024, _BINARY[suffix]), _LARGEST_BINARY)
+        return Quantity(nanos, Format.DECIMAL if 0 < nanos < NANO else Format.BINARY)
+    if exponent := _EXPONENT.fullmatch(suffix):
+        return Quantity(_nanos(number, 10, int(exponent[1])), Format.EXPONENT)
+    raise ValueError(_WRONG_SUFFIX)
+
+
+@functools.lru_cache(maxsize=16384)
+def canonical(text: str | float) -> str:
+    """How Kubernetes gives a quantity back. What is short enough already stays as it was written."""
+    quantity = parse(text)
+    return str(text) if _is_short(str(text), quantity.format) else str(quantity)
+
+
+@functools.lru_cache(maxsize=16384)
+def in_millis(text: str | float) -> str:
+    """A quantity of a resource list, which knows nothing smaller than a thousandth: rounded up, and canonical."""
+    quantity = parse(text)
+    return str(Quantity(quantity.milli * MILLI, quantity.format)) if quantity.nanos % MILLI else canonical(text)
+
+
+def nanos(text: str | float) -> int:
+    """For comparing: more is more."""
+    return parse(text).nanos
+
+
+def compare(one: str | float, other: str | float) -> int:
+    """-1, 0 or 1: less, the same, or more."""
+    return (nanos(one) > nanos(other)) - (nanos(one) < nanos(other))
+
+
+def add(one: str | float, other: str | float) -> str:
+    """The sum, written like the first that is not zero."""
+    return _sum(parse(one), parse(other), 1)
+
+
+def subtract(one: str | float, other: str | float) -> str:
+    return _sum(parse(one), parse(other), -1)
+
+
+def _sum(one: Quantity, other: Quantity, sign: int) -> str:
+    return str(Quantity(one.nanos + sign * other.nanos, one.format if one.nanos else other.format))
+
+
+def _split(text: str | float) -> tuple[str, str]:
+    """The signed number and the suffix of a quantity that is well formed."""
+    found = _PATTERN.fullmatch(str(text))
+    if found is None or not str(text):
+        raise ValueError(_WRONG_FORMAT)
+    return f"{found['sign']}{found['whole'] or '0'}.{found['part'] or '0'}", found["suffix"]
+
+
+def _nanos(number: str, base: int, exponent: int) -> int:
+    if abs(exponent) > _LARGEST_EXPONENT:
+        raise ValueError(_WRONG_NUMBER)
+    whole, _, part = number.partition(".")
+    digits, scale = int(whole + part), len(part)
+    numerator, denominator = digits * NANO, 10**scale
+    if exponent >= 0:
+        numerator *= base**exponent
+    else:
+        denominator *= base**-exponent
+    return _rounded_up(numerator, denominator)
+
+
+def _rounded_up(numerator: int, denominator: int) -> int:
+    """Away from zero."""
+    return -(-numerator // denominator) if numerator > 0 else numerator // denominator
+
+
+def _is_short(text: str, form: Format) -> bool:
+    """Whether Kubernetes keeps the text: nothing can be taken out of its digits, and its exponent has a name."""
+    found = _PATTERN.fullmatch(text)
+    if found is None:
+        return False
+    whole, part, suffix = found["whole"] or "0", found["part"] or "", found["suffix"]
+    if form is Format.BINARY:
+        return not part and int(whole) % 8 != 0 and len(whole) + int(_BINARY[suffix] * 3) <= 14  # noqa: PLR2004  # int64
+    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:] if suffix[:1] in "eE" else 0)
+    digits, scale = whole + part, exponent - len(part)
+    fits = len(digits) <= 18 and scale >= -9  # noqa: PLR2004  # int64, nano
+    return fits and scale % 3 == 0 and not digits.endswith("000") and not digits.startswith("0")
+
+
+def _binary(value: int) -> str:
+    power = 0
+    while value % 1024 == 0 and power < len(_BINARY):
+        value, power = value // 1024, power + 1
+    return f"{value}{_BINARY_SUFFIX.get(power, '')}"
+
+
+def _decimal(amount: int, form: Format) -> str:
+    exponent, largest = -9, 18 if form is Format.DECIMAL or form is Format.BINARY else _LARGEST_EXPONENT
+    while amount % 1000 == 0 and exponent < largest:
+        amount, exponent = amount // 1000, exponent + 3
+    if form is Format.EXPONENT:
+        return f"{amount}e{exponent}" if exponent else str(amount)
+    return f"{amount}{_DECIMAL_SUFFIX[exponent]}"
