@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.kinds import Kind, Rules, Subresource
 from pytest_kscen.machinery.recorded.reading import resources
+from pytest_kscen.machinery.schema.builtin import BuiltinSchema
 from pytest_kscen.objects.resources import Resource
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def _kind(path: str, row: dict[str, Any]) -> Kind:
         categories=tuple(row.get("categories", ())),
         verbs=tuple(row["verbs"]),
         subresources={name: _subresource(part) for name, part in row.get("subresources", {}).items()},
+        schema=BuiltinSchema(group, version, row["kind"]),
         rules=RULES.get((group, plural), PLAIN),
     )
 

@@ -1,0 +1,115 @@
+"""Structs, lists and maps: each is walked once, next to the old object's part, which is shared where it is the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.schema.leaves import NOTHING
+from pytest_kscen.machinery.schema.mismatch import Mismatch, Stranger, Unfit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.machinery.schema.leaves import Walk
+
+    Filling = tuple[str, Callable[[], Any]]
+
+
+@dataclass(slots=True)
+class Members:
+    """What a struct is made of. `fillings` are what Go prints of absent fields; `labels` are the odd pieces of paths."""
+
+    fields: dict[str, Walk] = field(default_factory=dict)
+    fillings: list[Filling] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
+    """A struct whose members are loaded when a value first comes."""
+    members = Members()
+    fields, fillings = members.fields, members.fillings
+
+    def walk(value: Any, old: Any) -> Any:
+        if value is old:
+            return value
+        if type(value) is not dict:
+            if value is None:
+                return None
+            raise Mismatch(value, go_type)
+        if not fields:
+            load(members)
+        before = old if type(old) is dict else NOTHING
+        new = {}
+        place = ""
+        try:
+            for place, part in value.items():
+                inner = fields.get(place)
+                if inner is None:
+                    raise Stranger
+                found = inner(part, before.get(place))
+                if found is not None:
+                    new[place] = found
+        except Unfit as misfit:
+            misfit.inside(name, members.labels.get(place, place))
+            raise
+        for missing, filling in fillings:
+            if missing not in new:
+                new[missing] = filling()
+        return new
+
+    return walk
+
+
+def listing(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
+    """A slice; an empty one is nothing, and null in it stands for its element's zero."""
+
+    def walk(value: Any, old: Any) -> Any:
+        if value is old:
+            return value
+        if type(value) is not list:
+            if value is None:
+                return None
+            raise Mismatch(value, go_type)
+        before = old if type(old) is list else []
+        new = [element(part, other) for part, other in zip(value, before)]  # noqa: B905 - the rest follows
+        new += [element(part, None) for part in value[len(before) :]]
+        if None in new:
+            new = [zero() if part is None else part for part in new]
+        return new or None
+
+    return walk
+
+
+def mapping(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
+    """A map by strings; an empty one is nothing, and null in it stands for its element's zero."""
+
+    def walk(value: Any, old: Any) -> Any:
+        if value is old:
+            return value
+        if type(value) is not dict:
+            if value is None:
+                return None
+            raise Mismatch(value, go_type)
+        before = old if type(old) is dict else NOTHING
+        new = {}
+        for name, part in value.items():
+            found = element(part, before.get(name))
+            new[name] = zero() if found is None else found
+        return new or None
+
+    return walk
+
+
+def texts_by_name(slow: Walk) -> Walk:
+    """A map of plain strings to strings, which is most maps there are."""
+
+    def walk(value: Any, old: Any) -> Any:
+        if value is old or type(value) is not dict:
+            return slow(value, old)
+        for part in value.values():
+            if type(part) is not str:
+                return slow(value, old)
+        return value.copy() or None
+
+    return walk

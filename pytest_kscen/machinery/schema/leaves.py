@@ -1,0 +1,205 @@
+"""Scalars and the types that Kubernetes writes as scalars: what comes out is what the real server would print.
+
+A walk takes a value and the old object's value at the same place; None is what it gives for nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.schema.mismatch import Mismatch, Unfit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Walk = Callable[[Any, Any], Any]
+
+NOTHING: dict[str, Any] = {}
+RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))")
+LAYOUTS = {0: "2006-01-02T15:04:05Z07:00", 6: "2006-01-02T15:04:05.000000Z07:00"}
+BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def text(go_type: str, *, keep: bool) -> Walk:
+    """A string; an empty one is nothing, unless it is kept (Go has a pointer to it)."""
+
+    def walk(value: Any, _: Any) -> Any:
+        if type(value) is str:
+            return value if value or keep else None
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return str.__str__(value) or (value if keep else None)
+        raise Mismatch(value, go_type)
+
+    return walk
+
+
+def integer(go_type: str, bits: int, *, keep: bool) -> Walk:
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+    def walk(value: Any, _: Any) -> Any:
+        if type(value) is int and low <= value <= high:
+            return value if value or keep else None
+        if value is None:
+            return None
+        raise Mismatch(value, go_type, literal=type(value) in {int, float})
+
+    return walk
+
+
+def boolean(go_type: str, *, keep: bool) -> Walk:
+    def walk(value: Any, _: Any) -> Any:
+        if value is True:
+            return True
+        if value is False:
+            return False if keep else None
+        if value is None:
+            return None
+        raise Mismatch(value, go_type)
+
+    return walk
+
+
+def number(go_type: str, *, keep: bool) -> Walk:
+    def walk(value: Any, _: Any) -> Any:
+        if type(value) in {int, float}:
+            whole = int(value) if value == int(value) else value
+            return whole if whole or keep else None
+        if value is None:
+            return None
+        raise Mismatch(value, go_type)
+
+    return walk
+
+
+def octets(go_type: str, *, keep: bool) -> Walk:
+    """Base64."""
+
+    def walk(value: Any, _: Any) -> Any:
+        if isinstance(value, str):
+            return _canonical_base64(value) if value or keep else None
+        if value is None:
+            return None
+        raise Mismatch(value, go_type)
+
+    return walk
+
+
+@lru_cache(maxsize=4096)
+def _canonical_base64(value: str) -> str:
+    try:
+        decoded = base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise Unfit(f"illegal base64 data at input byte {_first_bad_byte(value)}") from None
+    return base64.b64encode(decoded).decode()
+
+
+def _first_bad_byte(value: str) -> int:
+    """Where Go's decoder gives up: at the first foreign character, or at the start of an unfinished group of four."""
+    digits = 0
+    for place, letter in enumerate(value):
+        if letter in "\r\n":
+            continue
+        if letter == "=" and digits % 4 >= 2:  # noqa: PLR2004 - padding needs two digits before it
+            rest = value[place + 1 :].replace("\n", "").replace("\r", "")
+            wanted = 3 - digits % 4
+            if len(rest) < wanted:
+                return len(value)
+            return place if wanted and rest[0] != "=" else place + 1 + wanted
+        if letter not in BASE64:
+            return place
+        digits += 1
+    return len(value) - digits % 4
+
+
+def moment(digits: int) -> Walk:
+    """A timestamp with so many digits of a second's fraction, in UTC."""
+
+    def walk(value: Any, _: Any) -> Any:
+        if type(value) is str:
+            return _in_utc(value, digits)
+        if value is None:
+            return None
+        raise Mismatch(value, "string")
+
+    return walk
+
+
+@lru_cache(maxsize=4096)
+def _in_utc(value: str, digits: int) -> str:
+    parts = RFC3339.fullmatch(value)
+    try:
+        if parts is None:
+            raise ValueError  # noqa: TRY301 - both refusals are worded below
+        when = datetime.fromisoformat(parts[1]).replace(tzinfo=UTC)
+        if parts[4]:
+            away = timedelta(hours=int(parts[5]), minutes=int(parts[6]))
+            when += -away if parts[4] == "+" else away
+    except (ValueError, OverflowError):
+        raise Unfit(_unparsable(value, LAYOUTS[digits])) from None
+    fraction = f".{(parts[2] or '')[:digits]:0<{digits}}" if digits else ""
+    return f"{when:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _unparsable(value: str, layout: str) -> str:
+    """Go names the part of the layout that the text stopped following."""
+    pieces = (
+        (r"\d{4}", "2006"),
+        ("-", "-"),
+        (r"\d{2}", "01"),
+        ("-", "-"),
+        (r"\d{2}", "02"),
+        ("T", "T"),
+        (r"\d{2}", "15"),
+        (":", ":"),
+    )
+    pieces += ((r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05"), (r"(\.\d+)?(Z|[+-]\d{2}:\d{2})", "Z07:00"))
+    rest = value
+    for pattern, piece in pieces:
+        found = re.match(pattern, rest)
+        if found is None:
+            return f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{piece}"'
+        rest = rest[found.end() :]
+    if rest:
+        return f'parsing time "{value}": extra text: "{rest}"'
+    return f'parsing time "{value}": {_out_of_range(value)} out of range'
+
+
+def _out_of_range(value: str) -> str:
+    month, hour, minute, second = int(value[5:7]), int(value[11:13]), int(value[14:16]), int(value[17:19])
+    if not 1 <= month <= 12:  # noqa: PLR2004
+        return "month"
+    return "hour" if hour > 23 else "minute" if minute > 59 else "second" if second > 59 else "day"  # noqa: PLR2004
+
+
+def int_or_string(value: Any, _: Any) -> Any:
+    if type(value) is str or value is None:
+        return value
+    if type(value) is int and -(1 << 31) <= value < 1 << 31:
+        return value
+    raise Mismatch(value, "int32", literal=type(value) in {int, float})
+
+
+def span(value: Any, _: Any) -> Any:
+    """metav1.Duration: kept as written, if Go can read it."""
+    if type(value) is str or value is None:
+        return value
+    raise Mismatch(value, "string")
+
+
+def opaque(value: Any, old: Any) -> Any:
+    """Any JSON: a copy of what is not the old object's own."""
+    if value is old:
+        return value
+    if type(value) is dict:
+        before = old if type(old) is dict else NOTHING
+        return {name: opaque(part, before.get(name)) for name, part in value.items()}
+    if type(value) is list:
+        return [opaque(part, None) for part in value]
+    return value

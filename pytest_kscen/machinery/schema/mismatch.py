@@ -1,0 +1,48 @@
+"""Why a value does not fit its type: found at a leaf, placed by the structs around it, worded as Go's JSON decoder does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_kscen.objects.errors import BadRequest
+
+JSON_TYPES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object", type(None): "null"}
+
+
+class Unfit(Exception):
+    """Found while decoding; its text is all that is known of it."""
+
+    def inside(self, struct: str, field: str) -> None:
+        """A struct says that the value is in this field of it."""
+
+
+class Mismatch(Unfit):
+    """A value of one type stands where another belongs."""
+
+    def __init__(self, value: Any, wanted: str, *, literal: bool = False) -> None:
+        super().__init__(value, wanted)
+        found = JSON_TYPES.get(type(value), type(value).__name__)
+        self._found = f"{found} {value}" if literal else found
+        self._wanted = wanted
+        self._struct = ""
+        self._path: list[str] = []
+
+    def inside(self, struct: str, field: str) -> None:
+        self._struct = self._struct or struct
+        self._path.append(field)
+
+    def __str__(self) -> str:
+        where = f"struct field {self._struct}.{'.'.join(reversed(self._path))} of" if self._path else "value of"
+        return f"json: cannot unmarshal {self._found} into Go {where} type {self._wanted}"
+
+
+class Stranger(Exception):
+    """A field that its struct does not have."""
+
+
+class Undecodable(BadRequest):
+    """A body that is no object of its kind; `why` is the decoder's own part of the message."""
+
+    def __init__(self, kind: str, version: str, why: str) -> None:
+        super().__init__(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
+        self.why = why
