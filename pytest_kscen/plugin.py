@@ -1,1 +1,66 @@
 """The hooks that pytest calls. Nothing heavy is imported before a test asks for a cluster."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kscen import markers, options
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+KSCEN_FIXTURES = frozenset({"cluster", "cluster_factory", "scenario_runner"})
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    options.register(parser, pluginmanager)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in markers.MARKERS:
+        config.addinivalue_line("markers", line)
+    settings = options.settle(config)
+    config.stash[options.SETTINGS] = options.with_seed_drawn(settings, getattr(config, "workerinput", {}))
+    config.pluginmanager.import_plugin("pytest_kscen.fixtures")
+
+
+def pytest_configure_node(node: object) -> None:
+    """pytest-xdist: a worker tests with the seed that the controller drew."""
+    config, workerinput = node.config, node.workerinput  # type: ignore[attr-defined]
+    workerinput[options.SEED_FOR_WORKERS] = config.stash[options.SETTINGS].kscen_seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    settings = config.stash[options.SETTINGS]
+    seed = settings.kscen_seed or "each test's own"
+    return f"kscen: {settings.kscen_cluster} cluster, seed {seed}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    declared = [item for item in items if any(item.iter_markers(name) for name in ("cluster", "volume_churn", "chaos"))]
+    if complaints := [line for item in declared for line in markers.check(item)]:
+        raise pytest.UsageError("\n".join(complaints))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """An `async def` test lives inside its cluster's loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or not KSCEN_FIXTURES & set(pyfuncitem.fixturenames):
+        return None
+    from pytest_kscen.fixtures import run_inside
+
+    run_inside(pyfuncitem)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and KSCEN_FIXTURES & set(getattr(item, "fixturenames", ())):
+        from pytest_kscen.fixtures import how_to_run_again
+
+        report.sections.append(("run it again", how_to_run_again(item)))
+    return report

@@ -65,3 +65,13 @@ class Chance:
             digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
             self._streams[name] = Stream(int.from_bytes(digest))
         return self._streams[name]
+
+
+def draw_seed() -> str:
+    """A seed that nobody chose, for whoever asks for one."""
+    return str(random.SystemRandom().getrandbits(48))
+
+
+def seed_from(text: str) -> str:
+    """The seed that belongs to a name, so that a suite repeats by itself."""
+    return str(int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]))

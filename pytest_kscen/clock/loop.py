@@ -100,7 +100,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             while not done():
                 if self._ready or self._arrivals:
                     self._run_ready()
-                elif settled():
+                elif not self._has_due() and settled():
                     return
                 elif self._held:
                     self.wait_for_arrivals()
@@ -152,9 +152,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         due = self.next_timer()
         moved = pace(math.inf if due is None else due - self._now)
         if due is not None and moved:
-            self._now = max(self._now, due)
-            self._steps = 0
-            self._fire(due)
+            self._move_to(due)
 
     def _jump(self) -> None:
         """Move to the next instant at which something is due."""
@@ -164,9 +162,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if not timers:
             raise stalled("nothing can run and no timer is set" + " but heartbeats" * bool(background), self._tasks)
         due = min(timers[0][0], background[0][0]) if background else timers[0][0]
-        self._now = max(self._now, due)
-        self._steps = 0
+        self._move_to(due)
+
+    def _move_to(self, due: float) -> None:
+        if due > self._now:
+            self._now = due
+            self._steps = 0
         self._fire(due)
+
+    def _has_due(self) -> bool:
+        """Whether a timer is due within this instant."""
+        due = self.next_timer()
+        return due is not None and due <= self._now
 
     def _fire(self, due: float) -> None:
         timers, background = self._timers, self._background

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
 from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_kscen.objects.durations import seconds_of
 
 if TYPE_CHECKING:
     import pathlib
@@ -20,8 +24,10 @@ class Cluster(Protocol):
     backend: str
     """embedded, controlplane, kind or kubeconfig."""
 
-    runner: Runner
     chance: Chance
+
+    @property
+    def runner(self) -> Runner: ...
 
     def api(self, agent: str = "") -> Api:
         """What an actor of this name speaks."""
@@ -42,9 +48,40 @@ class Cluster(Protocol):
     def owned(self) -> bool:
         """Whether we made this cluster, and may delete what we find in it."""
 
+    @property
+    def replayable(self) -> bool:
+        """Whether the same seed gives the same run."""
+
     def advance(self, duration: str | float | timedelta) -> None: ...
 
     def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
         """Let time pass until the condition holds; a TimeoutError says what did not."""
 
     def close(self) -> None: ...
+
+
+class TimedCluster:
+    """The part of a cluster that is about time, the same for every backend."""
+
+    @property
+    def runner(self) -> Runner:
+        raise NotImplementedError
+
+    @property
+    def now(self) -> float:
+        return self.runner.clock.now()
+
+    def advance(self, duration: str | float | timedelta) -> None:
+        self.runner.advance(seconds_of(duration))
+
+    def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
+        if not self.runner.until(condition, seconds_of(timeout)):
+            raise TimeoutError(f"within {timeout} of cluster time this did not come true: {_words_of(condition)}")
+
+
+def _words_of(condition: Callable[[], object]) -> str:
+    """A condition as its author wrote it, or at least its name."""
+    if code := getattr(inspect.unwrap(condition), "__code__", None):
+        line = linecache.getline(code.co_filename, code.co_firstlineno).strip()
+        return f"{line or condition} ({code.co_filename}:{code.co_firstlineno})"
+    return str(condition)

@@ -1,0 +1,118 @@
+"""The fixtures: a cluster to look at, a runner of declared plans. Engines are imported when a test first asks for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kscen import markers
+from pytest_kscen.options import OPTIONS, SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.runs.runner import ScenarioRunner
+
+_SHARED = pytest.StashKey[dict[Any, Any]]()
+_SEED = pytest.StashKey[str]()
+
+
+@pytest.fixture
+def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
+    """Open a cluster: `cluster_factory(backend=..., nodes=...)`; each is closed when the test ends."""
+    opened: list[Cluster] = []
+
+    def open_one(backend: str | None = None, nodes: int = 6) -> Cluster:
+        opened.append(_open(request, markers.ClusterWish(backend, nodes)))
+        return opened[-1]
+
+    yield open_one
+    for cluster in reversed(opened):
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The test's cluster: fresh, unless @pytest.mark.cluster(scope=...) shares it."""
+    wish = markers.cluster_wish(request.node)
+    if wish.scope == "function":
+        own = _open(request, wish)
+        yield own
+        own.close()
+    else:
+        yield _shared(request, wish)
+
+
+@pytest.fixture
+def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[ScenarioRunner]:
+    """Runs what the test's markers declare, on the test's cluster."""
+    from pytest_kscen.runs.runner import ScenarioRunner
+
+    runner = ScenarioRunner(cluster, markers.plan(request.node), default_duration=request.config.stash[SETTINGS].kscen_duration)
+    yield runner
+    _keep(runner, request.node)
+    runner.close()
+    if overlooked := runner.overlooked():
+        pytest.fail(f"the run was not valid, and the test did not look at its verdict:\n{overlooked}", pytrace=False)
+
+
+def _keep(runner: ScenarioRunner, item: pytest.Item) -> None:
+    """Archive the test's runs, if the settings say where."""
+    settings = item.config.stash[SETTINGS]
+    if settings.kscen_archive is None:
+        return
+    from pytest_kscen.reports.archive import archive, folder_name
+
+    chosen = {option.flag: getattr(settings, option.name) for option in OPTIONS if getattr(settings, option.name) is not None}
+    facts = {"test": item.nodeid, "seed": item.stash[_SEED], "options": chosen, "again": how_to_run_again(item)}
+    for number, run in enumerate(runner.runs, 1):
+        outcome = run.outcome.as_json() if run.outcome else None
+        archive(settings.kscen_archive / folder_name(item.nodeid, number), run.journal, outcome, facts)
+
+
+def run_inside(item: pytest.Function) -> None:
+    """Run an `async def` test in the loop of its cluster."""
+    wanted = item._fixtureinfo.argnames  # noqa: SLF001  # what pytest's own runner reads
+    arguments = {name: item.funcargs[name] for name in wanted}
+    cluster: Any = item.funcargs["cluster"]
+    cluster.runner.call(item.obj(**arguments))
+
+
+def how_to_run_again(item: pytest.Item) -> str:
+    settings = item.config.stash[SETTINGS]
+    seed = item.stash.get(_SEED, settings.kscen_seed or "")
+    where = "" if settings.kscen_cluster == "embedded" else f" --kscen-cluster={settings.kscen_cluster}"
+    return f"pytest '{item.nodeid}' --kscen-seed {seed}{where}"
+
+
+def seed_of(item: pytest.Item) -> str:
+    """The seed that the settings give, or the test's own: a number from its id."""
+    from pytest_kscen.chance import seed_from
+
+    return item.config.stash[SETTINGS].kscen_seed or seed_from(item.nodeid)
+
+
+def _open(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
+    from pytest_kscen.clusters import open_cluster
+
+    settings = request.config.stash[SETTINGS]
+    seed = request.node.stash[_SEED] = seed_of(request.node)
+    return open_cluster(
+        wish.backend or settings.kscen_cluster,
+        seed=seed,
+        nodes=wish.nodes,
+        kubeconfig=settings.kubeconfig,
+        context=settings.kscen_context,
+    )
+
+
+def _shared(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
+    """The cluster of this test's module or session, opened by whoever asks first."""
+    owner = request.node.getparent(pytest.Module) if wish.scope == "module" else request.session
+    shelf: dict[markers.ClusterWish, Cluster] = owner.stash.setdefault(_SHARED, {})
+    if wish not in shelf:
+        shelf[wish] = _open(request, wish)
+        owner.addfinalizer(lambda: shelf.pop(wish).close())
+    return shelf[wish]

@@ -1,0 +1,1 @@
+"""How runs reach people: folders, summaries, attachments. What they say comes from journals and outcomes alone."""

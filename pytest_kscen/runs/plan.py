@@ -1,0 +1,19 @@
+"""What a test has declared: churn, chaos, and how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_kscen.chaos.profiles import Profile
+    from pytest_kscen.megatest.churn import Churn
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The declared run."""
+
+    churn: Churn | None = None
+    chaos: tuple[Profile, ...] = ()
+    duration: float | None = None

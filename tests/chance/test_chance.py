@@ -1,0 +1,51 @@
+"""Streams: named, repeating, independent of each other."""
+
+from __future__ import annotations
+
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kscen.chance import Chance, Stream, seed_from
+
+
+def test_the_same_seed_and_name_give_the_same_draws():
+    one, other = Chance(7).stream("a"), Chance("7").stream("a")
+    assert [one.below(1000) for _ in range(20)] == [other.below(1000) for _ in range(20)]
+
+
+def test_draws_are_those_of_every_supported_python():
+    stream = Chance(1).stream("volumes")
+    assert [stream.below(100) for _ in range(6)] == [44, 62, 3, 63, 75, 32]
+    assert stream.uid() == "edbfef65-dd8c-4dc2-86fd-e5fc938bc15d"
+
+
+def test_another_stream_shifts_nothing():
+    lonely, company = Chance(7), Chance(7)
+    company.stream("b").below(10)
+    assert lonely.stream("a").uid() == company.stream("a").uid()
+    assert Chance(7).stream("a").uid() != Chance(7).stream("b").uid()
+
+
+@given(st.lists(st.integers()), st.integers(0, 20), st.integers())
+def test_a_sample_is_made_of_the_items(items, count, seed):
+    drawn = Stream(seed).sample(items, count)
+    assert len(drawn) == min(count, len(items))
+    assert all(drawn.count(item) <= items.count(item) for item in drawn)
+    assert sorted(Stream(seed).shuffled(items)) == sorted(items)
+
+
+@given(st.integers(), st.integers(0, 100), st.integers(0, 100))
+def test_numbers_stay_within_their_bounds(seed, low, width):
+    stream = Stream(seed)
+    assert low <= stream.whole(low, low + width) <= low + width
+    assert low <= stream.between(low, low + width) <= low + width
+
+
+def test_uids_are_version_4():
+    assert uuid.UUID(Stream(3).uid()).version == 4
+
+
+def test_a_test_has_a_seed_of_its_own():
+    assert seed_from("tests/test_a.py::test_b") == "245857377542575"

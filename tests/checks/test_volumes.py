@@ -1,0 +1,94 @@
+"""Hand-written journals, good and bad: what each says of its volumes."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.checks import ending, incidents, volumes
+from pytest_kscen.checks.verdict import Finding, merged
+from pytest_kscen.journal import Entry
+
+
+def journal(*lines):
+    """(at, what, particulars) as entries of one volume `v`."""
+    birth = (0, "volume", {"storage_class": "availability"})
+    return [Entry(at, "actor", what, {"volume": "v", **data}) for at, what, data in (birth, *lines)]
+
+
+STARTED = (10, "checker-started", {"conditions": ["IOReady", "Quorum"]})
+STOPPED = (300, "checker-stopped", {})
+
+
+def change(at, condition="IOReady"):
+    return (at, "condition-changed", {"condition": condition})
+
+
+def incident(started, ended):
+    return incidents.IncidentRecord("i", "pod-destroy", "pod-destroy", {}, started, ended)
+
+
+@pytest.mark.parametrize(
+    ("lines", "shaken", "verdict", "transitions"),
+    [
+        ([STARTED, STOPPED], [], "stable", {"IOReady": 0, "Quorum": 0}),
+        ([STARTED, change(20), change(30), STOPPED], [], "recovered", {"IOReady": 2, "Quorum": 0}),
+        ([STARTED, change(20), STOPPED], [], "broken", {"IOReady": 1, "Quorum": 0}),
+        ([STARTED, change(20), change(21, "Quorum"), STOPPED], [], "broken", {"IOReady": 1, "Quorum": 1}),
+        ([STARTED, change(290), STOPPED], [incident(280, None)], "interrupted", {"IOReady": 1, "Quorum": 0}),
+        ([STARTED, change(190), STOPPED], [incident(180, 181)], "interrupted", {"IOReady": 1, "Quorum": 0}),
+        ([STARTED, change(190), STOPPED], [incident(170, 180)], "broken", {"IOReady": 1, "Quorum": 0}),
+        ([STARTED, change(290), STOPPED], [incident(310, 320)], "broken", {"IOReady": 1, "Quorum": 0}),
+        ([(600, "never-ready", {})], [], "broken", {}),
+        ([(600, "never-ready", {})], [incident(500, None)], "interrupted", {}),
+    ],
+)
+def test_a_volumes_verdict(lines, shaken, verdict, transitions):
+    (volume,) = volumes.volumes(journal(*lines), shaken)
+    assert (volume.verdict, volume.transitions) == (verdict, transitions)
+    (finding,) = volumes.judge([volume])
+    assert finding.verdict == ("invalid" if verdict == "broken" else "valid")
+    assert ("v" in finding.why) == (verdict == "broken")
+
+
+def test_incidents_are_read_with_their_effect_and_their_end():
+    start = {"incident": "i", "profile": "pod-destroy", "variant": "pod-destroy", "targets": {"pods": ["a"]}}
+    entries = [
+        Entry(5, "x", "incident-started", start),
+        Entry(6, "x", "incident-effect", {"incident": "i", "effect": "gone"}),
+        Entry(9, "x", "incident-ended", {"incident": "i"}),
+    ]
+    (seen,) = incidents.incidents(entries)
+    assert (seen.started_at, seen.removed_at, seen.effects, seen.had_effect) == (5, 9, ["gone"], True)
+    assert [finding.verdict for finding in incidents.judge(["pod-destroy"], [seen])] == ["valid"]
+
+
+def test_a_profile_without_any_effect_proves_nothing():
+    (finding,) = incidents.judge(["pod-destroy"], [incident(1, 2)])
+    assert (finding.verdict, finding.why) == (
+        "unknown",
+        "none of the 1 incidents of pod-destroy had an effect: run longer",
+    )
+
+
+@pytest.mark.parametrize(
+    ("entries", "verdicts"),
+    [
+        ([], {"liveness": "unknown", "leftovers": "valid"}),
+        ([Entry(1, "run", "liveness", {"late": []})], {"liveness": "valid", "leftovers": "valid"}),
+        ([Entry(1, "run", "liveness", {"late": ["v"]})], {"liveness": "invalid", "leftovers": "valid"}),
+        (
+            [Entry(1, "run", "liveness", {"late": []}), Entry(2, "run", "leftovers", {"objects": ["rv/v"]})],
+            {"liveness": "valid", "leftovers": "invalid"},
+        ),
+    ],
+)
+def test_how_a_run_ends(entries, verdicts):
+    assert {finding.check: finding.verdict for finding in ending.judge(entries)} == verdicts
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "whole"),
+    [([], "valid"), (["valid"], "valid"), (["valid", "unknown"], "unknown"), (["unknown", "invalid", "valid"], "invalid")],
+)
+def test_the_worst_verdict_wins(verdicts, whole):
+    assert merged(Finding("c", verdict) for verdict in verdicts) == whole

@@ -1,0 +1,238 @@
+"""Virtual time: what waits is done at its exact instant, in the order of asking, and a run that cannot go on says why."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kscen.clock import ActorCrashedError, Signal, StalledError, VirtualRunner
+
+START = 1767225600.0
+
+
+@pytest.fixture
+def runner():
+    runner = VirtualRunner()
+    yield runner
+    runner.close()
+
+
+def test_time_begins_at_a_fixed_instant_and_moves_only_when_told(runner):
+    assert runner.clock.now() == START
+    runner.advance(3600)
+    assert runner.clock.now() == START + 3600
+
+
+def test_sleepers_wake_at_their_exact_times(runner):
+    woken = []
+
+    async def sleeper(name, seconds):
+        for _ in range(3):
+            await runner.clock.sleep(seconds)
+            woken.append((name, runner.clock.now() - START))
+
+    runner.start(sleeper("a", 1), "a")
+    runner.start(sleeper("b", 2), "b")
+    runner.advance(6)
+    assert woken == [("a", 1), ("b", 2), ("a", 2), ("a", 3), ("b", 4), ("b", 6)]
+
+
+@given(st.lists(st.integers(0, 50), max_size=60))
+def test_timers_fire_by_time_then_by_the_order_in_which_they_were_set(delays):
+    runner, fired = VirtualRunner(), []
+
+    async def sleeper(index, delay):
+        await runner.clock.sleep(delay, background=index % 3 == 0)
+        fired.append((delay, index))
+
+    async def all_of_them():
+        async with asyncio.TaskGroup() as group:
+            for index, delay in enumerate(delays):
+                group.create_task(sleeper(index, delay))
+            await runner.clock.sleep(51)
+
+    runner.call(all_of_them())
+    runner.close()
+    assert fired == sorted(fired)
+    assert len(fired) == len(delays)
+
+
+def test_until_looks_when_an_instant_has_come_to_rest(runner):
+    seen = []
+
+    async def actor():
+        await runner.clock.sleep(7)
+        seen.append("half")
+        await runner.clock.sleep(0)
+        seen.append("whole")
+
+    runner.start(actor(), "actor")
+    assert runner.until(lambda: "half" in seen, 100)
+    assert seen == ["half", "whole"]
+    assert runner.clock.now() == START + 7
+
+
+def test_until_gives_up_at_its_time_out(runner):
+    assert not runner.until(lambda: False, 30)
+    assert runner.clock.now() == START + 30
+
+
+def test_a_deadlock_names_who_waits_for_what(runner):
+    async def waits_for_nothing():
+        await asyncio.Event().wait()
+
+    runner.start(waits_for_nothing(), "the forgotten one")
+    with pytest.raises(StalledError, match=r"no timer is set(.|\n)*the forgotten one waits in .*waits_for_nothing.* > Event.wait"):
+        runner.call(asyncio.Event().wait())
+
+
+def test_heartbeats_alone_are_a_deadlock_and_do_beat_while_others_live(runner):
+    beats = []
+
+    async def heart():
+        while True:
+            await runner.clock.sleep(10, background=True)
+            beats.append(runner.clock.now() - START)
+
+    runner.start(heart(), "heart")
+    runner.advance(25)
+    assert beats == [10, 20]
+    with pytest.raises(StalledError, match="no timer is set but heartbeats"):
+        runner.call(asyncio.Event().wait())
+
+
+def test_an_instant_that_never_ends_is_an_error(runner, monkeypatch):
+    monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 1000)
+
+    async def spins():
+        while True:
+            await runner.clock.sleep(0)
+
+    with pytest.raises(StalledError, match="steps were taken in one instant"):
+        runner.call(spins())
+
+
+def test_a_crashed_actor_is_noticed_by_the_next_call(runner):
+    async def crashes():
+        await runner.clock.sleep(5)
+        raise ZeroDivisionError
+
+    runner.start(crashes(), "the weak one")
+    with pytest.raises(ActorCrashedError, match="the weak one crashed: ZeroDivisionError"):
+        runner.advance(10)
+    assert runner.clock.now() == START + 5
+    runner.advance(10)
+
+
+def test_a_request_that_need_not_wait_moves_nobody(runner):
+    moved = []
+
+    async def actor():
+        moved.append(1)
+
+    async def request():
+        return 42
+
+    runner.start(actor(), "actor")
+    assert runner.ask(request()) == 42
+    assert moved == []
+    runner.advance(0)
+    assert moved == [1]
+
+
+def test_a_request_that_waits_turns_the_loop(runner):
+    async def request():
+        await runner.clock.sleep(3)
+        return runner.clock.now() - START
+
+    assert runner.ask(request()) == 3
+
+
+def test_waiting_synchronously_inside_the_loop_is_refused(runner):
+    async def actor():
+        runner.ask(runner.clock.sleep(1))
+
+    with pytest.raises(RuntimeError, match="use the asynchronous client"):
+        runner.call(actor())
+
+
+def test_real_work_holds_time(runner):
+    async def works():
+        await runner.in_thread(lambda: time.sleep(0.05))
+        return runner.clock.now() - START
+
+    async def both():
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(works())
+            group.create_task(runner.clock.sleep(1))
+        return work.result()
+
+    assert runner.call(both()) == 0
+
+
+def test_cluster_time_bounds_asyncios_own_timeouts(runner):
+    async def impatient():
+        async with asyncio.timeout(12):
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        runner.call(impatient())
+    assert runner.clock.now() == START + 12
+
+
+def test_a_signal_cuts_a_sleep_short(runner):
+    signal = Signal()
+
+    async def waits():
+        return await signal.within(runner.clock, 100), runner.clock.now() - START
+
+    async def gives():
+        await runner.clock.sleep(4)
+        signal.give()
+
+    runner.start(gives(), "giver")
+    assert runner.call(waits()) == (True, 4)
+    assert runner.call(waits()) == (True, 4)
+
+
+def test_another_thread_is_answered_while_time_stands_still(runner):
+    async def request():
+        return threading.current_thread().name, runner.clock.now() - START
+
+    assert runner.submit(request()).result(5) == ("kscen-pacer", 0)
+    assert runner.replayable
+
+
+def test_another_thread_that_waits_turns_time_by_the_wall(runner):
+    began = time.monotonic()
+    runner.submit(runner.clock.sleep(0.2)).result(5)
+    assert 0.2 <= time.monotonic() - began < 2
+    assert runner.clock.now() - START == pytest.approx(0.2)
+    assert not runner.replayable
+
+
+def test_the_test_goes_first_while_another_thread_waits(runner):
+    waiting = runner.submit(runner.clock.sleep(3600))
+    runner.advance(7200)
+    assert waiting.result(5) is None
+
+
+def test_closing_ends_actors_newest_first(runner):
+    ended = []
+
+    async def actor(name):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+
+    runner.start(actor("first"), "first")
+    runner.start(actor("second"), "second")
+    runner.advance(1)
+    runner.close()
+    assert ended == ["second", "first"]

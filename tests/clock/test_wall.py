@@ -1,0 +1,63 @@
+"""The same runner's contract on real time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from pytest_kscen.clock import ActorCrashedError, WallRunner, epoch_of, timestamp_of
+
+
+@pytest.fixture
+def runner():
+    runner = WallRunner()
+    yield runner
+    runner.close()
+
+
+def test_actors_live_while_the_test_thinks(runner):
+    beats = []
+
+    async def heart():
+        while True:
+            beats.append(runner.clock.now())
+            await runner.clock.sleep(0.01)
+
+    runner.start(heart(), "heart")
+    assert runner.until(lambda: len(beats) > 3, 5)
+
+
+def test_advance_waits_really(runner):
+    began = time.monotonic()
+    runner.advance(0.1)
+    assert time.monotonic() - began >= 0.1
+
+
+def test_a_crashed_actor_is_noticed(runner):
+    async def crashes():
+        raise ZeroDivisionError
+
+    runner.start(crashes(), "the weak one")
+    with pytest.raises(ActorCrashedError, match="the weak one crashed"):
+        runner.advance(0.2)
+
+
+def test_until_gives_up(runner):
+    assert not runner.until(lambda: False, 0.05)
+
+
+def test_blocking_the_loop_is_refused(runner):
+    async def blocks():
+        runner.call(asyncio.Event().wait())
+
+    with pytest.raises(RuntimeError, match="would block it"):
+        runner.call(blocks())
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "1970-01-01T00:00:00Z"), (1767225600, "2026-01-01T00:00:00Z")])
+def test_timestamps(seconds, text):
+    assert timestamp_of(seconds) == text
+    assert epoch_of(text) == seconds
+    assert timestamp_of(seconds + 0.5, micro=True) == text.replace("Z", ".500000Z")

@@ -1,0 +1,26 @@
+"""A journal keeps what it was told, in order, in cluster time, and reads the same from its file."""
+
+from __future__ import annotations
+
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.journal import Entry, Journal, read
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    runner = VirtualRunner()
+    runner.advance(5)
+    journal = Journal(runner.clock)
+    actor = journal.witness("actor")
+    actor.note("began", volume="v")
+    runner.advance(2.5)
+    actor.called("part").note("ended", took=2.5)
+    entries = [Entry(0.0, "actor", "began", {"volume": "v"}), Entry(2.5, "actor/part", "ended", {"took": 2.5})]
+    assert list(journal) == entries
+    actor.note("after reading")
+    assert len(list(journal)) == 3
+
+    journal.save(tmp_path / "journal.jsonl")
+    assert read(tmp_path / "journal.jsonl")[:2] == entries
+    assert (tmp_path / "journal.jsonl").read_bytes().startswith(b'{"at":0.0,"who":"actor","what":"began","volume":"v"}\n')
+    journal.close()
+    runner.close()
