@@ -15,19 +15,31 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.informer import Ref
 
+    Reconcile = Callable[[Ref], Awaitable[float | None]]
+
 logger = logging.getLogger(__name__)
 
-FIRST_RETRY, LONGEST_RETRY = 0.005, 60.0
+FIRST_RETRY, LONGEST_RETRY = 0.005, 1000.0
+
+
+async def at_once() -> None:
+    """Nothing to wait for."""
 
 
 class Controller:
-    """A queue without duplicates and its worker. `reconcile` may return the seconds after which it wants to look again."""
+    """A queue without duplicates and its worker.
 
-    def __init__(self, name: str, clock: Clock, reconcile: Callable[[Ref], Awaitable[float | None]]) -> None:
+    `reconcile` may return the seconds after which it wants to look again. `ready` is awaited before each look. A refusal
+    of the API brings the key back after a delay that doubles each time; any other error ends the controller.
+    """
+
+    def __init__(self, name: str, clock: Clock, reconcile: Reconcile, *, ready: Callable[[], Awaitable[None]] = at_once) -> None:
         self.name = name
         self._clock = clock
         self._reconcile = reconcile
+        self._ready = ready
         self._queue: dict[Ref, None] = {}
+        self._later: dict[Ref, asyncio.TimerHandle] = {}
         self._failures: dict[Ref, int] = {}
         self._wake = asyncio.Event()
 
@@ -36,22 +48,40 @@ class Controller:
         self._wake.set()
 
     def enqueue_after(self, ref: Ref, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self.enqueue, ref)
+        """Look again after this time, or sooner if that was promised before."""
+        if seconds <= 0:
+            self.enqueue(ref)
+            return
+        loop = asyncio.get_running_loop()
+        promised = self._later.get(ref)
+        if promised is None or loop.time() + seconds < promised.when():
+            if promised:
+                promised.cancel()
+            self._later[ref] = loop.call_later(seconds, self._due, ref)
+
+    def _due(self, ref: Ref) -> None:
+        del self._later[ref]
+        self.enqueue(ref)
 
     async def run(self) -> Never:
-        while True:
-            while not self._queue:
-                self._wake.clear()
-                await self._wake.wait()
-            ref = next(iter(self._queue))
-            del self._queue[ref]
-            await self._work(ref)
+        try:
+            while True:
+                while not self._queue:
+                    self._wake.clear()
+                    await self._wake.wait()
+                await self._ready()
+                ref = next(iter(self._queue))
+                del self._queue[ref]
+                await self._work(ref)
+        finally:
+            for promised in self._later.values():
+                promised.cancel()
 
     async def _work(self, ref: Ref) -> None:
         try:
             again = await self._reconcile(ref)
-        except ApiError as error:
-            failures = self._failures[ref] = self._failures.get(ref, 0) + 1
+        except (ApiError, OSError) as error:
+            failures = self._failures[ref] = self._failures.get(ref, -1) + 1
             if not isinstance(error, Conflict | NotFound):
                 logger.warning("%s: %s/%s: %s", self.name, ref.namespace, ref.name, error)
             self.enqueue_after(ref, min(FIRST_RETRY * 2**failures, LONGEST_RETRY))

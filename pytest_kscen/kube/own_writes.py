@@ -1,0 +1,84 @@
+"""An Api whose holder sees its own writes: before it looks again, it waits until the informers show what it wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.kube.informer import age
+from pytest_kscen.kube.requests import MERGE_PATCH
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.api import Api, Listing
+    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.kube.requests import Watch
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+class OwnWrites:
+    """Remembers the newest version that it wrote of each resource."""
+
+    def __init__(self, api: Api, informers: Informers) -> None:
+        self._api = api
+        self._informers = informers
+        self._written: dict[Resource, str] = {}
+
+    async def caught_up(self) -> None:
+        """Wait until the shared pictures show everything that was written here."""
+        while self._written:
+            resource, version = self._written.popitem()
+            if informer := self._informers.known(resource):
+                await informer.reached(version)
+
+    def _note(self, resource: Resource, answer: Obj) -> Obj:
+        version = (answer.get("metadata") or {}).get("resourceVersion", "")
+        if age(version) > age(self._written.get(resource, "")):
+            self._written[resource] = version
+        return answer
+
+    async def create(
+        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+    ) -> Obj:
+        made = await self._api.create(resource, obj, namespace, name=name, subresource=subresource, **options)
+        return self._note(resource, made)
+
+    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
+        return self._note(resource, await self._api.update(resource, obj, subresource=subresource, **options))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        patch_type: str = MERGE_PATCH,
+        **options: Any,
+    ) -> Obj:
+        answer = await self._api.patch(resource, name, patch, namespace, subresource=subresource, patch_type=patch_type, **options)
+        return self._note(resource, answer)
+
+    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
+        answer = await self._api.apply(resource, obj, field_manager=field_manager, force=force, subresource=subresource)
+        return self._note(resource, answer)
+
+    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
+        return self._note(resource, await self._api.delete(resource, name, namespace, **options))
+
+    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
+        await self._api.delete_collection(resource, namespace, **options)
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
+        return await self._api.get(resource, name, namespace, subresource=subresource)
+
+    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
+        return await self._api.list(resource, namespace, **options)
+
+    def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
+        return self._api.watch(resource, namespace, **options)
+
+    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
+        return await self._api.log(name, namespace, container=container)
+
+    async def resource_of(self, api_version: str, kind: str) -> Resource:
+        return await self._api.resource_of(api_version, kind)

@@ -1,0 +1,40 @@
+"""The cast of a cluster: every controller that lives behind an API server, in the order in which they start.
+
+`embedded` is everything; `controlplane` is what a real control plane leaves to machines. The controllers of an embedded
+cluster share their pictures, and each writes in its own name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.kube.informer import Informers
+from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.workloads.deployments import Deployments
+from pytest_kscen.simulation.workloads.replicasets import ReplicaSets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Protocol
+
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api
+
+    class Runnable(Protocol):
+        def run(self) -> Coroutine[Any, Any, Any]: ...
+
+
+CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
+    "deployment-controller": Deployments,
+    "replicaset-controller": ReplicaSets,
+}
+
+
+def actors(role: str, api_for: Callable[[str], Api], clock: Clock, chance: Chance) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
+    """The actors of a cluster by name; whoever starts them must start them in this order."""
+    if role != "embedded":
+        return []
+    informers = Informers(api_for("informers"), clock, chance)
+    controllers = {name: make(Bench.of(name, api_for(name), clock, informers)) for name, make in CONTROLLERS.items()}
+    return [("informers", informers.run()), *((name, controller.run()) for name, controller in controllers.items())]

@@ -1,0 +1,54 @@
+"""What one controller works with: requests in its own name, the pictures that all controllers share, time, and a voice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.kube.own_writes import OwnWrites
+from pytest_kscen.objects.errors import Conflict, conflict
+from pytest_kscen.simulation.controller import Controller
+from pytest_kscen.simulation.events import Recorder
+
+if TYPE_CHECKING:
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.simulation.controller import Reconcile
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One controller's place."""
+
+    name: str
+    api: OwnWrites
+    clock: Clock
+    informers: Informers
+    recorder: Recorder
+
+    @classmethod
+    def of(cls, name: str, api: Api, clock: Clock, informers: Informers) -> Bench:
+        return cls(name, OwnWrites(api, informers), clock, informers, Recorder(api, clock, name))
+
+    def controller(self, reconcile: Reconcile) -> Controller:
+        """A queue whose worker sees what it wrote itself."""
+        return Controller(self.name, self.clock, reconcile, ready=self.api.caught_up)
+
+    def now(self) -> float:
+        return self.clock.now()
+
+    def timestamp(self) -> str:
+        return timestamp_of(self.clock.now())
+
+    async def write_status(self, resource: Resource, obj: Obj, status: Obj) -> Obj:
+        """Replace an object's status; if somebody else has written it meanwhile, once more on top of that."""
+        try:
+            return await self.api.update(resource, {**obj, "status": status}, subresource="status")
+        except Conflict:
+            live = await self.api.get(resource, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
+            if live["metadata"]["uid"] != obj["metadata"]["uid"]:
+                raise conflict(resource, obj["metadata"]["name"], "another object has taken its name") from None
+            return await self.api.update(resource, {**live, "status": status}, subresource="status")

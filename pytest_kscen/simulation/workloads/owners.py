@@ -1,0 +1,93 @@
+"""Who controls what: controller references, and the way from a changed dependent to the owners that must look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_kscen.kube.informer import Ref
+from pytest_kscen.objects.selectors import matches_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from pytest_kscen.kube.informer import Index, Informer
+    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.simulation.controller import Controller
+
+Uid: TypeAlias = str
+
+
+def controller_of(obj: Obj | None) -> Obj | None:
+    """The owner reference of whoever controls it."""
+    for reference in (obj or {}).get("metadata", {}).get("ownerReferences") or ():
+        if reference.get("controller"):
+            return reference  # type: ignore[no-any-return]
+    return None
+
+
+def is_controlled_by(obj: Obj, owner: Obj) -> bool:
+    reference = controller_of(obj)
+    return reference is not None and reference["uid"] == owner["metadata"]["uid"]
+
+
+def reference_to(owner: Obj, resource: Resource) -> Obj:
+    """The reference that makes this owner the controller."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def by_controller(obj: Obj) -> Iterator[Hashable]:
+    """Keys of an index: the controller's uid, and for those who have none their namespace."""
+    reference = controller_of(obj)
+    yield reference["uid"] if reference else ("orphans", obj["metadata"].get("namespace", ""))
+
+
+def by_namespace(obj: Obj) -> Iterator[Hashable]:
+    yield obj["metadata"].get("namespace", "")
+
+
+def controlled(informer: Informer) -> Index:
+    return informer.index("controller", by_controller)
+
+
+def namespaced(informer: Informer) -> Index:
+    return informer.index("namespace", by_namespace)
+
+
+class Dependents:
+    """Wakes the owners of what has changed: the controller, a former one, or all that might adopt an orphan."""
+
+    def __init__(self, controller: Controller, owners: Informer, dependents: Informer) -> None:
+        self._controller = controller
+        self._owners = owners
+        self._by_namespace = namespaced(owners)
+        dependents.on_change(self.see)
+
+    def see(self, new: Obj | None, old: Obj | None) -> None:
+        before, now = controller_of(old), controller_of(new)
+        if before and (not now or before["uid"] != now["uid"]):
+            self._wake(old, before)
+        if now:
+            self._wake(new, now)
+        elif new and (old is None or before or old["metadata"].get("labels") != new["metadata"].get("labels")):
+            self._wake_adopters(new)
+
+    def _wake(self, dependent: Obj | None, reference: Obj) -> None:
+        if reference["kind"] != self._owners.resource.kind or dependent is None:
+            return
+        ref = Ref(dependent["metadata"].get("namespace", ""), reference["name"])
+        owner = self._owners.objects.get(ref)
+        if owner and owner["metadata"]["uid"] == reference["uid"]:
+            self._controller.enqueue(ref)
+
+    def _wake_adopters(self, orphan: Obj) -> None:
+        metadata = orphan["metadata"]
+        for owner in self._by_namespace.of(metadata.get("namespace", "")):
+            if matches_selector(owner["spec"].get("selector"), metadata.get("labels")):
+                self._controller.enqueue(Ref.of(owner))
