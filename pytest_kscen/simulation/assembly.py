@@ -31,7 +31,14 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
 }
 
 
-def actors(role: str, api_for: Callable[[str], Api], clock: Clock, chance: Chance) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
+def actors(
+    role: str,
+    api_for: Callable[[str], Api],
+    clock: Clock,
+    chance: Chance,
+    *,
+    nodes: int = 0,  # noqa: ARG001  # the machines that a cluster is born with
+) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
     """The actors of a cluster by name; whoever starts them must start them in this order."""
     if role != "embedded":
         return []
