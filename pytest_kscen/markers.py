@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.runs.plan import Plan
 
+DECLARING = ("cluster", "volume_churn", "chaos")
 SCOPES = ("function", "module", "session")
 
 MARKERS = (

@@ -40,7 +40,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    declared = [item for item in items if any(item.iter_markers(name) for name in ("cluster", "volume_churn", "chaos"))]
+    declared = [item for item in items if any(item.get_closest_marker(name) for name in markers.DECLARING)]
     if complaints := [line for item in declared for line in markers.check(item)]:
         raise pytest.UsageError("\n".join(complaints))
 

@@ -1,0 +1,94 @@
+"""The plugin seen from pytest's command line: what is accepted, what is refused and in which words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+NOTHING = "def test_nothing(): pass"
+
+
+@pytest.fixture
+def plain(pytester):
+    """A project of its own: warnings of other plugins are theirs."""
+    pytester.makepyfile(NOTHING)
+    return pytester
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--kscen-cluster=minikube"], "--kscen-cluster: 'minikube' is no kind of cluster: choose one of embedded, "),
+        (["--kscen-seed=x"], "--kscen-seed: 'x' is no seed: give a whole number, or 'random' to have one drawn"),
+        (["--kscen-duration=90"], "--kscen-duration: '90' is no duration: write a number and a unit, as in '90s'"),
+        (["--kscen-duration=0s"], "--kscen-duration: '0s' is no length of time to run for"),
+        (["--kubeconfig=nowhere"], "--kubeconfig: there is no file 'nowhere'"),
+        (["--kscen-archive=test_archive.txt"], "--kscen-archive: 'test_archive.txt' is not a folder"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_a_usage_error(plain, arguments, complaint):
+    plain.makefile(".txt", test_archive="")
+    result = plain.runpytest(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{complaint.replace('[', '[[]')}*"])
+
+
+def test_the_environment_and_the_ini_file_count_too(plain, monkeypatch):
+    plain.makeini("[pytest]\nkscen_seed = 7")
+    plain.runpytest().stdout.fnmatch_lines(["kscen: embedded cluster, seed 7"])
+    monkeypatch.setenv("KSCEN_SEED", "8")
+    plain.runpytest().stdout.fnmatch_lines(["kscen: embedded cluster, seed 8"])
+    plain.runpytest("--kscen-seed=9").stdout.fnmatch_lines(["kscen: embedded cluster, seed 9"])
+    monkeypatch.setenv("KSCEN_SEED", "nine")
+    plain.runpytest().stderr.fnmatch_lines(["*KSCEN_SEED: 'nine' is no seed*"])
+
+
+def test_a_random_seed_is_drawn_and_printed(plain):
+    first, second = (plain.runpytest("--kscen-seed=random").stdout.str() for _ in range(2))
+    seeds = [text.split("seed ")[1].split()[0] for text in (first, second)]
+    assert all(seed.isdecimal() for seed in seeds)
+    assert seeds[0] != seeds[1]
+
+
+@pytest.mark.parametrize("arguments", [[], ["-p", "no:pytest-kind"]])
+def test_the_kubeconfig_flag_works_with_and_without_pytest_kind(plain, arguments):
+    result = plain.runpytest("--kubeconfig=nowhere", *arguments)
+    result.stderr.fnmatch_lines(["*--kubeconfig: there is no file 'nowhere'*"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "complaint"),
+    [
+        ("chaos('pod-destory')", "there is no chaos profile 'pod-destory' (did you mean 'pod-destroy'?)"),
+        ("chaos('pod-destroy', lable='a')", "has no parameter 'lable' (did you mean 'label'?); its parameters are"),
+        ("chaos()", "takes the profile's name first"),
+        ("chaos('pod-destroy', period=('5m', '1m'))", "period=(300.0, 60.0): give the least and the most"),
+        ("volume_churn(max_volume=3)", "has no parameter 'max_volume'; its parameters are"),
+        ("volume_churn(3)", "takes its parameters by name"),
+        ("volume_churn(lifetime=('60', '5m'))", "'60' is no duration"),
+        ("cluster(scope='class')", "scope='class': choose one of function, module, session"),
+        ("cluster(backend='minikube')", "backend='minikube': choose one of"),
+        ("cluster(nodes='three')", "nodes='three': give a whole number"),
+    ],
+)
+def test_a_marker_that_makes_no_sense_is_refused_at_collection(pytester, marker, complaint):
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\n{NOTHING}")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert complaint in result.stderr.str()
+    assert "::test_nothing: " in result.stderr.str()
+
+
+HEAVY = ("kubernetes", "aiohttp", "pytest_kscen.machinery", "pytest_kscen.simulation", "pytest_kscen.runs", "pytest_kscen.kube")
+
+
+def test_a_project_that_does_not_use_it_imports_nothing_heavy(plain):
+    plain.makeconftest(f"""
+        import sys
+        def pytest_unconfigure():
+            print("LOADED", [name for name in {HEAVY!r} if name in sys.modules])
+    """)
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q"], capture_output=True, text=True, check=False, cwd=plain.path)
+    assert "LOADED []" in done.stdout, done.stdout + done.stderr
