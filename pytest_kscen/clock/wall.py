@@ -84,19 +84,24 @@ class WallRunner:
     async def in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.to_thread(function)
 
-    def close(self) -> None:
+    def close(self, last: Coroutine[Any, Any, Any] | None = None) -> None:
+        """End every actor and the loop; `last` puts away what the actors spoke through, once they have ended."""
         if self.loop.is_closed():
+            if last:
+                last.close()
             return
-        asyncio.run_coroutine_threadsafe(self._end_actors(), self.loop).result()
+        asyncio.run_coroutine_threadsafe(self._end_actors(last), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
 
-    async def _end_actors(self) -> None:
+    async def _end_actors(self, last: Coroutine[Any, Any, Any] | None) -> None:
         actors = list(reversed(self._actors))
         for task in actors:
             task.cancel()
         await asyncio.gather(*actors, return_exceptions=True)
+        if last:
+            await last
         await self.loop.shutdown_asyncgens()
 
     def _live(self) -> None:

@@ -63,7 +63,15 @@ class Connection:
         self._closed = False
 
     async def request(
-        self, method: str, target: str, *, agent: str, body: bytes | None = None, content_type: str = JSON, accept: str = JSON
+        self,
+        method: str,
+        target: str,
+        *,
+        agent: str,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        attempts: int = ATTEMPTS,
     ) -> bytes:
         """The answer's bytes. The target is a path with its query, quoted."""
         headers = {"User-Agent": agent, "Accept": accept, **({"Content-Type": content_type} if body is not None else {})}
@@ -73,7 +81,7 @@ class Connection:
                 return await response.read()
 
         async with self._turns:
-            return await self._persist(method, target, ask)
+            return await self._persist(method, target, ask, attempts)
 
     async def stream(self, target: str, *, agent: str) -> aiohttp.ClientResponse:
         """An answer that is read as it comes; whoever asked closes it."""
@@ -99,7 +107,7 @@ class Connection:
         if self._session:
             await self._session.close()
 
-    async def _persist(self, method: str, target: str, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _persist(self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
         """Ask until there is an answer, or a refusal or a loss that another try would not better."""
         refreshed = False
         for attempt in itertools.count(1):
@@ -108,12 +116,12 @@ class Connection:
             except _RefusedError as refused:
                 if isinstance(refused.error, Unauthorized) and not refreshed and await self._refresh():
                     refreshed = True
-                elif refused.wait and attempt < ATTEMPTS:
+                elif refused.wait and attempt < attempts:
                     await self._clock.sleep(refused.wait)
                 else:
                     raise refused.error from None
             except (aiohttp.ClientError, TimeoutError) as error:
-                if method not in READS or attempt == ATTEMPTS or not _is_passing(error):
+                if method not in READS or attempt == attempts or not _is_passing(error):
                     raise ConnectionError(f"{method} {self.access.server}{target}: {error or type(error).__name__}") from error
                 await self._clock.sleep(FIRST_BACKOFF * 2 ** (attempt - 1))
         raise AssertionError("unreachable")

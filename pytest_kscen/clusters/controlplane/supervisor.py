@@ -1,0 +1,104 @@
+"""A program of its own that ends a control plane with the test run, however the run ends.
+
+It starts a process for each line of JSON on its standard input and writes how one ended into `<name>.exit`. When that
+input closes or the parent is gone (killed, even), it ends the processes, newest first, and removes their folder. Should
+it be killed itself, the kernel ends its children. It imports nothing of ours, so that it starts at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import subprocess
+import sys
+
+PATIENCE = 5.0  # seconds that a process gets to end by itself
+PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None)
+
+
+class Supervisor:
+    """The processes of one folder."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder
+        self._poller = select.poll()
+        self._children: dict[int, tuple[str, subprocess.Popen[bytes]]] = {}
+
+    def run(self) -> None:
+        parent = os.pidfd_open(os.getppid())
+        orders = sys.stdin.fileno()
+        self._poller.register(parent, select.POLLIN)
+        self._poller.register(orders, select.POLLIN)
+        unread = b""
+        while True:
+            for ready, _ in self._poller.poll():
+                if ready in self._children:
+                    self._note_end(ready)
+                elif ready == parent:
+                    return
+                else:
+                    received = os.read(orders, 2**16)
+                    if not received:
+                        return
+                    *lines, unread = (unread + received).split(b"\n")
+                    for line in lines:
+                        self._start(**json.loads(line))
+
+    def _start(self, name: str, command: list[str]) -> None:
+        (self._folder / f"{name}.exit").unlink(missing_ok=True)
+        with (self._folder / f"{name}.log").open("ab") as log:
+            child = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509  # this program has one thread
+            )
+        watched = os.pidfd_open(child.pid)
+        self._children[watched] = (name, child)
+        self._poller.register(watched, select.POLLIN)
+        (self._folder / f"{name}.pid").write_text(str(child.pid))
+
+    def _note_end(self, watched: int) -> None:
+        name, child = self._children.pop(watched)
+        self._poller.unregister(watched)
+        os.close(watched)
+        (self._folder / f"{name}.exit").write_text(str(child.wait()))
+
+    def end(self) -> None:
+        """End everybody, each after those that came later, and leave nothing."""
+        for _, child in reversed(self._children.values()):
+            child.terminate()
+            child.send_signal(signal.SIGCONT)
+            try:
+                child.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    supervisor = Supervisor(pathlib.Path(sys.argv[1]))
+    try:
+        supervisor.run()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        supervisor.end()
+
+
+if __name__ == "__main__":
+    main()

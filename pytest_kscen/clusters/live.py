@@ -1,0 +1,50 @@
+"""A cluster behind a kubeconfig, on the wall clock: what the three real backends have in common."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.clusters.cluster import TimedCluster
+from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from pytest_kscen.clock import WallRunner
+    from pytest_kscen.kube.api import Api
+
+
+class LiveCluster(TimedCluster):
+    """A `Cluster`. Whoever makes one says whether it is ours, and ends what is behind it."""
+
+    replayable = False
+
+    def __init__(self, backend: str, runner: WallRunner, kubeconfig: pathlib.Path, *, seed: int | str, owned: bool) -> None:
+        self.backend = backend
+        self._runner = runner
+        self.kubeconfig = kubeconfig
+        self.chance = Chance(seed)
+        self.owned = owned
+        self._configuration = configuration_of(kubeconfig)
+        reload = lambda: access_of(configuration_of(kubeconfig))  # noqa: E731
+        self._connection = Connection(access_of(self._configuration), runner.clock, reload)
+        self._api = RemoteApi(self._connection)
+
+    @property
+    def runner(self) -> WallRunner:
+        return self._runner
+
+    def api(self, agent: str = "") -> Api:
+        return self._api.named(agent) if agent else self._api
+
+    @functools.cached_property
+    def client(self) -> Any:
+        from kubernetes.client import ApiClient
+
+        return ApiClient(self._configuration)
+
+    def close(self) -> None:
+        """End the actors, then the connection that they spoke through."""
+        self._runner.close(last=self._connection.close())
