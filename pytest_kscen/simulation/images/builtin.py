@@ -1,0 +1,65 @@
+"""What images do that nobody registered: those with a shell run their command, all others run until they are stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.images.names import names_of
+from pytest_kscen.simulation.scripts import NOT_UNDERSTOOD, PROGRAMS, Shell
+
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.images.context import ContainerContext
+
+SHELLS = ("ash", "bash", "dash", "sh")
+WITH_SHELL = ("alpine", "bash", "busybox", "debian", "ubuntu")
+
+
+async def built_in(container: ContainerContext) -> int:
+    has_shell = names_of(container.image)[2] in WITH_SHELL
+    words = [*container.command, *container.args]
+    if not container.command and not has_shell:
+        return await until_stopped(container)
+    if not words:
+        return 0  # a shell that nobody types to
+    program = words[0].rpartition("/")[2]
+    if program in SHELLS:
+        return await _script(container, words)
+    if program in PROGRAMS:
+        return await _shell(container).call(words)
+    if has_shell:
+        container.write(f"{words[0]}: not found (understood are {', '.join([*SHELLS, *sorted(PROGRAMS)])})\n")
+        return NOT_UNDERSTOOD
+    return await until_stopped(container)
+
+
+async def until_stopped(container: ContainerContext) -> int:
+    """A server that obeys SIGTERM."""
+    await container.stopping()
+    return 0
+
+
+async def _script(container: ContainerContext, words: list[str]) -> int:
+    flags, rest = [], words[1:]
+    while rest and rest[0].startswith(("-", "+")):
+        flags.append(rest.pop(0))
+    if not any("c" in flag for flag in flags) or not rest:
+        script = container.files.get(rest[0]) if rest else ""
+        if script is None:
+            container.write(f"{words[0]}: can't open '{rest[0]}': No such file or directory\n")
+            return NOT_UNDERSTOOD
+        return await _shell(container, tuple(rest[1:])).run(script)
+    shell = _shell(container, tuple(rest[2:]))
+    shell.stops_on_error = any("e" in flag for flag in flags)
+    return await shell.run(rest[0])
+
+
+def _shell(container: ContainerContext, arguments: tuple[str, ...] = ()) -> Shell:
+    return Shell(
+        container.write,
+        container.sleep,
+        variables=container.env,
+        arguments=arguments,
+        files=container.files,
+        now=container.clock.now,
+        is_stopping=lambda: container.is_stopping,
+    )

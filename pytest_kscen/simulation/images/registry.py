@@ -1,0 +1,78 @@
+"""Which behaviour a container has: what its annotations tell, what a test registered, what its command or image is."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pytest_kscen.simulation.images.annotated import told_by_annotations
+from pytest_kscen.simulation.images.builtin import built_in
+from pytest_kscen.simulation.images.context import ContainerContext
+from pytest_kscen.simulation.images.names import names_of
+
+Behaviour = Callable[[ContainerContext], Awaitable[int]]
+"""`async def run(container) -> int`: its end is the container's, its value the exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A behaviour and the containers that it is for, as shell patterns."""
+
+    run: Behaviour
+    image: str
+    container: str
+    pod: str
+    namespace: str
+
+    def is_for(self, container: ContainerContext) -> bool:
+        metadata = container.pod["metadata"]
+        return (
+            any(fnmatch.fnmatchcase(name, self.image) for name in names_of(container.image))
+            and fnmatch.fnmatchcase(container.name, self.container)
+            and fnmatch.fnmatchcase(metadata["name"], self.pod)
+            and fnmatch.fnmatchcase(metadata.get("namespace", ""), self.namespace)
+        )
+
+
+class Images:
+    """The registry of behaviours. What was registered last is asked first."""
+
+    def __init__(self) -> None:
+        self._rules: list[Rule] = []
+        self._missing: dict[str, None] = {}
+
+    def register(
+        self, run: Behaviour, *, image: str = "*", container: str = "*", pod: str = "*", namespace: str = "*"
+    ) -> Callable[[], None]:
+        """Let containers that match do this from their next start on; what is returned takes it back.
+
+        An image matches by its whole name, or without its tag, or by its last part alone: `*/nginx:*`, `nginx`.
+        """
+        rule = Rule(run, image, container, pod, namespace)
+        self._rules.insert(0, rule)
+        return lambda: self._rules.remove(rule)
+
+    def withhold(self, image: str) -> Callable[[], None]:
+        """Let pulls of images that match fail; what is returned takes it back."""
+        self._missing[image] = None
+        return lambda: self._missing.pop(image, None)
+
+    def can_be_pulled(self, image: str) -> bool:
+        """Images of a registry under `.invalid`, a domain that never is, cannot."""
+        registry = image.split("/", 1)[0].split(":")[0]
+        if "/" in image and registry.endswith(".invalid"):
+            return False
+        return not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._missing for name in names_of(image))
+
+    async def run(self, container: ContainerContext) -> int:
+        """Do what this container does, to its end."""
+        told = told_by_annotations(container)
+        if told.log:
+            container.write(told.log)
+        if told.ends:
+            return await told.run(container)
+        for rule in self._rules:
+            if rule.is_for(container):
+                return await rule.run(container)
+        return await built_in(container)

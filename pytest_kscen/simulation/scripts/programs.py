@@ -1,0 +1,216 @@
+"""The programs that scripts may call: a table of small functions on the shell that runs them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.simulation.scripts.words import ScriptError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pytest_kscen.simulation.scripts.interpreter import Shell
+
+    Program = Callable[[Shell, list[str]], Awaitable[int]]
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+FOREVER = 10.0 * 365 * 86400
+
+
+class Exit(Exception):  # it is no error: the script ends
+    """`exit`."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Leap(Exception):  # it is no error: a loop's turn ends
+    """`break` and `continue`."""
+
+    def __init__(self, *, ends: bool) -> None:
+        super().__init__()
+        self.ends = ends
+
+
+async def _true(_: Shell, __: list[str]) -> int:
+    return 0
+
+
+async def _false(_: Shell, __: list[str]) -> int:
+    return 1
+
+
+async def _echo(shell: Shell, words: list[str]) -> int:
+    ends_line = escapes = False
+    while words and re.fullmatch(r"-[neE]+", words[0]):
+        ends_line = ends_line or "n" in words[0]
+        escapes = escapes or "e" in words[0]
+        words = words[1:]
+    text = " ".join(words)
+    shell.write((_unescaped(text) if escapes else text) + ("" if ends_line else "\n"))
+    return 0
+
+
+async def _printf(shell: Shell, words: list[str]) -> int:
+    if not words:
+        raise ScriptError("printf: a format is missing")
+    values = iter(words[1:])
+    shell.write(re.sub(r"%[sd]", lambda _: next(values, ""), _unescaped(words[0])).replace("%%", "%"))
+    return 0
+
+
+async def _sleep(shell: Shell, words: list[str]) -> int:
+    seconds = 0.0
+    for word in words:
+        match = _DURATION.fullmatch(word)
+        if match is None and word not in {"inf", "infinity"}:
+            shell.write(f"sleep: invalid number '{word}'\n")
+            return 1
+        seconds += float(match[1]) * _UNITS[match[2]] if match else FOREVER
+    await shell.sleep(seconds)
+    return 0
+
+
+async def _exit(shell: Shell, words: list[str]) -> int:
+    if words and not words[0].isdigit():
+        raise ScriptError(f"exit: {words[0]} is no number")
+    raise Exit(int(words[0]) % 256 if words else shell.status)
+
+
+async def _cat(shell: Shell, words: list[str]) -> int:
+    status = 0
+    for name in words:
+        if name in shell.files:
+            shell.write(shell.files[name])
+        else:
+            shell.write(f"cat: can't open '{name}': No such file or directory\n")
+            status = 1
+    return status
+
+
+async def _date(shell: Shell, words: list[str]) -> int:
+    shell.write(f"{int(shell.now())}\n" if "+%s" in words else timestamp_of(shell.now()) + "\n")
+    return 0
+
+
+async def _hostname(shell: Shell, _: list[str]) -> int:
+    shell.write(shell.variables.get("HOSTNAME", "localhost") + "\n")
+    return 0
+
+
+async def _env(shell: Shell, words: list[str]) -> int:
+    if words:
+        raise ScriptError(f"env: with arguments ({' '.join(words)}) it is not understood here")
+    for name, value in sorted(shell.variables.items()):
+        shell.write(f"{name}={value}\n")
+    return 0
+
+
+async def _export(shell: Shell, words: list[str]) -> int:
+    for word in words:
+        name, given, value = word.partition("=")
+        if given:
+            shell.variables[name] = value
+    return 0
+
+
+async def _set(shell: Shell, words: list[str]) -> int:
+    for word in words:
+        if word.startswith(("-", "+")) and "e" in word:
+            shell.stops_on_error = word.startswith("-")
+    return 0
+
+
+async def _trap(shell: Shell, words: list[str]) -> int:
+    script, *signals = words or ["", "EXIT"]
+    for signal in signals:
+        name = signal.removeprefix("SIG")
+        if name not in {"TERM", "15", "INT", "2"}:
+            raise ScriptError(f"trap: {signal} is not understood here (understood are TERM and INT)")
+        if name in {"TERM", "15"} and script:
+            shell.traps["TERM"] = script
+    return 0
+
+
+async def _test(shell: Shell, words: list[str]) -> int:
+    if words and words[-1] == "]":
+        words = words[:-1]
+    if words and words[0] == "!":
+        return 1 if _holds(shell, words[1:]) else 0
+    return 0 if _holds(shell, words) else 1
+
+
+def _holds(shell: Shell, words: list[str]) -> bool:
+    match words:
+        case [] | [_]:
+            return bool(words and words[0])
+        case ["-n" | "-z" as operator, word]:
+            return bool(word) is (operator == "-n")
+        case ["-f" | "-e" | "-s" | "-r", word]:
+            return word in shell.files
+        case [left, "=" | "==" | "!=" as operator, right]:
+            return (left == right) is (operator != "!=")
+        case [left, operator, right] if operator in _NUMBERS:
+            return _NUMBERS[operator](_number(left), _number(right))
+    raise ScriptError(f"test: {' '.join(words)} is not understood here")
+
+
+_NUMBERS: dict[str, Callable[[int, int], bool]] = {
+    "-eq": lambda left, right: left == right,
+    "-ne": lambda left, right: left != right,
+    "-lt": lambda left, right: left < right,
+    "-le": lambda left, right: left <= right,
+    "-gt": lambda left, right: left > right,
+    "-ge": lambda left, right: left >= right,
+}
+
+
+async def _exec(shell: Shell, words: list[str]) -> int:
+    raise Exit(await shell.call(words))
+
+
+async def _break(_: Shell, __: list[str]) -> int:
+    raise Leap(ends=True)
+
+
+async def _continue(_: Shell, __: list[str]) -> int:
+    raise Leap(ends=False)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ScriptError(f"test: {text!r} is no number") from error
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([ntr\\])", lambda match: _ESCAPES[match[1]], text)
+
+
+PROGRAMS: dict[str, Program] = {
+    ":": _true,
+    "[": _test,
+    "break": _break,
+    "cat": _cat,
+    "continue": _continue,
+    "date": _date,
+    "echo": _echo,
+    "env": _env,
+    "exec": _exec,
+    "exit": _exit,
+    "export": _export,
+    "false": _false,
+    "hostname": _hostname,
+    "printf": _printf,
+    "set": _set,
+    "sleep": _sleep,
+    "test": _test,
+    "trap": _trap,
+    "true": _true,
+}
