@@ -7,29 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clusters.cluster import TimedCluster
-from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
+from pytest_kscen.kube.remote import Connection, RemoteApi, access_of
 
 if TYPE_CHECKING:
-    import pathlib
+    from collections.abc import Callable
 
     from pytest_kscen.clock import WallRunner
     from pytest_kscen.kube.api import Api
 
 
 class LiveCluster(TimedCluster):
-    """A `Cluster`. Whoever makes one says whether it is ours, and ends what is behind it."""
+    """A `Cluster` but for its kubeconfig. `configuration` reads the official client's Configuration, again when it expires."""
 
     replayable = False
 
-    def __init__(self, backend: str, runner: WallRunner, kubeconfig: pathlib.Path, *, seed: int | str, owned: bool) -> None:
+    def __init__(self, backend: str, runner: WallRunner, configuration: Callable[[], Any], *, seed: int | str, owned: bool) -> None:
         self.backend = backend
         self._runner = runner
-        self.kubeconfig = kubeconfig
         self.chance = Chance(seed)
         self.owned = owned
-        self._configuration = configuration_of(kubeconfig)
-        reload = lambda: access_of(configuration_of(kubeconfig))  # noqa: E731
-        self._connection = Connection(access_of(self._configuration), runner.clock, reload)
+        self._configuration = configuration()
+        self._connection = Connection(access_of(self._configuration), runner.clock, lambda: access_of(configuration()))
         self._api = RemoteApi(self._connection)
 
     @property

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.controlplane.starting import start
 from pytest_kscen.clusters.live import LiveCluster
+from pytest_kscen.kube.remote import configuration_of
 
 
 class ControlPlaneCluster(LiveCluster):
@@ -18,7 +20,8 @@ class ControlPlaneCluster(LiveCluster):
             undo.callback(runner.close)
             self.processes, layout = start(runner)
             undo.callback(self.processes.close)
-            super().__init__("controlplane", runner, layout.kubeconfig, seed=seed, owned=True)
+            self.kubeconfig = layout.kubeconfig
+            super().__init__("controlplane", runner, functools.partial(configuration_of, self.kubeconfig), seed=seed, owned=True)
             undo.pop_all()
 
     def close(self) -> None:

@@ -16,6 +16,8 @@ from pytest_kscen.kube.requests import APPLY_PATCH, MERGE_PATCH, Options
 from pytest_kscen.objects.resources import PODS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_kscen.kube.remote.connection import Connection
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -99,6 +101,9 @@ class RemoteApi:
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return await self._discovery.resource_of(api_version, kind, agent=self._agent)
+
+    async def resources(self) -> Sequence[Resource]:
+        return await self._discovery.resources(agent=self._agent)
 
     async def _ask(self, method: str, target: str, body: Any = None, content_type: str = JSON) -> Any:
         data = None if body is None else orjson.dumps(body)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import socket  # noqa: TID251  # this is the door
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -122,7 +123,7 @@ class Connection:
                     raise refused.error from None
             except (aiohttp.ClientError, TimeoutError) as error:
                 if method not in READS or attempt == attempts or not _is_passing(error):
-                    raise ConnectionError(f"{method} {self.access.server}{target}: {error or type(error).__name__}") from error
+                    raise ConnectionError(f"{method} {self.access.server}{target}: {words_of(error)}") from error
                 await self._clock.sleep(FIRST_BACKOFF * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
 
@@ -183,6 +184,17 @@ def _probed_socket(address: tuple[Any, ...]) -> socket.socket:
 def _is_passing(error: Exception) -> bool:
     """Whether another try may find the server there: not with a wrong address or certificate."""
     return not isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL)
+
+
+def words_of(error: Exception) -> str:
+    """What went wrong, without the library's own objects."""
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    if words := getattr(cause, "verify_message", None):
+        return f"its certificate is not trusted: {words}"
+    number = getattr(cause, "errno", None)
+    if isinstance(cause, OSError) and number and number > 0:
+        return os.strerror(number).lower()
+    return str(getattr(cause, "strerror", None) or cause) or type(cause).__name__
 
 
 async def _refusal_of(response: aiohttp.ClientResponse) -> ApiError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -11,6 +11,8 @@ from pytest_kscen.objects.resources import Resource
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.remote.connection import Connection
+
+KEPT = {"list", "watch", "delete"}  # the verbs of what is kept until somebody deletes it
 
 
 class Discovery:
@@ -29,13 +31,17 @@ class Discovery:
         return found
 
     async def _served(self, api_version: str, agent: str) -> dict[str, Resource]:
-        group, _, version = api_version.rpartition("/")
+        return {row["kind"]: _resource_of(api_version, row) for row in await self._rows(api_version, agent)}
+
+    async def _rows(self, api_version: str, agent: str) -> list[Any]:
+        root = "apis" if "/" in api_version else "api"
         try:
-            answer = await self._connection.request("GET", f"/{'apis' if group else 'api'}/{api_version}", agent=agent)
+            answer = await self._connection.request("GET", f"/{root}/{api_version}", agent=agent)
         except NotFound:
-            return {}
-        return {
-            row["kind"]: Resource(group, version, row["name"], row["kind"], namespaced=row["namespaced"])
-            for row in orjson.loads(answer)["resources"]
-            if "/" not in row["name"]
-        }
+            return []
+        return [row for row in orjson.loads(answer)["resources"] if "/" not in row["name"]]
+
+
+def _resource_of(api_version: str, row: dict[str, Any]) -> Resource:
+    group, _, version = api_version.rpartition("/")
+    return Resource(group, version, row["name"], row["kind"], namespaced=row["namespaced"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import aiohttp
 import orjson
 
+from pytest_kscen.kube.remote.connection import words_of
 from pytest_kscen.kube.requests import Event
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class RemoteWatch:
         except (aiohttp.ClientError, TimeoutError) as error:
             if not self._open:
                 raise StopAsyncIteration from None
-            raise ConnectionError(f"the watch {self._target} broke off: {error}") from error
+            raise ConnectionError(f"the watch {self._target} broke off: {words_of(error)}") from error
         if chunk:
             return chunk
         if self._open and any(self._partial):
