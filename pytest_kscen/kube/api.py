@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_kscen.kube.requests import MERGE_PATCH
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_kscen.kube.requests import Watch
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -62,3 +64,6 @@ class Api(Protocol):
     async def log(self, name: str, namespace: str, *, container: str = "") -> str: ...
 
     async def resource_of(self, api_version: str, kind: str) -> Resource: ...
+
+    async def resources(self) -> Sequence[Resource]:
+        """Every resource that can be listed, watched and deleted, each in the version that its group prefers."""

@@ -9,6 +9,8 @@ from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS, MERGE_PATCH, Optio
 from pytest_kscen.objects.resources import PODS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_kscen.kube.requests import Server, Watch
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -88,6 +90,9 @@ class InProcessApi:
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return await self._server.resource_of(api_version, kind)
+
+    async def resources(self) -> Sequence[Resource]:
+        return await self._server.resources()
 
 
 def _options(options: dict[str, Any]) -> Options:

@@ -8,6 +8,8 @@ from pytest_kscen.kube.informer import age
 from pytest_kscen.kube.requests import MERGE_PATCH
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_kscen.kube.api import Api, Listing
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.kube.requests import Watch
@@ -82,3 +84,6 @@ class OwnWrites:
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return await self._api.resource_of(api_version, kind)
+
+    async def resources(self) -> Sequence[Resource]:
+        return await self._api.resources()

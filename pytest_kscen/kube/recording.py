@@ -8,7 +8,7 @@ from pytest_kscen.kube.requests import MERGE_PATCH
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
     from pytest_kscen.journal import Witness
     from pytest_kscen.kube.api import Api, Listing
@@ -37,6 +37,9 @@ class RecordingApi:
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return await self._api.resource_of(api_version, kind)
+
+    async def resources(self) -> Sequence[Resource]:
+        return await self._api.resources()
 
     async def create(
         self,

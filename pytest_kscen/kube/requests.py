@@ -28,7 +28,7 @@ class Options:
     resource_version_match: str = ""
     timeout: float | None = None
     bookmarks: bool = False
-    send_initial_events: bool = False
+    send_initial_events: bool | None = None
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = "Warn"
@@ -98,3 +98,6 @@ class Server(Protocol):
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         """Discovery: which resource serves this kind."""
+
+    async def resources(self) -> list[Resource]:
+        """Discovery: every resource that can be listed, watched and deleted, in its preferred version."""

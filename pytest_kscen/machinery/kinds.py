@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -137,6 +138,16 @@ class Kind:
         return "status" in self.subresources
 
 
+_VERSION = re.compile(r"v(?P<major>\d+)((?P<stage>alpha|beta)(?P<minor>\d+))?")
+_STAGES = {"alpha": 1, "beta": 2, None: 3}
+
+
+def stability(version: str) -> tuple[int, int, int]:
+    """Kubernetes' order of versions: v10, v2, v1, v1beta2, v1alpha1, and last whatever is called otherwise."""
+    found = _VERSION.fullmatch(version)
+    return (_STAGES[found["stage"]], int(found["major"]), int(found["minor"] or 0)) if found else (0, 0, 0)
+
+
 class Kinds:
     """All kinds that are served, by group, version and plural."""
 
@@ -157,6 +168,15 @@ class Kinds:
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(list(self._by_path.values()))
+
+    def preferred(self) -> list[Kind]:
+        """Each resource in one version: the most stable one, and of those the newest."""
+        best: dict[tuple[str, str], Kind] = {}
+        for kind in self:
+            place = kind.resource.group, kind.resource.plural
+            if place not in best or stability(kind.resource.version) > stability(best[place].resource.version):
+                best[place] = kind
+        return list(best.values())
 
     def at(self, group: str, version: str, plural: str) -> Kind:
         kind = self._by_path.get((group, version, plural))

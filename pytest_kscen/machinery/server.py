@@ -24,6 +24,7 @@ VERBS = {
     "delete": deleting.delete,
     "deletecollection": deleting.delete_collection,
 }
+KEPT = {"list", "watch", "delete"}  # the verbs of what lives in the store until somebody deletes it
 
 
 class ApiServer:
@@ -43,3 +44,6 @@ class ApiServer:
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return self.core.kinds.named(api_version, kind).resource
+
+    async def resources(self) -> list[Resource]:
+        return [kind.resource for kind in self.core.kinds.preferred() if {*kind.verbs} >= KEPT]
