@@ -30,6 +30,21 @@ class Discovery:
             raise NotFound(f'no matches for kind "{kind}" in version "{api_version}"')
         return found
 
+    async def resources(self, *, agent: str) -> list[Resource]:
+        """What can be listed, watched and deleted, in the first version of its group that has it, the preferred one first."""
+        groups = orjson.loads(await self._connection.request("GET", "/apis", agent=agent))["groups"]
+        versions = ["v1"]
+        for group in groups:
+            offered = [version["groupVersion"] for version in group["versions"]]
+            versions += sorted(offered, key=lambda version: version != group["preferredVersion"]["groupVersion"])
+        found: dict[tuple[str, str], Resource] = {}
+        for version in versions:
+            for row in await self._rows(version, agent):
+                resource = _resource_of(version, row)
+                if set(row["verbs"]) >= KEPT:
+                    found.setdefault((resource.group, resource.plural), resource)
+        return list(found.values())
+
     async def _served(self, api_version: str, agent: str) -> dict[str, Resource]:
         return {row["kind"]: _resource_of(api_version, row) for row in await self._rows(api_version, agent)}
 
