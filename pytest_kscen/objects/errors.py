@@ -120,7 +120,7 @@ class ApiError(Exception):
             "status": "Failure",
             "message": message,
             **({"reason": self.reason} if self.reason else {}),
-            **({"details": details} if details else {}),
+            **({"details": details} if details is not None else {}),
             "code": self.code,
         }
 

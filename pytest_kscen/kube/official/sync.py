@@ -1,0 +1,109 @@
+"""The synchronous client: each call is answered within its instant; a watch turns the loop until its next event.
+
+It belongs to the thread that made it. Another thread would move time under the test's feet, so it is refused, and as
+some helpers swallow that refusal (SharedInformer), the client repeats it at its next call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+from kubernetes.client import ApiClient, ApiException, Configuration
+from kubernetes.client.rest import RESTResponse
+
+from pytest_kscen.kube.official.responses import Reader, StreamedResponse, whole
+from pytest_kscen.kube.official.transport import STREAMED, call_of, forget, new_host
+
+if TYPE_CHECKING:
+    from typing import Never
+
+    from pytest_kscen.clock import Runner
+    from pytest_kscen.kube.official.transport import HttpAnswer, Transport
+
+ASYNC_REQ = (
+    "async_req=True would ask from another thread, and the in-process client belongs to the test's own:"
+    " call it without async_req, or use kubernetes.aio"
+)
+OTHER_THREAD = (
+    "the in-process client was used in the thread {name!r}, but it belongs to the test's own thread (a SharedInformer lives"
+    " in a thread of its own too): there, make a client from the cluster's kubeconfig, with"
+    " kubernetes.config.new_client_from_config(str(cluster.kubeconfig)), or use kubernetes.aio"
+)
+IN_LOOP = "a synchronous watch would block the running event loop: watch with kubernetes.aio, or outside the loop"
+
+
+class InProcessClient(ApiClient):
+    """The client with another transport under it, and without the ways around that transport."""
+
+    def __init__(self, transport: Transport, runner: Runner) -> None:
+        super().__init__(Configuration(host=new_host()))
+        self.rest_client = SyncRest(transport, runner, self.configuration.host)  # type: ignore[assignment]  # only these methods are called
+
+    def _get_pool(self) -> Never:
+        raise RuntimeError(ASYNC_REQ)
+
+    @property
+    def call_api(self) -> Any:
+        return super().call_api
+
+    @call_api.setter
+    def call_api(self, _: Any) -> None:  # what kubernetes.stream does
+        raise ApiException(status=501, reason=STREAMED)
+
+
+class SyncRest:
+    """What the client takes for its connection pool."""
+
+    def __init__(self, transport: Transport, runner: Runner, host: str) -> None:
+        self._transport = transport
+        self._runner = runner
+        self._host = host
+        self._owner = threading.get_ident()
+        self._refused: str | None = None
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str] | None = None,
+        body: Any = None,
+        post_params: Any = None,  # noqa: ARG002  # Kubernetes has no forms
+        _request_timeout: Any = None,
+    ) -> Any:
+        self._check_thread()
+        answer = self._runner.ask(self._transport.call(*call_of(method.upper(), url, headers, body)))
+        if isinstance(answer.body, bytes):
+            return RESTResponse(whole(answer, url))
+        return RESTResponse(self._streamed(answer, url, _request_timeout))
+
+    def close(self) -> None:
+        forget(self._host)
+        self._raise_refusal()
+
+    def _streamed(self, answer: HttpAnswer, url: str, timeout: Any) -> Any:
+        if _inside_a_loop():
+            answer.body.close()
+            raise RuntimeError(IN_LOOP)
+        limit = timeout[1] if isinstance(timeout, tuple) else timeout
+        return StreamedResponse(answer, url, Reader(answer.body, self._runner, limit))
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self._owner:
+            self._refused = OTHER_THREAD.format(name=threading.current_thread().name)
+            raise RuntimeError(self._refused)
+        self._raise_refusal()
+
+    def _raise_refusal(self) -> None:
+        refused, self._refused = self._refused, None
+        if refused:
+            raise RuntimeError(refused)
+
+
+def _inside_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

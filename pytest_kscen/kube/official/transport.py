@@ -1,0 +1,98 @@
+"""What carries the official client's requests: HTTP in all but the socket."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import tempfile
+from hashlib import md5
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JSON, YAML = "application/json", ("application/yaml", "text/yaml", "text/x-yaml")
+JSON_PATCH, STRATEGIC_PATCH = "application/json-patch+json", "application/strategic-merge-patch+json"
+WITH_BODY = ("POST", "PUT", "PATCH", "OPTIONS", "DELETE")
+STREAMED = "exec, attach and port-forward reach into a container, and this cluster's containers are simulated: read its log instead"
+GO_PHRASES = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+
+_count = itertools.count(1)
+
+
+class Chunks(Protocol):
+    """A body that comes piece by piece."""
+
+    async def __anext__(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class HttpAnswer(Protocol):
+    """A response; its body is bytes, or `Chunks` when it comes piece by piece."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+class Transport(Protocol):
+    """A server's door for HTTP requests; headers' names are in lower case."""
+
+    async def call(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer: ...
+
+
+def call_of(method: str, url: str, headers: Mapping[str, str] | None, body: Any) -> tuple[str, str, str, dict[str, str], bytes]:
+    """The client's request as its own transport would send it."""
+    address = urlsplit(url)
+    lowered = {name.lower(): value for name, value in (headers or {}).items()}
+    sent = b""
+    if method in WITH_BODY:
+        type_ = lowered.get("content-type", "")
+        if type_ == JSON_PATCH and not isinstance(body, list):
+            type_ = lowered["content-type"] = STRATEGIC_PATCH
+        sent = _bytes_of(body, type_)
+    return method, address.path, address.query, lowered, sent
+
+
+def _bytes_of(body: Any, type_: str) -> bytes:
+    if body is None:
+        return b""
+    plain = type_.partition(";")[0].strip()
+    as_json = not plain or plain == JSON or plain.endswith("+json")
+    if not as_json and isinstance(body, str | bytes):
+        return body.encode() if isinstance(body, str) else body
+    try:
+        return orjson.dumps(body)
+    except TypeError:  # what only Python's own encoder takes: keys that are numbers, numbers beyond 64 bits
+        return json.dumps(body).encode()
+
+
+def phrase_of(status: int) -> str:
+    """The reason phrase of Go's HTTP server, which tests may compare."""
+    return GO_PHRASES.get(status) or HTTPStatus(status).phrase
+
+
+async def next_chunk(chunks: Chunks) -> bytes | None:
+    """None at the end."""
+    try:
+        return await chunks.__anext__()
+    except StopAsyncIteration:
+        return None
+
+
+def new_host() -> str:
+    """A name for one client's server: the dynamic client keeps what it discovers in a file that is named by it."""
+    return f"https://embedded-{os.getpid()}-{next(_count)}.kscen.invalid"
+
+
+def forget(host: str) -> None:
+    """Take away what the dynamic client has kept of this server."""
+    digest = md5(host.encode(), usedforsecurity=False).hexdigest()
+    Path(tempfile.gettempdir(), f"osrcp-{digest}.json").unlink(missing_ok=True)

@@ -1,0 +1,80 @@
+"""What goes back over the wire: a status, headers, and bytes at once or piece by piece."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytest_kscen.machinery.wire.media import Media
+    from pytest_kscen.objects.errors import ApiError
+
+JSON, YAML, TEXT = "application/json", "application/yaml", "text/plain; charset=utf-8"
+
+
+class Stream(Protocol):
+    """A body that comes piece by piece; whoever stops reading closes it."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def __anext__(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class WireAnswer:
+    """A response. A header that may come more than once (Warning) is joined by commas, as HTTP allows."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes | Stream = b""
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer that is not yet bytes."""
+
+    body: Any
+    code: int = 200
+    warnings: list[str] = field(default_factory=list)
+
+
+def encoded(reply: Reply, media: Media) -> WireAnswer:
+    headers = {"Content-Type": media.content_type}
+    if reply.warnings:
+        headers["Warning"] = ", ".join(f'299 - "{_quoted(text)}"' for text in reply.warnings)
+    return WireAnswer(reply.code, headers, dumped(reply.body, media))
+
+
+def dumped(body: Any, media: Media) -> bytes:
+    if media.type == YAML:
+        return yaml_of(body)
+    return orjson.dumps(body, option=orjson.OPT_INDENT_2 if media.pretty else None)
+
+
+def yaml_of(body: Any) -> bytes:
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(body, Dumper=dumper, allow_unicode=True, sort_keys=True, width=10_000)
+    return text.encode()
+
+
+def text(content: str, status: int = 200) -> WireAnswer:
+    return WireAnswer(status, {"Content-Type": TEXT}, content.encode())
+
+
+def refusal(error: ApiError, media: Media, warnings: list[str]) -> WireAnswer:
+    """A refusal is a Status, always plain: no table of it."""
+    answer = encoded(Reply(error.status, error.status.get("code", error.code), warnings), media.plain())
+    if seconds := (error.status.get("details") or {}).get("retryAfterSeconds"):
+        answer.headers["Retry-After"] = str(seconds)
+    return answer
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,119 @@
+"""A request's body as plain JSON; what cannot be read is refused in the words of the real decoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import yaml
+
+from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pytest_kscen.machinery.wire.doubles import doubled_fields
+from pytest_kscen.machinery.wire.malformed import why_malformed
+from pytest_kscen.machinery.wire.media import YAML
+from pytest_kscen.machinery.wire.queries import json_type
+from pytest_kscen.machinery.wire.yamls import load_yaml
+from pytest_kscen.objects.errors import BadRequest, TooLarge
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+LARGEST = 3 * 1024 * 1024
+SHOWN = 30  # bytes of a body that a refusal quotes
+TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+VERSION_FIRST = "couldn't get version/kind; json parse error: "
+
+
+class UnreadableBody(Exception):
+    """Why the decoder gave up; whoever asked says it in his own words."""
+
+
+class UnreadablePatch(BadRequest):
+    """A refusal that gives way to the one that the patch's object is not there."""
+
+
+def check_size(body: bytes) -> None:
+    if len(body) > LARGEST:
+        raise TooLarge(f"Request entity too large: limit is {LARGEST}")
+
+
+def object_in(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
+    """The object that a create or an update sends, and what it says twice."""
+    try:
+        parsed, doubles = _yaml(body) if type_ == YAML else _json(body, VERSION_FIRST)
+        return _mapping(parsed), doubles
+    except UnreadableBody as error:
+        message = f"the object provided is unrecognized (must be of type {kind}): {error} ({_summary(body)})"
+        raise BadRequest(message) from error
+
+
+def options_in(body: bytes, type_: str) -> Obj:
+    """The DeleteOptions that a delete sends."""
+    try:
+        return _mapping(_yaml(body)[0] if type_ == YAML else _json(body, VERSION_FIRST)[0])
+    except UnreadableBody as error:
+        raise BadRequest(str(error)) from error
+
+
+def patch_in(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
+    """A patch of any type."""
+    if patch_type == APPLY_PATCH:
+        try:
+            return _yaml(body, "error decoding YAML: error converting YAML to JSON: ")
+        except UnreadableBody as error:
+            raise BadRequest(str(error)) from error
+    prefix = "" if patch_type == STRATEGIC_PATCH else "error decoding patch: "
+    try:
+        parsed, doubles = _json(body, prefix)
+        return _patch(parsed, patch_type, prefix), doubles
+    except UnreadableBody as error:
+        raise UnreadablePatch(str(error)) from error
+
+
+def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:
+    if parsed is None:
+        if patch_type == MERGE_PATCH:
+            raise UnreadableBody("Invalid JSON Patch")
+        return [] if patch_type == JSON_PATCH else {}
+    if not isinstance(parsed, list if patch_type == JSON_PATCH else dict):
+        wanted = "[]handlers.jsonPatchOp" if patch_type == JSON_PATCH else "map[string]interface {}"
+        raise UnreadableBody(f"{prefix}json: cannot unmarshal {json_type(parsed)} into Go value of type {wanted}")
+    return parsed
+
+
+def _json(body: bytes, prefix: str) -> tuple[Any, list[str]]:
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise UnreadableBody(prefix + (why_malformed(body) or str(error))) from error
+    return parsed, doubled_fields(body, parsed)
+
+
+def _yaml(body: bytes, prefix: str = "") -> tuple[Any, list[str]]:
+    try:
+        return load_yaml(body)
+    except yaml.YAMLError as error:
+        raise UnreadableBody(prefix + _go_yaml(error)) from error
+
+
+def _go_yaml(error: yaml.YAMLError) -> str:
+    """The line and the problem, as the Go parser writes them."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    where = f"line {mark.line + 1}: " if mark else ""
+    return f"yaml: {where}{problem or error}"
+
+
+def _mapping(parsed: Any) -> Obj:
+    if parsed is None:
+        return {}
+    if isinstance(parsed, dict):
+        return parsed
+    raise UnreadableBody(f"{VERSION_FIRST}json: cannot unmarshal {json_type(parsed)} into Go value of type {TYPE_META}")
+
+
+def _summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    more = " ..." if len(body) > SHOWN else ""
+    head = body[:SHOWN]
+    return (head.decode(errors="replace") if head[:1] == b"{" else head.hex()) + more

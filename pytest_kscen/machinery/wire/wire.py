@@ -1,0 +1,66 @@
+"""One HTTP request from its bytes to the server's verb and back; a refusal becomes a Status. Nothing here knows a socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.requests import Request
+from pytest_kscen.machinery.wire.addresses import address_of
+from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, refusal, text
+from pytest_kscen.machinery.wire.asking import Asked, request_of
+from pytest_kscen.machinery.wire.bodies import UnreadablePatch
+from pytest_kscen.machinery.wire.media import PLAIN, accepted
+from pytest_kscen.machinery.wire.queries import NO_QUERY, Query
+from pytest_kscen.machinery.wire.routing import route_of
+from pytest_kscen.machinery.wire.streams import WatchStream
+from pytest_kscen.objects.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kscen.machinery.server import ApiServer
+    from pytest_kscen.machinery.wire.media import Media
+
+NO_HEADERS: Mapping[str, str] = {}
+
+
+class Wire:
+    """The server as HTTP sees it."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def call(
+        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS, body: bytes = b""
+    ) -> WireAnswer:
+        """Answer one request. Headers' names are in lower case."""
+        warnings: list[str] = []
+        try:
+            address = address_of(path)
+            if address is None:
+                return self._elsewhere(path)
+            parsed = Query(query) if query else NO_QUERY
+            route = route_of(self._server.core.kinds, method, address, watch=bool(parsed.flag("watch")))
+            media = accepted(headers.get("accept", ""), watch=route.verb == "watch")
+            return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
+        except ApiError as error:
+            return refusal(error, PLAIN, warnings)
+
+    def _elsewhere(self, path: str) -> WireAnswer:
+        if path in ("/healthz", "/livez", "/readyz"):
+            return text("ok")
+        return text("404 page not found\n", 404)
+
+    async def _ask(self, asked: Asked, media: Media, warnings: list[str]) -> WireAnswer:
+        try:
+            request = request_of(asked, warnings)
+        except UnreadablePatch:  # the real server reads a patch when it has found its object
+            address, resource = asked.address, asked.route.kind.resource
+            await self._server.handle(Request("get", resource, address.namespace, address.name))
+            raise
+        if request.verb == "watch":
+            return WireAnswer(200, {"Content-Type": media.content_type}, WatchStream(self._server.watch(request), None))
+        answer = await self._server.handle(request)
+        if isinstance(answer.body, str):
+            return text(answer.body, answer.code)
+        return encoded(Reply(answer.body, answer.code, warnings), media)
