@@ -1,0 +1,10 @@
+"""The kit that any server of the Kubernetes API must pass, ours or another's: cases over HTTP's own words.
+
+No server's inside may enter here: a case sees requests and answers, nothing else.
+"""
+
+from pytest_kscen.clusters.conformance.case import CASES, Case, load
+from pytest_kscen.clusters.conformance.transport import InProcess, OverHttps, Transport
+from pytest_kscen.clusters.conformance.visitor import Answer, Visitor
+
+__all__ = ["CASES", "Answer", "Case", "InProcess", "OverHttps", "Transport", "Visitor", "load"]

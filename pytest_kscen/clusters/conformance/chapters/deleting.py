@@ -1,0 +1,166 @@
+"""Deleting: at once, marked, with conditions, with descendants, one by one and many together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clusters.conformance.case import case, case_of
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.conformance.visitor import Visitor
+
+HOLD = "example.com/hold"
+
+
+def made(visitor: Visitor, name: str = "c", **metadata: Any) -> dict[str, Any]:
+    return visitor.post("configmaps", {"metadata": {"name": name, **metadata}}).ok(201)  # type: ignore[no-any-return]
+
+
+@case
+def it_is_gone_and_a_status_says_so(visitor: Visitor) -> None:
+    uid = made(visitor)["metadata"]["uid"]
+    answer = visitor.delete("configmaps/c").ok()
+    assert (answer["kind"], answer["status"]) == ("Status", "Success")
+    assert answer["details"] == {"name": "c", "kind": "configmaps", "uid": uid}
+    visitor.get("configmaps/c").refused(404, "NotFound")
+
+
+@case
+def what_is_not_there_is_not_found(visitor: Visitor) -> None:
+    visitor.delete("configmaps/c").refused(404, "NotFound", 'configmaps "c" not found')
+
+
+@case
+def a_finalizer_holds_it(visitor: Visitor) -> None:
+    made(visitor, finalizers=[HOLD])
+    marked = visitor.delete("configmaps/c").ok()
+    assert marked["kind"] == "ConfigMap"
+    assert marked["metadata"]["deletionTimestamp"]
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    again = visitor.delete("configmaps/c").ok()
+    assert again["metadata"]["deletionTimestamp"] == marked["metadata"]["deletionTimestamp"]
+    visitor.patch("configmaps/c", {"metadata": {"finalizers": []}}).ok()
+    visitor.get("configmaps/c").refused(404, "NotFound")
+
+
+@case
+def a_held_object_is_not_made_a_second_time(visitor: Visitor) -> None:
+    made(visitor, finalizers=[HOLD])
+    visitor.delete("configmaps/c").ok()
+    refusal = visitor.post("configmaps", {"metadata": {"name": "c"}})
+    refusal.refused(409, "AlreadyExists", 'object is being deleted: configmaps "c" already exists')
+    visitor.patch("configmaps/c", {"metadata": {"finalizers": []}}).ok()
+
+
+@case
+def dry_run_deletes_nothing(visitor: Visitor) -> None:
+    made(visitor)
+    visitor.delete("configmaps/c", dryRun="All").ok()
+    visitor.get("configmaps/c").ok()
+
+
+@case_of([("query", True), ("body", False)])
+def options_come_in_the_query_or_in_the_body(visitor: Visitor, in_query: bool) -> None:  # noqa: FBT001
+    made(visitor)
+    if in_query:
+        visitor.delete("configmaps/c", propagationPolicy="Orphan").ok()
+    else:
+        visitor.delete("configmaps/c", {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"}).ok()
+    held = visitor.get("configmaps/c")
+    if held.status == 200:  # noqa: PLR2004  # until the garbage collector has let go of it
+        assert held.body["metadata"]["finalizers"] == ["orphan"]
+
+
+@case_of(
+    [
+        ("uid", {"uid": "11111111-1111-4111-8111-111111111111"}, "the UID in the precondition"),
+        ("version", {"resourceVersion": "1"}, "the ResourceVersion in the precondition (1) does not match"),
+    ]
+)
+def a_precondition_that_fails_is_a_conflict(visitor: Visitor, preconditions: dict[str, str], words: str) -> None:
+    made(visitor)
+    visitor.delete("configmaps/c", {"preconditions": preconditions}).refused(409, "Conflict", words)
+    visitor.get("configmaps/c").ok()
+
+
+@case
+def a_precondition_that_holds_lets_it_go(visitor: Visitor) -> None:
+    metadata = made(visitor)["metadata"]
+    kept = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    visitor.delete("configmaps/c", {"preconditions": kept}).ok()
+
+
+@case_of(
+    [
+        ("policy", {"propagationPolicy": "Sideways"}, 422, "Invalid"),
+        ("both ways", {"propagationPolicy": "Orphan", "orphanDependents": True}, 422, "Invalid"),
+        ("dry run", {"dryRun": ["Some"]}, 422, "Invalid"),
+    ]
+)
+def options_that_make_no_sense_are_refused(visitor: Visitor, options: dict[str, Any], status: int, reason: str) -> None:
+    made(visitor)
+    visitor.delete("configmaps/c", options).refused(status, reason)
+    visitor.get("configmaps/c").ok()
+
+
+@case
+def foreground_waits_with_a_finalizer(visitor: Visitor) -> None:
+    made(visitor, finalizers=[HOLD])
+    held = visitor.delete("configmaps/c", propagationPolicy="Foreground").ok()
+    assert sorted(held["metadata"]["finalizers"]) == [HOLD, "foregroundDeletion"]
+    visitor.patch("configmaps/c", {"metadata": {"finalizers": []}}).ok()
+    visitor.until(lambda: visitor.get("configmaps/c").status == 404)  # noqa: PLR2004
+
+
+@case
+def many_are_deleted_by_their_labels(visitor: Visitor) -> None:
+    made(visitor, "a", labels={"go": "yes"})
+    made(visitor, "b", labels={"go": "yes"})
+    made(visitor, "c", labels={"go": "no"})
+    answer = visitor.delete("configmaps", labelSelector="go=yes").ok()
+    assert answer["kind"] == "ConfigMapList"
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["a", "b"]
+    left = visitor.get("configmaps", labelSelector="go").ok()["items"]
+    assert [item["metadata"]["name"] for item in left] == ["c"]
+
+
+@case
+def many_are_deleted_by_a_field(visitor: Visitor) -> None:
+    made(visitor, "a", labels={"go": "x"})
+    made(visitor, "b", labels={"go": "x"})
+    visitor.delete("configmaps", fieldSelector="metadata.name=a").ok()
+    assert [item["metadata"]["name"] for item in visitor.get("configmaps", labelSelector="go").ok()["items"]] == ["b"]
+
+
+@case
+def the_garbage_collector_takes_what_has_no_owner_any_more(visitor: Visitor) -> None:
+    owner = made(visitor, "owner")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    made(visitor, "owned", ownerReferences=[reference])
+    visitor.delete("configmaps/owner", propagationPolicy="Background").ok()
+    visitor.until(lambda: visitor.get("configmaps/owned").status == 404)  # noqa: PLR2004
+
+
+@case
+def orphans_lose_their_owner_and_stay(visitor: Visitor) -> None:
+    owner = made(visitor, "owner")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    made(visitor, "owned", ownerReferences=[reference])
+    visitor.road.wait(1)
+    visitor.delete("configmaps/owner", propagationPolicy="Orphan").ok()
+    visitor.until(lambda: visitor.get("configmaps/owner").status == 404)  # noqa: PLR2004
+    visitor.until(lambda: not visitor.get("configmaps/owned").ok()["metadata"].get("ownerReferences"))
+
+
+@case
+def in_the_foreground_the_owner_goes_last(visitor: Visitor) -> None:
+    owner = made(visitor, "owner")
+    uid = owner["metadata"]["uid"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": True}
+    made(visitor, "owned", ownerReferences=[reference], finalizers=[HOLD])
+    visitor.road.wait(1)
+    visitor.delete("configmaps/owner", propagationPolicy="Foreground").ok()
+    visitor.until(lambda: visitor.get("configmaps/owned").ok()["metadata"].get("deletionTimestamp"))
+    visitor.get("configmaps/owner").ok()
+    visitor.patch("configmaps/owned", {"metadata": {"finalizers": None}}).ok()
+    visitor.until(lambda: visitor.get("configmaps/owner").status == 404)  # noqa: PLR2004

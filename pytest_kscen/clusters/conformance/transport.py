@@ -1,0 +1,142 @@
+"""The two roads to a server: in this process, or over HTTPS as any stranger would come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlencode
+
+import orjson
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Iterator, Mapping
+
+    from pytest_kscen.clusters.embedded import EmbeddedCluster
+
+SOCKET_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An answer as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Stream(Protocol):
+    """A watch's lines. `next` on a stream that has ended raises StopIteration."""
+
+    def __next__(self) -> dict[str, Any]: ...
+
+    def close(self) -> None: ...
+
+
+class Transport(Protocol):
+    """A road."""
+
+    def call(self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> Raw: ...
+
+    def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
+        """Open a watch; a refusal is an AssertionError that shows the answer."""
+
+    def wait(self, seconds: float) -> None:
+        """Let cluster time pass."""
+
+
+class InProcess:
+    """The embedded cluster's wire, without a socket."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._wire = cluster.wire
+        self._runner = cluster.runner
+
+    def call(self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> Raw:
+        lowered = {name.lower(): value for name, value in headers.items()}
+        answer = self._runner.ask(self._wire.call(method, path, urlencode(query), lowered, body))
+        if isinstance(answer.body, bytes):
+            return Raw(answer.status, answer.headers, answer.body)
+        chunks: list[bytes] = []
+
+        async def drain(stream: Any) -> None:
+            chunks.extend([chunk async for chunk in stream])
+
+        self._runner.call(drain(answer.body))
+        return Raw(answer.status, answer.headers, b"".join(chunks))
+
+    def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
+        answer = self._runner.ask(self._wire.call("GET", path, urlencode(query), {}, b""))
+        assert answer.status == 200, answer.body  # noqa: PLR2004
+        return _Lines(self, answer.body)
+
+    def wait(self, seconds: float) -> None:
+        self._runner.advance(seconds)
+
+
+class _Lines:
+    def __init__(self, road: InProcess, stream: Any) -> None:
+        self._road = road
+        self._stream = stream
+        self._buffered: list[bytes] = []
+
+    def __next__(self) -> dict[str, Any]:
+        while not self._buffered:
+            try:
+                chunk = self._road._runner.ask(self._stream.__anext__())  # noqa: SLF001
+            except StopAsyncIteration:
+                raise StopIteration from None
+            self._buffered = [line for line in chunk.split(b"\n") if line]
+        return orjson.loads(self._buffered.pop(0))  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class OverHttps:
+    """Any server, by a kubeconfig."""
+
+    def __init__(self, kubeconfig: pathlib.Path) -> None:
+        import urllib3
+
+        from pytest_kscen.kube.remote import access_of, configuration_of
+
+        access = access_of(configuration_of(kubeconfig))
+        self._url = access.server
+        self._headers = {"Authorization": access.authorization}
+        self._pool = urllib3.PoolManager(ssl_context=access.tls, retries=False, timeout=SOCKET_TIMEOUT)
+
+    def call(self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> Raw:
+        url = f"{self._url}{path}{'?' if query else ''}{urlencode(query)}"
+        answer = self._pool.request(method, url, headers={**self._headers, **headers}, body=body or None)
+        return Raw(answer.status, dict(answer.headers), answer.data)
+
+    def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
+        url = f"{self._url}{path}?{urlencode(query)}"
+        answer = self._pool.request("GET", url, headers=self._headers, preload_content=False)
+        assert answer.status == 200, answer.data  # noqa: PLR2004
+        return _HttpLines(answer)
+
+    def wait(self, seconds: float) -> None:
+        import threading
+
+        threading.Event().wait(seconds)
+
+
+class _HttpLines:
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+        self._lines = self._read()
+
+    def _read(self) -> Iterator[bytes]:
+        rest = b""
+        for chunk in self._answer.stream(1 << 16):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from filter(None, lines)
+
+    def __next__(self) -> dict[str, Any]:
+        return orjson.loads(next(self._lines))  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._answer.close()
