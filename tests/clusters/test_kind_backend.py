@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kscen.clusters.kind.cluster import KindBackedCluster, KindShare, KindWish
+from pytest_kscen.clusters.refusal import ClusterRefused
+
+if TYPE_CHECKING:
+    import pathlib
+
+WORKERS = """
+    import os
+    import pytest
+    from pytest_kscen.clusters.kind.cluster import KindShare, KindWish
+
+    @pytest.fixture(scope="session")
+    def kind(testrun_uid):
+        share = KindShare(KindWish(run=testrun_uid, program={program!r}))
+        facts = share.enter()
+        yield facts["name"]
+        share.leave()
+
+    @pytest.mark.parametrize("n", range(6))
+    def test_a(kind, n):
+        assert kind.startswith("kscen-")
+        {crash}
+"""
+
+
+def wish(docker, **more):
+    return KindWish(run="run", program=str(docker.program), **more)
+
+
+def test_one_cluster_for_all_who_ask(docker):
+    first, second = KindShare(wish(docker)), KindShare(wish(docker))
+    assert first.enter()["name"] == second.enter()["name"] == "kscen-run"
+    assert "hollow" in first.kubeconfig.read_text()
+    first.leave()
+    assert docker.clusters() == ["kscen-run"]
+    second.leave()
+    assert docker.clusters() == []
+    assert docker.calls("create", "delete") == ["create cluster", "delete cluster"]
+    assert not first.kubeconfig.exists()
+    assert not os.path.exists(".pytest-kind")
+
+
+def test_a_cluster_that_was_there_is_used_and_stays(docker):
+    earlier = KindShare(wish(docker, name="mine", keep=True))
+    assert earlier.enter()["ours"] is True
+    earlier.leave()
+    assert docker.clusters() == ["mine"]
+
+    share = KindShare(wish(docker, name="mine"))
+    assert share.enter()["ours"] is False
+    assert "hollow" in share.kubeconfig.read_text()
+    share.leave()
+    assert docker.clusters() == ["mine"]
+
+
+def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
+    monkeypatch.setenv("KSCEN_STANDIN_MODE", "failing")
+    share = KindShare(wish(docker, keep=True))
+    with pytest.raises(ClusterRefused, match=r"kind made no cluster 'kscen-run': .* ended with 1; .* Is Docker running"):
+        share.enter()
+    assert docker.clusters() == []
+    assert not share.kubeconfig.parent.exists()
+
+
+def test_image_and_workers_reach_kind(docker):
+    share = KindShare(wish(docker, image="kindest/node:v1.36.4", workers=2))
+    share.enter()
+    (created,) = [line for line in (docker.folder / "calls").read_text().splitlines() if line.startswith("create")]
+    assert "--image=kindest/node:v1.36.4" in created
+    assert (share.kubeconfig.parent / "kind.json").read_text().count('"worker"') == 2
+    share.leave()
+
+
+def test_the_clusters_of_killed_runs_are_swept(docker, tmp_path):
+    killed = os.fork()
+    if not killed:
+        KindShare(KindWish(run="killed", program=str(docker.program))).enter()
+        os._exit(0)
+    os.waitpid(killed, 0)
+    assert docker.clusters() == ["kscen-killed"]
+    share = KindShare(wish(docker))
+    share.enter()
+    assert docker.clusters() == ["kscen-run"]
+    share.leave()
+
+
+def test_without_pytest_kind_the_message_says_what_to_install(docker, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytest_kind", None)
+    with pytest.raises(ClusterRefused, match=r"not installed: pip install 'pytest-kscen\[kind\]'"):
+        KindShare(wish(docker))
+
+
+@pytest.mark.parametrize("crash", ["", "os.environ['PYTEST_XDIST_WORKER'] != 'gw0' or n or os._exit(1)"])
+def test_workers_share_one_cluster_even_if_one_crashes(docker, pytester, crash):
+    pytester.makepyfile(WORKERS.format(program=str(docker.program), crash=crash))
+    result = pytester.runpytest_subprocess("-n2", "-p", "no:cacheprovider", "-W", "default", "--max-worker-restart=1")
+    result.assert_outcomes(passed=5 if crash else 6, failed=1 if crash else 0)
+    assert docker.clusters() == []
+    assert set(docker.calls("create", "delete")) == {"create cluster", "delete cluster"}
+
+
+@pytest.mark.controlplane
+def test_a_kind_cluster_is_a_cluster(docker, monkeypatch):
+    import kubernetes
+
+    monkeypatch.setenv("KSCEN_STANDIN_MODE", "real")
+    first = KindBackedCluster(wish(docker))
+    second = KindBackedCluster(wish(docker))
+    try:
+        assert first.owned
+        assert not first.replayable
+        kubernetes.client.CoreV1Api(first.client).create_namespaced_config_map("default", {"metadata": {"name": "seen"}})
+        assert kubernetes.client.CoreV1Api(second.client).read_namespaced_config_map("seen", "default")
+        assert "service/kubernetes" in second.kind.kubectl("get", "services", "-o", "name")
+        second.kind.load_docker_image("example")
+    finally:
+        first.close()
+        second.close()
+    assert docker.calls("create", "delete") == ["create cluster", "delete cluster"]
