@@ -147,6 +147,12 @@ class Informer:
             finally:
                 self._waiting.pop(future, None)
 
+    def release(self) -> None:
+        """Let go of everybody who waits: the picture will not come any further."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
     # --- following the resource ---
 
     async def run(self) -> Never:
@@ -256,16 +262,16 @@ class Informers:
 
     def drop(self, resource: Resource) -> None:
         """Follow this resource no more: it is served no longer."""
-        del self._informers[resource]
+        self._informers.pop(resource).release()
         if task := self._tasks.pop(resource, None):
             task.cancel()
 
-    async def run(self) -> Never:
+    async def run(self) -> None:
         self._crash = asyncio.get_running_loop().create_future()
         try:
             for resource in list(self._informers):
                 self._start(resource)
-            return await self._crash
+            await self._crash
         finally:
             self._crash = None
             while self._tasks:

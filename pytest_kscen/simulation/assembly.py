@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.garbage import GarbageCollector
+from pytest_kscen.simulation.namespaces import Namespaces
+from pytest_kscen.simulation.service_accounts import root_certificates, service_accounts
 from pytest_kscen.simulation.workloads.deployments import Deployments
 from pytest_kscen.simulation.workloads.replicasets import ReplicaSets
 
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
 
 CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
+    "serviceaccount-controller": service_accounts,
+    "root-ca-certificate-publisher-controller": root_certificates,
+    "namespace-controller": Namespaces,
+    "garbage-collector-controller": GarbageCollector,
     "deployment-controller": Deployments,
     "replicaset-controller": ReplicaSets,
 }

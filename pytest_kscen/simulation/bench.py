@@ -6,17 +6,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
+from pytest_kscen.kube.informer import Ref
 from pytest_kscen.kube.own_writes import OwnWrites
 from pytest_kscen.objects.errors import Conflict, conflict
-from pytest_kscen.simulation.controller import Controller
+from pytest_kscen.simulation.controller import Controller, K
 from pytest_kscen.simulation.events import Recorder
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.kube.informer import Informer, Informers
     from pytest_kscen.objects.resources import Obj, Resource
-    from pytest_kscen.simulation.controller import Reconcile
+
+
+def follow(controller: Controller[Ref], informer: Informer) -> None:
+    """Look at every object of this resource, and again at each change."""
+
+    def changed(new: Obj | None, _: Obj | None) -> None:
+        if new:
+            controller.enqueue(Ref.of(new))
+
+    informer.on_change(changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +45,15 @@ class Bench:
     def of(cls, name: str, api: Api, clock: Clock, informers: Informers) -> Bench:
         return cls(name, OwnWrites(api, informers), clock, informers, Recorder(api, clock, name))
 
-    def controller(self, reconcile: Reconcile) -> Controller:
-        """A queue whose worker sees what it wrote itself."""
-        return Controller(self.name, self.clock, reconcile, ready=self.api.caught_up)
+    def controller(self, reconcile: Callable[[K], Awaitable[float | None]], *pictures: Informer) -> Controller[K]:
+        """A queue whose worker begins when these pictures are there, and sees in them what it wrote itself."""
+
+        async def ready() -> None:
+            for picture in pictures:
+                await picture.synced()
+            await self.api.caught_up()
+
+        return Controller(self.name, self.clock, reconcile, ready=ready)
 
     def now(self) -> float:
         return self.clock.now()

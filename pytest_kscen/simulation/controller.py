@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_kscen.objects.errors import ApiError, Conflict, NotFound
 
@@ -13,9 +14,8 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.informer import Ref
 
-    Reconcile = Callable[[Ref], Awaitable[float | None]]
+K = TypeVar("K", bound=Hashable)
 
 logger = logging.getLogger(__name__)
 
@@ -26,42 +26,49 @@ async def at_once() -> None:
     """Nothing to wait for."""
 
 
-class Controller:
+class Controller(Generic[K]):
     """A queue without duplicates and its worker.
 
     `reconcile` may return the seconds after which it wants to look again. `ready` is awaited before each look. A refusal
     of the API brings the key back after a delay that doubles each time; any other error ends the controller.
     """
 
-    def __init__(self, name: str, clock: Clock, reconcile: Reconcile, *, ready: Callable[[], Awaitable[None]] = at_once) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        reconcile: Callable[[K], Awaitable[float | None]],
+        *,
+        ready: Callable[[], Awaitable[None]] = at_once,
+    ) -> None:
         self.name = name
         self._clock = clock
         self._reconcile = reconcile
         self._ready = ready
-        self._queue: dict[Ref, None] = {}
-        self._later: dict[Ref, asyncio.TimerHandle] = {}
-        self._failures: dict[Ref, int] = {}
+        self._queue: dict[K, None] = {}
+        self._later: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
 
-    def enqueue(self, ref: Ref) -> None:
-        self._queue[ref] = None
+    def enqueue(self, key: K) -> None:
+        self._queue[key] = None
         self._wake.set()
 
-    def enqueue_after(self, ref: Ref, seconds: float) -> None:
+    def enqueue_after(self, key: K, seconds: float) -> None:
         """Look again after this time, or sooner if that was promised before."""
         if seconds <= 0:
-            self.enqueue(ref)
+            self.enqueue(key)
             return
         loop = asyncio.get_running_loop()
-        promised = self._later.get(ref)
+        promised = self._later.get(key)
         if promised is None or loop.time() + seconds < promised.when():
             if promised:
                 promised.cancel()
-            self._later[ref] = loop.call_later(seconds, self._due, ref)
+            self._later[key] = loop.call_later(seconds, self._due, key)
 
-    def _due(self, ref: Ref) -> None:
-        del self._later[ref]
-        self.enqueue(ref)
+    def _due(self, key: K) -> None:
+        del self._later[key]
+        self.enqueue(key)
 
     async def run(self) -> Never:
         try:
@@ -70,22 +77,22 @@ class Controller:
                     self._wake.clear()
                     await self._wake.wait()
                 await self._ready()
-                ref = next(iter(self._queue))
-                del self._queue[ref]
-                await self._work(ref)
+                key = next(iter(self._queue))
+                del self._queue[key]
+                await self._work(key)
         finally:
             for promised in self._later.values():
                 promised.cancel()
 
-    async def _work(self, ref: Ref) -> None:
+    async def _work(self, key: K) -> None:
         try:
-            again = await self._reconcile(ref)
+            again = await self._reconcile(key)
         except (ApiError, OSError) as error:
-            failures = self._failures[ref] = self._failures.get(ref, -1) + 1
+            failures = self._failures[key] = self._failures.get(key, -1) + 1
             if not isinstance(error, Conflict | NotFound):
-                logger.warning("%s: %s/%s: %s", self.name, ref.namespace, ref.name, error)
-            self.enqueue_after(ref, min(FIRST_RETRY * 2**failures, LONGEST_RETRY))
+                logger.warning("%s: %s: %s", self.name, key, error)
+            self.enqueue_after(key, min(FIRST_RETRY * 2**failures, LONGEST_RETRY))
             return
-        self._failures.pop(ref, None)
+        self._failures.pop(key, None)
         if again is not None:
-            self.enqueue_after(ref, again)
+            self.enqueue_after(key, again)

@@ -63,7 +63,7 @@ def namespaced(informer: Informer) -> Index:
 class Dependents:
     """Wakes the owners of what has changed: the controller, a former one, or all that might adopt an orphan."""
 
-    def __init__(self, controller: Controller, owners: Informer, dependents: Informer) -> None:
+    def __init__(self, controller: Controller[Ref], owners: Informer, dependents: Informer) -> None:
         self._controller = controller
         self._owners = owners
         self._by_namespace = namespaced(owners)

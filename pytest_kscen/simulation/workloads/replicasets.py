@@ -5,10 +5,10 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.conditions import condition, set_condition
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS, REPLICA_SETS
+from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.workloads.claims import Claims
 from pytest_kscen.simulation.workloads.owners import Dependents, controlled, controller_of
 from pytest_kscen.simulation.workloads.pods import Pods, in_terminating_namespace
@@ -16,8 +16,7 @@ from pytest_kscen.simulation.workloads.podstate import available_in, first_to_go
 from pytest_kscen.simulation.workloads.templates import LONGEST_PREFIX, pod_of
 
 if TYPE_CHECKING:
-    from typing import Never
-
+    from pytest_kscen.kube.informer import Ref
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
 
@@ -35,14 +34,12 @@ class ReplicaSets:
         self._pods = Pods(bench)
         self._siblings = controlled(self._sets)
         self._by_set = controlled(self._informer)
-        self._controller = bench.controller(self._reconcile)
-        self._sets.on_change(lambda new, _: new and self._controller.enqueue(Ref.of(new)))
+        self._controller = bench.controller(self._reconcile, self._sets, self._informer)
+        follow(self._controller, self._sets)
         Dependents(self._controller, self._sets, self._informer)
 
-    async def run(self) -> Never:
-        await self._sets.synced()
-        await self._informer.synced()
-        return await self._controller.run()
+    async def run(self) -> None:
+        await self._controller.run()
 
     async def _reconcile(self, ref: Ref) -> float | None:
         owner = self._sets.objects.get(ref)

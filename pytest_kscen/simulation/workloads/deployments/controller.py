@@ -13,6 +13,7 @@ from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
 from pytest_kscen.objects.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.workloads.claims import Claims
 from pytest_kscen.simulation.workloads.deployments import rolling, sets, status
 from pytest_kscen.simulation.workloads.deployments.rolling import wanted
@@ -21,8 +22,6 @@ from pytest_kscen.simulation.workloads.pods import in_terminating_namespace
 from pytest_kscen.simulation.workloads.podstate import is_finished
 
 if TYPE_CHECKING:
-    from typing import Never
-
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
 
@@ -55,15 +54,13 @@ class Deployments:
         self._pods = bench.informers.of(PODS)
         self._pods_of = controlled(self._pods)
         self._claims = Claims(bench, DEPLOYMENTS, REPLICA_SETS)
-        self._controller = bench.controller(self._reconcile)
-        self._deployments.on_change(lambda new, _: new and self._controller.enqueue(Ref.of(new)))
+        self._controller = bench.controller(self._reconcile, self._deployments, self._sets, self._pods)
+        follow(self._controller, self._deployments)
         Dependents(self._controller, self._deployments, self._sets)
         self._pods.on_change(self._pod_changed)
 
-    async def run(self) -> Never:
-        for informer in (self._deployments, self._sets, self._pods):
-            await informer.synced()
-        return await self._controller.run()
+    async def run(self) -> None:
+        await self._controller.run()
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         """A Deployment that recreates waits for its last old pod to go."""

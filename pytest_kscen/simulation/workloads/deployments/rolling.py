@@ -24,7 +24,7 @@ def available(replica_set: Obj) -> int:
 
 
 def is_rolling(deployment: Obj) -> bool:
-    return (deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+    return bool((deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate")
 
 
 def margins(deployment: Obj) -> tuple[int, int]:

@@ -70,7 +70,8 @@ def overdue_in(deployment: Obj, status: Obj, now: float) -> float | None:
         return None
     if progressing["reason"] == TIMED_OUT:
         return 0.0
-    return max(0.0, epoch_of(progressing["lastUpdateTime"]) + deployment["spec"]["progressDeadlineSeconds"] - now)
+    deadline: float = epoch_of(progressing["lastUpdateTime"]) + deployment["spec"]["progressDeadlineSeconds"]
+    return max(0.0, round(deadline - now, 6))
 
 
 def with_availability(deployment: Obj, status: Obj, now: float) -> Obj:
