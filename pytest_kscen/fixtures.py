@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.clusters.kind.wish import KindWish
     from pytest_kscen.runs.runner import ScenarioRunner
 
 _SHARED = pytest.StashKey[dict[Any, Any]]()
 _SEED = pytest.StashKey[str]()
+_KIND_KEPT = pytest.StashKey[bool]()
 
 
 @pytest.fixture
@@ -96,16 +98,34 @@ def seed_of(item: pytest.Item) -> str:
 
 def _open(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
     from pytest_kscen.clusters import open_cluster
+    from pytest_kscen.clusters.refusal import ClusterRefused
 
     settings = request.config.stash[SETTINGS]
     seed = request.node.stash[_SEED] = seed_of(request.node)
-    return open_cluster(
-        wish.backend or settings.kscen_cluster,
-        seed=seed,
-        nodes=wish.nodes,
-        kubeconfig=settings.kubeconfig,
-        context=settings.kscen_context,
-    )
+    backend = wish.backend or settings.kscen_cluster
+    try:
+        return open_cluster(
+            backend,
+            seed=seed,
+            nodes=wish.nodes,
+            kubeconfig=settings.kubeconfig,
+            context=settings.kscen_context,
+            kind=keep_kind_cluster(request.config) if backend == "kind" else None,
+        )
+    except ClusterRefused as refusal:
+        pytest.fail(str(refusal), pytrace=False)
+
+
+def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindWish:
+    """What the command line wants of kind; the cluster, once made, lasts as long as this process or its controller."""
+    from pytest_kscen.clusters.kind.cluster import hold
+    from pytest_kscen.clusters.kind.wish import KindWish
+
+    wish = KindWish.of(config.getoption, run or getattr(config, "workerinput", {}).get("testrunuid", ""))
+    if not config.stash.get(_KIND_KEPT, False):
+        config.stash[_KIND_KEPT] = True
+        config.add_cleanup(hold(wish))
+    return wish
 
 
 def _shared(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:

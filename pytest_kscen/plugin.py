@@ -28,9 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_configure_node(node: object) -> None:
-    """pytest-xdist: a worker tests with the seed that the controller drew."""
+    """pytest-xdist: a worker tests with the seed that the controller drew; a kind cluster outlives its workers."""
     config, workerinput = node.config, node.workerinput  # type: ignore[attr-defined]
-    workerinput[options.SEED_FOR_WORKERS] = config.stash[options.SETTINGS].kscen_seed
+    settings = config.stash[options.SETTINGS]
+    workerinput[options.SEED_FOR_WORKERS] = settings.kscen_seed
+    if settings.kscen_cluster == "kind":
+        from pytest_kscen.fixtures import keep_kind_cluster
+
+        keep_kind_cluster(config, workerinput["testrunuid"])
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import pathlib
 
     from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.clusters.kind.wish import KindWish
 
 
 def open_cluster(
@@ -17,10 +18,23 @@ def open_cluster(
     nodes: int = 6,
     kubeconfig: pathlib.Path | None = None,
     context: str | None = None,
+    kind: KindWish | None = None,
 ) -> Cluster:
-    """A running cluster of this backend; each is imported when it is first wanted."""
+    """A running cluster of this backend, or a ClusterRefused; each is imported when it is first wanted."""
     if backend == "embedded":
         from pytest_kscen.clusters.embedded import EmbeddedCluster
 
         return EmbeddedCluster(seed, nodes=nodes)
-    raise ValueError(backend)
+    if backend == "controlplane":
+        from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+
+        return ControlPlaneCluster(seed, nodes=nodes)
+    if backend == "kind":
+        from pytest_kscen.clusters.kind.cluster import KindBackedCluster
+
+        return KindBackedCluster(kind, seed=seed)
+    if backend == "kubeconfig":
+        from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+
+        return KubeconfigCluster(kubeconfig, context, seed=seed)
+    raise ValueError(f"there is no backend {backend!r}")

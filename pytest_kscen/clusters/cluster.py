@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from pytest_kscen.objects.durations import seconds_of
 
@@ -60,12 +60,13 @@ class Cluster(Protocol):
     def close(self) -> None: ...
 
 
-class TimedCluster:
+R = TypeVar("R", bound="Runner")
+
+
+class TimedCluster(Generic[R]):
     """The part of a cluster that is about time, the same for every backend."""
 
-    @property
-    def runner(self) -> Runner:
-        raise NotImplementedError
+    runner: R
 
     @property
     def now(self) -> float:

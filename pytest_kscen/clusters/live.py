@@ -6,33 +6,29 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.chance import Chance
+from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.cluster import TimedCluster
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.clock import WallRunner
     from pytest_kscen.kube.api import Api
 
 
-class LiveCluster(TimedCluster):
+class LiveCluster(TimedCluster[WallRunner]):
     """A `Cluster` but for its kubeconfig. `configuration` reads the official client's Configuration, again when it expires."""
 
     replayable = False
 
     def __init__(self, backend: str, runner: WallRunner, configuration: Callable[[], Any], *, seed: int | str, owned: bool) -> None:
         self.backend = backend
-        self._runner = runner
+        self.runner = runner
         self.chance = Chance(seed)
         self.owned = owned
         self._configuration = configuration()
         self._connection = Connection(access_of(self._configuration), runner.clock, lambda: access_of(configuration()))
         self._api = RemoteApi(self._connection)
-
-    @property
-    def runner(self) -> WallRunner:
-        return self._runner
 
     def api(self, agent: str = "") -> Api:
         return self._api.named(agent) if agent else self._api
@@ -45,4 +41,4 @@ class LiveCluster(TimedCluster):
 
     def close(self) -> None:
         """End the actors, then the connection that they spoke through."""
-        self._runner.close(last=self._connection.close())
+        self.runner.close(last=self._connection.close())

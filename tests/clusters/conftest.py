@@ -1,14 +1,9 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 STANDIN = pathlib.Path(__file__).with_name("standin_kind.py")
 
@@ -31,7 +26,7 @@ class Docker:
 
 
 @pytest.fixture
-def docker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
+def docker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
     """A folder that stands for Docker, and a `kind` program; shares and pytest-kind's folder stay inside tmp_path."""
     folder = tmp_path / "docker"
     folder.mkdir()
@@ -42,4 +37,4 @@ def docker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.chdir(tmp_path)
-    yield Docker(folder, program)
+    return Docker(folder, program)

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_kscen.clusters.kind.cluster import KindBackedCluster, KindShare, KindWish
 from pytest_kscen.clusters.refusal import ClusterRefused
-
-if TYPE_CHECKING:
-    import pathlib
 
 WORKERS = """
     import os
@@ -45,7 +42,7 @@ def test_one_cluster_for_all_who_ask(docker):
     assert docker.clusters() == []
     assert docker.calls("create", "delete") == ["create cluster", "delete cluster"]
     assert not first.kubeconfig.exists()
-    assert not os.path.exists(".pytest-kind")
+    assert not pathlib.Path(".pytest-kind").exists()
 
 
 def test_a_cluster_that_was_there_is_used_and_stays(docker):
@@ -124,4 +121,28 @@ def test_a_kind_cluster_is_a_cluster(docker, monkeypatch):
     finally:
         first.close()
         second.close()
+    assert docker.calls("create", "delete") == ["create cluster", "delete cluster"]
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_plugin_makes_one_for_the_whole_run(docker, pytester, monkeypatch, workers):
+    monkeypatch.setenv("KSCEN_STANDIN_MODE", "real")
+    pytester.makepyfile(
+        """
+        import kubernetes
+        import pytest
+
+        @pytest.mark.parametrize("n", range(4))
+        def test_a(cluster, n):
+            assert cluster.backend == "kind" and cluster.owned
+            core = kubernetes.client.CoreV1Api(cluster.client)
+            core.create_namespaced_config_map("default", {"metadata": {"name": f"n{n}"}})
+        """
+    )
+    result = pytester.runpytest_subprocess(
+        f"-n{workers}", "-p", "no:cacheprovider", "-W", "default", "--kscen-cluster=kind", f"--kind-bin={docker.program}"
+    )
+    result.assert_outcomes(passed=4)
+    assert docker.clusters() == []
     assert docker.calls("create", "delete") == ["create cluster", "delete cluster"]

@@ -8,16 +8,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import pathlib
 import shutil
 import subprocess
-import tempfile
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.kind.sharing import MADE, Share
+from pytest_kscen.clusters.kind.wish import PREFIX, KindWish
 from pytest_kscen.clusters.live import LiveCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.kube.remote import configuration_of
@@ -25,36 +23,11 @@ from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import NODES, SERVICE_ACCOUNTS
 
-PREFIX = "kscen-kind-"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PATIENCE = 180.0  # seconds for the nodes to become ready once kind has made them
 INSTALL = "pip install 'pytest-kscen[kind]'"
-
-
-@dataclass(frozen=True, slots=True)
-class KindWish:
-    """What pytest-kind's own options say, and which test run asks."""
-
-    run: str = ""
-    """The same for all processes of a run: pytest-xdist's testrun_uid; a single process needs none."""
-    name: str = ""
-    image: str | None = None
-    program: str | None = None
-    kubectl: str | None = None
-    keep: bool = False
-    workers: int = 0
-    """Nodes beside the control plane's own."""
-
-    @property
-    def called(self) -> str:
-        return self.name or f"kscen-{self._key}"
-
-    @property
-    def folder(self) -> pathlib.Path:
-        return pathlib.Path(tempfile.gettempdir()) / f"{PREFIX}{self._key}"
-
-    @property
-    def _key(self) -> str:
-        return self.run[:12] or str(os.getpid())
 
 
 class KindShare:
@@ -71,10 +44,6 @@ class KindShare:
             kind_path=_path(wish.program or shutil.which("kind")),
             kubectl_path=_path(wish.kubectl or shutil.which("kubectl")),
         )
-
-    def hold(self) -> None:
-        """Keep it for those who come later, without a need for it now."""
-        self._share.hold()
 
     def enter(self) -> dict[str, Any]:
         _sweep(self._wish.folder)
@@ -146,6 +115,13 @@ class KindBackedCluster(LiveCluster):
     def close(self) -> None:
         super().close()
         self._share.leave()
+
+
+def hold(wish: KindWish) -> Callable[[], None]:
+    """Keep the run's cluster, whenever it is made, until what this returns is called."""
+    share = Share(wish.folder, _remove)
+    share.hold()
+    return share.leave
 
 
 def _kind_class() -> Any:
