@@ -12,18 +12,18 @@ class Definitions:
     """All types that the server knows, each once."""
 
     def __init__(self) -> None:
-        self._schemas: dict[str, Any] = {}
+        self.schemas: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, schema: dict[str, Any]) -> None:
         new = stripped(schema)
-        old = self._schemas.setdefault(name, new)
+        old = self.schemas.setdefault(name, new)
         if old != new:  # each document lists its own group's kinds for a shared type
             kinds = {(kind["group"], kind["version"], kind["kind"]): kind for kind in [*old[GVK], *new[GVK]]}
-            self._schemas[name] = {**old, GVK: [kinds[key] for key in sorted(kinds)]}
+            self.schemas[name] = {**old, GVK: [kinds[key] for key in sorted(kinds)]}
 
     def by_package(self) -> dict[str, dict[str, Any]]:
         packages: dict[str, dict[str, Any]] = {}
-        for name, schema in sorted(self._schemas.items()):
+        for name, schema in sorted(self.schemas.items()):
             package, _, local = name.rpartition(".")
             packages.setdefault(package, {})[local] = schema
         return packages
@@ -31,7 +31,7 @@ class Definitions:
     def by_kind(self) -> dict[str, str]:
         """`group/version/kind` -> the definition, for kinds that have one of their own."""
         found = {}
-        for name, schema in sorted(self._schemas.items()):
+        for name, schema in sorted(self.schemas.items()):
             kinds = schema.get(GVK, [])
             if len(kinds) == 1:
                 found["/".join(kinds[0][part] for part in ("group", "version", "kind"))] = name

@@ -25,6 +25,7 @@ class BuiltinSchema:
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         strangers: list[str] = []
+        new: Obj
         walk = walk_of(self._definition)
         try:
             try:

@@ -31,11 +31,9 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
     fields, fillings = members.fields, members.fillings
 
     def walk(value: Any, old: Any) -> Any:
-        if value is old:
+        if value is old or value is None:
             return value
         if type(value) is not dict:
-            if value is None:
-                return None
             raise Mismatch(value, go_type)
         if not fields:
             load(members)
@@ -44,10 +42,7 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
         place = ""
         try:
             for place, part in value.items():
-                inner = fields.get(place)
-                if inner is None:
-                    raise Stranger
-                found = inner(part, before.get(place))
+                found = fields.get(place, stranger)(part, before.get(place))
                 if found is not None:
                     new[place] = found
         except Unfit as misfit:
@@ -61,15 +56,18 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
     return walk
 
 
+def stranger(_value: Any, _old: Any) -> Any:
+    """Stands where a struct has no such field."""
+    raise Stranger
+
+
 def listing(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
     """A slice; an empty one is nothing, and null in it stands for its element's zero."""
 
     def walk(value: Any, old: Any) -> Any:
-        if value is old:
+        if value is old or value is None:
             return value
         if type(value) is not list:
-            if value is None:
-                return None
             raise Mismatch(value, go_type)
         before = old if type(old) is list else []
         new = [element(part, other) for part, other in zip(value, before)]  # noqa: B905 - the rest follows
@@ -85,11 +83,9 @@ def mapping(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
     """A map by strings; an empty one is nothing, and null in it stands for its element's zero."""
 
     def walk(value: Any, old: Any) -> Any:
-        if value is old:
+        if value is old or value is None:
             return value
         if type(value) is not dict:
-            if value is None:
-                return None
             raise Mismatch(value, go_type)
         before = old if type(old) is dict else NOTHING
         new = {}

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     Walk = Callable[[Any, Any], Any]
 
 NOTHING: dict[str, Any] = {}
-RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))")
+RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2}T)(\d{1,2}:\d{2}:\d{2})(?:\.(\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))")
+PIECES = (
+    *((r"\d{4}", "2006"), ("-", "-"), (r"\d{2}", "01"), ("-", "-"), (r"\d{2}", "02"), ("T", "T")),
+    *((r"\d{1,2}", "15"), (":", ":"), (r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05")),
+    (r"(\.\d+)?(Z|[+-]\d{2}:\d{2})", "Z07:00"),
+)
 LAYOUTS = {0: "2006-01-02T15:04:05Z07:00", 6: "2006-01-02T15:04:05.000000Z07:00"}
 BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
@@ -137,31 +142,20 @@ def _in_utc(value: str, digits: int) -> str:
     try:
         if parts is None:
             raise ValueError  # noqa: TRY301 - both refusals are worded below
-        when = datetime.fromisoformat(parts[1]).replace(tzinfo=UTC)
-        if parts[4]:
-            away = timedelta(hours=int(parts[5]), minutes=int(parts[6]))
-            when += -away if parts[4] == "+" else away
+        when = datetime.fromisoformat(f"{parts[1]}{parts[2]:0>8}").replace(tzinfo=UTC)
+        if parts[5]:
+            away = timedelta(hours=int(parts[6]), minutes=int(parts[7]))
+            when += -away if parts[5] == "+" else away
     except (ValueError, OverflowError):
         raise Unfit(_unparsable(value, LAYOUTS[digits])) from None
-    fraction = f".{(parts[2] or '')[:digits]:0<{digits}}" if digits else ""
+    fraction = f".{(parts[3] or '')[:digits]:0<{digits}}" if digits else ""
     return f"{when:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
 def _unparsable(value: str, layout: str) -> str:
     """Go names the part of the layout that the text stopped following."""
-    pieces = (
-        (r"\d{4}", "2006"),
-        ("-", "-"),
-        (r"\d{2}", "01"),
-        ("-", "-"),
-        (r"\d{2}", "02"),
-        ("T", "T"),
-        (r"\d{2}", "15"),
-        (":", ":"),
-    )
-    pieces += ((r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05"), (r"(\.\d+)?(Z|[+-]\d{2}:\d{2})", "Z07:00"))
     rest = value
-    for pattern, piece in pieces:
+    for pattern, piece in PIECES:
         found = re.match(pattern, rest)
         if found is None:
             return f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{piece}"'
@@ -172,10 +166,9 @@ def _unparsable(value: str, layout: str) -> str:
 
 
 def _out_of_range(value: str) -> str:
-    month, hour, minute, second = int(value[5:7]), int(value[11:13]), int(value[14:16]), int(value[17:19])
-    if not 1 <= month <= 12:  # noqa: PLR2004
-        return "month"
-    return "hour" if hour > 23 else "minute" if minute > 59 else "second" if second > 59 else "day"  # noqa: PLR2004
+    limits = {"month": (5, 12), "hour": (11, 23), "minute": (14, 59), "second": (17, 59)}
+    found = [part for part, (start, most) in limits.items() if int(value[start : start + 2]) > most]
+    return found[0] if found else "day"
 
 
 def int_or_string(value: Any, _: Any) -> Any:
