@@ -1,3 +1,15 @@
-"""Nothing is set here: the plugin brings its fixtures by itself. pytester tests the plugin with pytest."""
+"""The plugin brings its fixtures by itself; pytester tests it with pytest. What needs the real control plane is skipped without it."""
+
+from __future__ import annotations
+
+import pytest
 
 pytest_plugins = ["pytester"]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("controlplane"):
+        from pytest_kscen.clusters.controlplane import programs
+
+        if missing := programs.missing():
+            pytest.skip(f"{', '.join(missing)} not found; build them with: {programs.BUILD}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,17 +12,18 @@ from typing import IO, cast
 
 from pytest_kscen.clusters.controlplane import supervisor
 
-CLOSING = 30.0  # seconds, more than the supervisor takes at worst for processes that do not listen
+PATIENCE = 5.0  # seconds that each process gets to end by itself
+CLOSING = 60.0  # seconds, more than the supervisor takes at worst
 TAIL = 15
 
 
 class Processes:
     """Processes with a folder of their own, which nobody else may read; all of it goes when the test run goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kscen-controlplane-"))
         self._supervisor = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervisor.__file__, str(self.folder)],
+            [sys.executable, "-I", "-S", supervisor.__file__, str(self.folder), str(patience)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -55,3 +57,4 @@ class Processes:
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 
-PATIENCE = 5.0  # seconds that a process gets to end by itself
 PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
@@ -26,8 +25,9 @@ _libc = ctypes.CDLL(None)
 class Supervisor:
     """The processes of one folder."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, patience: float) -> None:
         self._folder = folder
+        self._patience = patience
         self._poller = select.poll()
         self._children: dict[int, tuple[str, subprocess.Popen[bytes]]] = {}
 
@@ -79,7 +79,7 @@ class Supervisor:
             child.terminate()
             child.send_signal(signal.SIGCONT)
             try:
-                child.wait(PATIENCE)
+                child.wait(self._patience)
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
@@ -92,7 +92,7 @@ def _die_with_parent() -> None:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    supervisor = Supervisor(pathlib.Path(sys.argv[1]))
+    supervisor = Supervisor(pathlib.Path(sys.argv[1]), float(sys.argv[2]))
     try:
         supervisor.run()
     finally:
