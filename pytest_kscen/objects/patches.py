@@ -1,18 +1,181 @@
-"""JSON merge patch and JSON patch: each makes a new object that shares what it left alone."""
+"""JSON merge patch and JSON patch: each makes a new object that shares what it left alone.
+
+JSON patch follows the library that Kubernetes uses where that is looser than RFC 6902: `replace` may name a new key of
+an object, an operation without a value means null, and indices may count from the end.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_kscen.objects.resources import Obj
+
+    Change = Callable[[Any, str], None]
+
+COPY_LIMIT = 3 * 1024 * 1024  # bytes that the copies of one patch may add
+
+
+class PatchError(ValueError):
+    """The patch does not fit the document."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """RFC 7386. What the patch leaves as it is stays the same object."""
     if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
+        return _pruned(patch)
+    old = target if isinstance(target, dict) else {}
+    changed = {}
     for name, value in patch.items():
         if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = merge_patch(merged.get(name), value)
+            continue
+        was = old.get(name)
+        now = merge_patch(was, value)
+        if now is not was and (isinstance(value, dict) or name not in old or not same_json(now, was)):
+            changed[name] = now
+    removed = [name for name, value in patch.items() if value is None and name in old]
+    if old is target and not changed and not removed:
+        return target
+    merged = {**old, **changed}
+    for name in removed:
+        del merged[name]
     return merged
+
+
+def _pruned(value: Any) -> Any:
+    """New lists come without the nulls of the objects in them, as Kubernetes' library has it."""
+    if isinstance(value, list):
+        return [_pruned(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _pruned(item) for name, item in value.items() if item is not None}
+    return value
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Equality that tells 1 from true and from 1.0."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return isinstance(one, list) and isinstance(other, list) and list(one) == list(other)
+    if isinstance(one, dict):
+        return len(one) == len(other) and all(name in other and same_json(value, other[name]) for name, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return bool(one == other)
+
+
+def json_patch(document: Any, operations: Iterable[Obj]) -> Any:
+    """RFC 6902; a PatchError says which operation does not apply."""
+    copied = 0
+    for operation in operations:
+        match operation.get("op"):
+            case "add":
+                document = _changed(document, _steps(operation, "path"), _adding(operation.get("value")))
+            case "replace":
+                document = _replaced(document, operation)
+            case "remove":
+                document = _changed(document, _steps(operation, "path"), _remove)
+            case "move":
+                value = _at(document, _steps(operation, "from"))
+                document = _changed(document, _steps(operation, "from"), _remove)
+                document = _changed(document, _steps(operation, "path"), _adding(value))
+            case "copy":
+                value = _at(document, _steps(operation, "from"))
+                copied += len(orjson.dumps(value))
+                if copied > COPY_LIMIT:
+                    raise PatchError(f"Unable to complete the copy, the accumulated size increase of copy is {copied}")
+                document = _changed(document, _steps(operation, "path"), _adding(value))
+            case "test":
+                _test(document, operation)
+            case other:
+                raise PatchError(f"Unexpected kind: {other}")
+    return document
+
+
+def _steps(operation: Obj, name: str) -> list[str]:
+    pointer = operation.get(name)
+    if pointer is None:
+        raise PatchError(f"{operation['op']} operation failed to decode {name}")
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def _at(document: Any, steps: list[str]) -> Any:
+    """The value there; a key that its object does not have is null."""
+    if not steps:
+        raise PatchError("the operation cannot name the whole document")
+    for step in steps[:-1]:
+        document = _child(document, step)
+    return document.get(steps[-1]) if isinstance(document, dict) else _child(document, steps[-1])
+
+
+def _child(container: Any, step: str) -> Any:
+    if isinstance(container, dict) and step in container:
+        return container[step]
+    if isinstance(container, list):
+        return container[_index(step, len(container))]
+    raise PatchError(f"the document has nothing at {step!r}")
+
+
+def _index(step: str, length: int) -> int:
+    if not step.lstrip("+-").isdecimal():
+        raise PatchError(f"value was not a proper array index: {step!r}")
+    index = int(step)
+    if not -length <= index < length:
+        raise PatchError(f"Unable to access invalid index: {index}")
+    return index % length
+
+
+def _changed(document: Any, steps: list[str], change: Change) -> Any:
+    """A new document in which `change` was made to the container of the last step; only the way there is copied."""
+    if not steps:
+        raise PatchError("the operation cannot name the whole document")
+    if not isinstance(document, dict | list):
+        raise PatchError(f"the document has nothing at {steps[0]!r}")
+    copy = dict(document) if isinstance(document, dict) else list(document)
+    if len(steps) == 1:
+        change(copy, steps[0])
+        return copy
+    _put(copy, steps[0], _changed(_child(copy, steps[0]), steps[1:], change))
+    return copy
+
+
+def _put(container: Any, step: str, value: Any) -> None:
+    container[step if isinstance(container, dict) else _index(step, len(container))] = value
+
+
+def _adding(value: Any) -> Change:
+    def add(container: Any, step: str) -> None:
+        if isinstance(container, dict):
+            container[step] = value
+        elif step == "-":
+            container.append(value)
+        else:
+            container.insert(_index(step, len(container) + 1), value)
+
+    return add
+
+
+def _remove(container: Any, step: str) -> None:
+    if isinstance(container, dict) and step not in container:
+        raise PatchError(f"Unable to remove nonexistent key: {step}")
+    del container[step if isinstance(container, dict) else _index(step, len(container))]
+
+
+def _replaced(document: Any, operation: Obj) -> Any:
+    value, steps = operation.get("value"), _steps(operation, "path")
+    if operation["path"] == "":
+        if not isinstance(value, dict | list):
+            raise PatchError("replace operation value must be object or array")
+        return value
+    return _changed(document, steps, lambda container, step: _put(container, step, value))
+
+
+def _test(document: Any, operation: Obj) -> None:
+    steps = _steps(operation, "path")
+    value = document if operation["path"] == "" else _at(document, steps)
+    if not same_json(value, operation.get("value")):
+        raise PatchError(f"testing value {operation['path']} failed")

@@ -1,0 +1,161 @@
+"""Sets of fields as managedFields writes them: `{"f:spec": {".": {}, "f:replicas": {}}}`.
+
+A path's element leads to what is in the set below it. `{}` is a member with nothing below, `.` marks a member that has
+something below; an element without either only leads on. Sets are shared and never changed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kscen.objects.resources import Obj
+
+    Fields = Obj
+
+SELF: Final = "."
+MEMBER: Final[dict[str, Any]] = {SELF: {}}
+
+
+def _opened(node: Fields) -> Fields:
+    return node or MEMBER
+
+
+def _closed(node: Fields) -> Fields:
+    return {} if len(node) == 1 and SELF in node else node
+
+
+def union(one: Fields, other: Fields) -> Fields:
+    if not one or one is other:
+        return other
+    both = dict(one)
+    for element, theirs in other.items():
+        ours = one.get(element)
+        if ours is None:
+            both[element] = theirs
+        elif ours is not theirs and element != SELF:
+            both[element] = _closed(union(_opened(ours), _opened(theirs)))
+    return both
+
+
+def difference(one: Fields, other: Fields) -> Fields:
+    """What is in one and not in the other; taking a field away leaves the fields below it."""
+    rest = {}
+    for element, ours in one.items():
+        theirs = other.get(element)
+        if theirs is None:
+            rest[element] = ours
+        elif element != SELF and (left := difference(_opened(ours), _opened(theirs))):
+            rest[element] = _closed(left)
+    return rest
+
+
+def without(one: Fields, other: Fields) -> Fields:
+    """What is in one and neither in the other nor below a member of it."""
+    rest = {}
+    for element, ours in one.items():
+        theirs = other.get(element)
+        if theirs is None:
+            rest[element] = ours
+        elif theirs and SELF not in theirs and (left := without(_opened(ours), theirs)):
+            rest[element] = _closed(left)
+    return rest
+
+
+def intersection(one: Fields, other: Fields) -> Fields:
+    both: Fields = {}
+    for element, ours in one.items():
+        theirs = other.get(element)
+        if theirs is None:
+            continue
+        if element == SELF:
+            both[SELF] = {}
+        elif common := intersection(_opened(ours), _opened(theirs)):
+            both[element] = _closed(common)
+    return both
+
+
+def insert(fields: Fields, path: Sequence[str]) -> None:
+    """Add a path to a set that is still being made."""
+    for element in path[:-1]:
+        below = fields.get(element)
+        if below is None:
+            below = fields[element] = {}
+        elif not below:
+            below[SELF] = {}
+        fields = below
+    member = fields.setdefault(path[-1], {})
+    if member:
+        member[SELF] = {}
+
+
+def set_of(*paths: Sequence[str]) -> Fields:
+    fields: Fields = {}
+    for path in paths:
+        insert(fields, path)
+    return fields
+
+
+def has(fields: Fields, path: Sequence[str]) -> bool:
+    for element in path:
+        if element not in fields:
+            return False
+        fields = fields[element]
+    return not fields or SELF in fields
+
+
+def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every member: those of a level before those below them."""
+    elements = sorted((element for element in fields if element != SELF), key=rank)
+    yield from ((*prefix, element) for element in elements if not fields[element] or SELF in fields[element])
+    for element in elements:
+        yield from paths(fields[element], (*prefix, element))
+
+
+def ordered(fields: Fields) -> Fields:
+    """The same set in the order in which Kubernetes writes it."""
+    return {element: ordered(fields[element]) for element in sorted(fields, key=rank)}
+
+
+@lru_cache(maxsize=65536)
+def rank(element: str) -> tuple[Any, ...]:
+    """Where an element stands: names, then keys, then values, then indices."""
+    kind, rest = element[:1], element[2:]
+    match kind:
+        case "k":
+            return (2, [(name, *_value_rank(value)) for name, value in orjson.loads(rest).items()])
+        case "v":
+            return (3, _value_rank(orjson.loads(rest)))
+        case "i":
+            return (4, int(rest))
+        case _:
+            return (int(kind != SELF), rest)
+
+
+def _value_rank(value: Any) -> tuple[int, Any]:
+    if isinstance(value, str):
+        return (1, value)
+    return (2, value) if isinstance(value, bool) else (0, value)
+
+
+def spelt(path: Sequence[str]) -> str:
+    """A path as messages show it: `.spec.ports[port=80,protocol="TCP"].name`."""
+    return "".join(map(_spelt, path))
+
+
+def _spelt(element: str) -> str:
+    kind, rest = element[0], element[2:]
+    if kind == "f":
+        return f".{rest}"
+    if kind == "k":
+        return "[" + ",".join(f"{name}={_text(value)}" for name, value in orjson.loads(rest).items()) + "]"
+    return f"[={_text(orjson.loads(rest))}]" if kind == "v" else f"[{rest}]"
+
+
+def _text(value: Any) -> str:
+    return orjson.dumps(value).decode()

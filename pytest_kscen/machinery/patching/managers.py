@@ -1,0 +1,59 @@
+"""In whose name a request writes: the fieldManager it gives, or the first word of its User-Agent."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.requests import APPLY_PATCH
+from pytest_kscen.machinery.patching.ownership import Writer
+from pytest_kscen.machinery.patching.resets import resets
+from pytest_kscen.machinery.patching.shapes import shape_of
+from pytest_kscen.objects.errors import Cause, invalid
+from pytest_kscen.objects.resources import Resource
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.requests import Request
+    from pytest_kscen.machinery.kinds import Kind
+
+LONGEST_NAME = 128  # bytes
+OPTIONS = {verb: Resource("meta.k8s.io", "v1", "", f"{verb.title()}Options") for verb in ("create", "update", "patch")}
+
+
+def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer:
+    manager = request.options.field_manager or _first_word(request.agent)
+    subresource = request.subresource
+    return Writer(manager, operation, kind.api_version, subresource, shape_of(kind), resets(kind, subresource))
+
+
+@lru_cache(maxsize=1024)
+def _first_word(agent: str) -> str:
+    word = "".join(filter(str.isprintable, agent.partition("/")[0])).encode()[:LONGEST_NAME]
+    return word.decode(errors="ignore")
+
+
+def check_options(request: Request) -> None:
+    """What a request says of its writer must make sense."""
+    options = request.options
+    applies = request.verb == "patch" and request.patch_type == APPLY_PATCH
+    causes = []
+    if applies and not options.field_manager:
+        causes.append(Cause.required("fieldManager", "is required for apply patch"))
+    if options.force and request.verb == "patch" and not applies:
+        causes.append(Cause.forbidden("force", "may not be specified for non-apply patch"))
+    if options.field_manager:
+        causes += _of_name(options.field_manager)
+    if causes:
+        raise invalid(OPTIONS[request.verb], "", causes)
+
+
+def _of_name(name: str) -> list[Cause]:
+    causes = []
+    if len(name.encode()) > LONGEST_NAME:
+        causes.append(Cause.too_long("fieldManager", LONGEST_NAME))
+    for index, character in enumerate(name):
+        if not character.isprintable():
+            position = len(name[:index].encode())
+            why = f"invalid character U+{ord(character):04X} (at position {position})"
+            causes.append(Cause.invalid("fieldManager", name, why))
+    return causes

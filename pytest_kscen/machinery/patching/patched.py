@@ -1,0 +1,129 @@
+"""From a patch request to the object that it asks for: by media type, with what each can get wrong."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pytest_kscen.machinery.patching.applying import apply
+from pytest_kscen.machinery.patching.ledger import materialised
+from pytest_kscen.machinery.patching.managers import check_options
+from pytest_kscen.machinery.patching.shapes import shape_of
+from pytest_kscen.machinery.patching.strategic import strategic_merge_patch
+from pytest_kscen.machinery.patching.wording import plain
+from pytest_kscen.objects.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType, not_found, quoted
+from pytest_kscen.objects.patches import PatchError, json_patch, merge_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.kube.requests import Request
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.objects.resources import Obj
+
+MOST_OPERATIONS = 10_000
+REJECTED = "the server rejected our request due to an error in our request"
+OPERATION = {"op": str, "path": str, "from": str}
+JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number", type(None): "null"}
+
+
+def patched(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
+    """The body that the patch makes of the old object, which is None if there is none. Shares what the patch leaves alone."""
+    _check_media_type(kind, request)
+    check_options(request)
+    if request.patch_type == APPLY_PATCH:
+        return apply(kind, old, request, timestamp_of(at))
+    if old is None:
+        raise not_found(kind.resource, request.name)
+    if request.patch_type == JSON_PATCH:
+        return _json_patched(old, request)
+    if not isinstance(request.body, dict):
+        decoding = "error decoding patch: " if request.patch_type == MERGE_PATCH else ""
+        raise BadRequest(
+            f"{decoding}json: cannot unmarshal {_json_name(request.body)} into Go value of type map[string]interface {{}}"
+        )
+    if request.patch_type == MERGE_PATCH:
+        return cast("Obj", merge_patch(old, request.body))
+    return strategic_merge_patch(shape_of(kind), old, request.body)
+
+
+def _check_media_type(kind: Kind, request: Request) -> None:
+    accepted = [JSON_PATCH, MERGE_PATCH, *([] if kind.custom else [STRATEGIC_PATCH]), APPLY_PATCH]
+    if request.patch_type not in accepted:
+        listed = ", ".join(accepted)
+        raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {listed}")
+
+
+def _json_patched(old: Obj, request: Request) -> Obj:
+    operations = _operations(request)
+    try:
+        return cast("Obj", json_patch(old, operations))
+    except PatchError:
+        raise Invalid(REJECTED, details={}) from None
+
+
+def _operations(request: Request) -> Sequence[Obj]:
+    body = request.body
+    if not isinstance(body, list):
+        raise _undecoded(body, "value of type []handlers.jsonPatchOp")
+    strangers = []
+    for place, operation in enumerate(body):
+        if not isinstance(operation, dict):
+            raise _undecoded(operation, "value of type handlers.jsonPatchOp")
+        for name, value in operation.items():
+            if name in OPERATION and value is not None and not isinstance(value, str):
+                raise _undecoded(value, f"struct field jsonPatchOp.{name} of type string")
+        strangers += [f'json patch unknown field "[{place}].{name}"' for name in operation if name not in {*OPERATION, "value"}]
+    if len(body) > MOST_OPERATIONS:
+        said = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(body)}"
+        raise TooLarge(f"Request entity too large: {said}")
+    if strangers and request.options.field_validation == "Warn":
+        request.warnings.extend(strangers)
+    if strangers and request.options.field_validation == "Strict":
+        raise misfit(request, {}, f"strict decoding error: {', '.join(strangers)}")
+    return body
+
+
+def _undecoded(value: Any, target: str) -> BadRequest:
+    return BadRequest(f"error decoding patch: json: cannot unmarshal {_json_name(value)} into Go {target}")
+
+
+def _json_name(value: Any) -> str:
+    return JSON_NAMES.get(type(value), "value")
+
+
+def misfit(request: Request, body: Obj, why: str) -> ApiError:
+    """The refusal of a patch whose outcome is no object of its kind; `why` is the decoder's own word."""
+    if request.patch_type == STRATEGIC_PATCH:
+        shown, why = plain(request.body), _restored(why)
+    else:
+        shown = orjson.dumps(dict(sorted(materialised(body).items()))).decode()
+    message = f"Invalid value: {quoted(shown)}: {why}"
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return Invalid(f' "" is invalid: patch: {message}', details={"causes": [cause]})
+
+
+_MISMATCH = re.compile(r"json: cannot unmarshal (?P<found>\w+)(?: (?P<value>\S+))? into Go .*type (?P<wanted>\S.*)$")
+_KINDS = {"number": "int64", "array": "slice", "object": "map"}
+
+
+def _restored(why: str) -> str:
+    """A strategic merge patch's outcome goes another way into Go's structs, which words a wrong type otherwise."""
+    found = _MISMATCH.match(why)
+    if not found:
+        return why
+    kind, wanted = _KINDS.get(found["found"], found["found"]), found["wanted"]
+    if "." in (found["value"] or ""):
+        kind = "float64"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {kind}"
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {kind}"
+    if "." in wanted:
+        return f"cannot restore struct from: {kind}"
+    convertible = (kind == "int64" and wanted == "string") or (kind == "float64" and "int" in wanted)
+    return f"cannot convert {kind} to {wanted}" if convertible else f"unrecognized type: {wanted}"

@@ -1,0 +1,99 @@
+"""managedFields on the way of a plain write: noted before admission, and asked whether anything has changed at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.kube.requests import APPLY_PATCH
+from pytest_kscen.machinery.patching.ledger import Ledger, Note
+from pytest_kscen.machinery.patching.managers import writer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.kube.requests import Request
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.objects.resources import Obj
+
+NOTHING: Obj = {}
+
+
+def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) -> None:
+    """Note a write in the new object, decoded and defaulted but not admitted yet. Applying has its own bookkeeping."""
+    if request.patch_type == APPLY_PATCH:
+        return
+    metadata = new["metadata"]
+    given = metadata.pop("managedFields", None)
+    live = old["metadata"].get("managedFields", ()) if old else ()
+    earlier = live if request.subresource else _earlier(given, live)
+    note = Note(earlier, writer_of(kind, request), old or NOTHING, {**new, "metadata": metadata.copy()}, at)
+    metadata["managedFields"] = Ledger(note)
+
+
+def _earlier(given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
+    """The entries to go on from: what the writer sends, unless that is nothing or makes no sense."""
+    if given is None or given is live:
+        return live
+    if type(given) is Ledger:
+        return given
+    if given in ([], [{}]):
+        return ()
+    if given == live:
+        return live
+    try:
+        return [_checked(entry) for entry in given]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return live
+
+
+def _checked(entry: Obj) -> Obj:
+    if entry["operation"] not in {"Apply", "Update"} or not entry["apiVersion"] or entry["fieldsType"] != "FieldsV1":
+        raise ValueError(entry)
+    return {**entry, "manager": entry.get("manager") or "", "fieldsV1": _canonical(entry.get("fieldsV1") or {})}
+
+
+def _canonical(fields: Obj) -> Obj:
+    """A set as we would write it; elements of kinds that nobody knows are dropped."""
+    return {_element(name): _canonical(below) for name, below in fields.items() if name == "." or name[0] in "fkvi"}
+
+
+def _element(name: str) -> str:
+    if name != "." and name[1] != ":":
+        raise ValueError(name)
+    if name[0] == "k":
+        return "k:" + orjson.dumps(orjson.loads(name[2:]), option=orjson.OPT_SORT_KEYS).decode()
+    return "v:" + orjson.dumps(orjson.loads(name[2:])).decode() if name[0] == "v" else name
+
+
+def unchanged(new: Obj, old: Obj) -> bool:
+    """Whether a write would leave the object as it is. Times at which fields were owned do not count."""
+    return _same_but_owners(new, old) and _same_owners(new["metadata"].get("managedFields"), old)
+
+
+def _same_but_owners(new: Obj, old: Obj) -> bool:
+    if len(new) != len(old):
+        return False
+    for name, value in new.items():
+        if name == "metadata":
+            was, now = old["metadata"], value
+            if any(now.get(part) != was.get(part) for part in {**now, **was} if part != "managedFields"):
+                return False
+        elif name not in old or (value is not old[name] and value != old[name]):
+            return False
+    return True
+
+
+def _same_owners(now: Any, old: Obj) -> bool:
+    was = old["metadata"].get("managedFields")
+    if now is was:
+        return True
+    note = now.note if type(now) is Ledger else None
+    if note and note.earlier is was and _same_but_owners(note.after, old):
+        return True
+    return _timeless(now) == _timeless(was)
+
+
+def _timeless(entries: Sequence[Obj] | None) -> list[Obj]:
+    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries or ()]

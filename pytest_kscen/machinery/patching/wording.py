@@ -1,0 +1,48 @@
+"""Values as Go prints them, for the messages that quote them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+
+def plain(value: Any) -> str:
+    """%v"""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "map[" + " ".join(f"{name}:{plain(value[name])}" for name in sorted(value)) + "]"
+        case list():
+            return "[" + " ".join(map(plain, value)) + "]"
+        case _:
+            return str(value)
+
+
+def syntax(value: Any) -> str:
+    """%#v"""
+    match value:
+        case dict():
+            inside = ", ".join(f"{syntax(name)}:{_boxed(value[name])}" for name in sorted(value))
+            return f"map[string]interface {{}}{{{inside}}}"
+        case list():
+            return "[]interface {}{" + ", ".join(map(_boxed, value)) + "}"
+        case str():
+            return orjson.dumps(value).decode()
+        case _:
+            return plain(value)
+
+
+def _boxed(value: Any) -> str:
+    return "interface {}(nil)" if value is None else syntax(value)
+
+
+TYPE_NAMES = {type(None): "<nil>", bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
+
+
+def type_name(value: Any) -> str:
+    """%T"""
+    return TYPE_NAMES.get(type(value), "map[string]interface {}")
