@@ -79,14 +79,25 @@ class Pacer:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         answer: Future[T] = Future()
+        if not self._wanted and self._turnstile.acquire(blocking=False):  # nobody turns the loop: no need to call the pacer
+            try:
+                self._take_up(coroutine, answer)
+            finally:
+                self._turnstile.release()
+            if not answer.done():
+                self._call_pacer()
+        else:
+            self._loop.call_soon_threadsafe(self._admit, coroutine, answer)
+            self._call_pacer(asked=1)
+        return answer
+
+    def _call_pacer(self, asked: int = 0) -> None:
         with self._change:
-            self._asked += 1
+            self._asked += asked
             if self._thread is None:
                 self._thread = threading.Thread(target=self._live, name="kscen-pacer", daemon=True)
                 self._thread.start()
             self._change.notify_all()
-        self._loop.call_soon_threadsafe(self._begin, coroutine, answer)
-        return answer
 
     def close(self) -> None:
         with self._change:
@@ -96,8 +107,12 @@ class Pacer:
         if self._thread:
             self._thread.join()
 
-    def _begin(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
-        self._asked -= 1
+    def _admit(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
+        with self._change:
+            self._asked -= 1
+        self._take_up(coroutine, answer)
+
+    def _take_up(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
         try:
             answered, rest = begin(self._loop, coroutine)
         except Exception as error:  # noqa: BLE001  # it belongs to whoever asked

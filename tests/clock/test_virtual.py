@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -204,8 +205,24 @@ def test_another_thread_is_answered_while_time_stands_still(runner):
     async def request():
         return threading.current_thread().name, runner.clock.now() - START
 
-    assert runner.submit(request()).result(5) == ("kscen-pacer", 0)
+    with ThreadPoolExecutor(1, thread_name_prefix="asker") as asker:
+        name, now = asker.submit(lambda: runner.submit(request()).result(5)).result()
+    assert (name, now) == ("asker_0", 0)
     assert runner.replayable
+
+
+def test_another_thread_is_answered_by_whoever_turns_the_loop(runner):
+    answers = []
+
+    async def request():
+        return threading.current_thread().name
+
+    async def busy():
+        asking = asyncio.to_thread(lambda: runner.submit(request()).result(5))
+        answers.append(await asking)
+
+    runner.call(busy())
+    assert answers == ["MainThread"]
 
 
 def test_another_thread_that_waits_turns_time_by_the_wall(runner):

@@ -63,7 +63,7 @@ class AioResponse:
         self.status = answer.status
         self.reason = phrase_of(answer.status)
         self.headers = CIMultiDictProxy(CIMultiDict(answer.headers))
-        self.content = Content(answer.body, timeout)
+        self.content = Content(answer, timeout)
 
     @property
     def ok(self) -> bool:
@@ -104,10 +104,9 @@ class AioResponse:
 class Content:
     """As much of `aiohttp.StreamReader`."""
 
-    def __init__(self, body: Any, timeout: Any) -> None:
-        self._chunks = None if isinstance(body, bytes) else body
-        self._buffer = body if isinstance(body, bytes) else b""
-        self._read = b""
+    def __init__(self, answer: HttpAnswer, timeout: Any) -> None:
+        self._chunks = answer.stream
+        self._buffer = answer.body
         self._timeout = timeout[1] if isinstance(timeout, tuple) else timeout
 
     def at_eof(self) -> bool:

@@ -64,9 +64,10 @@ class StreamedResponse(HTTPResponse):
     """Reads as far as it is asked to."""
 
     def __init__(self, answer: HttpAnswer, url: str, reader: Reader) -> None:
-        super().__init__(b"", answer.headers, answer.status, reason=phrase_of(answer.status), request_url=url)
         self._reader = reader
         self._rest = b""
+        phrase = phrase_of(answer.status)
+        super().__init__(b"", answer.headers, answer.status, reason=phrase, request_url=url, preload_content=False)
 
     def stream(self, amt: int | None = None, decode_content: bool | None = None) -> Generator[bytes, None, None]:  # noqa: ARG002, FBT001  # urllib3's signature
         while piece := self._next():

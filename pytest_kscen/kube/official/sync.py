@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.clock import Runner
-    from pytest_kscen.kube.official.transport import HttpAnswer, Transport
+    from pytest_kscen.kube.official.transport import Chunks, HttpAnswer, Transport
 
 ASYNC_REQ = (
     "async_req=True would ask from another thread, and the in-process client belongs to the test's own:"
@@ -74,20 +74,20 @@ class SyncRest:
     ) -> Any:
         self._check_thread()
         answer = self._runner.ask(self._transport.call(*call_of(method.upper(), url, headers, body)))
-        if isinstance(answer.body, bytes):
-            return RESTResponse(whole(answer, url))
-        return RESTResponse(self._streamed(answer, url, _request_timeout))
+        if answer.stream:
+            return RESTResponse(self._streamed(answer, answer.stream, url, _request_timeout))
+        return RESTResponse(whole(answer, url))
 
     def close(self) -> None:
         forget(self._host)
         self._raise_refusal()
 
-    def _streamed(self, answer: HttpAnswer, url: str, timeout: Any) -> Any:
+    def _streamed(self, answer: HttpAnswer, stream: Chunks, url: str, timeout: Any) -> Any:
         if _inside_a_loop():
-            answer.body.close()
+            stream.close()
             raise RuntimeError(IN_LOOP)
         limit = timeout[1] if isinstance(timeout, tuple) else timeout
-        return StreamedResponse(answer, url, Reader(answer.body, self._runner, limit))
+        return StreamedResponse(answer, url, Reader(stream, self._runner, limit))
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._owner:

@@ -35,11 +35,12 @@ class Chunks(Protocol):
 
 
 class HttpAnswer(Protocol):
-    """A response; its body is bytes, or `Chunks` when it comes piece by piece."""
+    """A response: its body is there, or comes as a stream."""
 
     status: int
     headers: dict[str, str]
-    body: Any
+    body: bytes
+    stream: Chunks | None
 
 
 class Transport(Protocol):

@@ -3,7 +3,7 @@
 No socket and no verb may enter here: what it translates is answered by the server, and carried by others.
 """
 
-from pytest_kscen.machinery.wire.answers import Stream, WireAnswer
+from pytest_kscen.machinery.wire.answers import Stream, WireAnswer, refused
 from pytest_kscen.machinery.wire.wire import Wire
 
-__all__ = ["Stream", "Wire", "WireAnswer"]
+__all__ = ["Stream", "Wire", "WireAnswer", "refused"]

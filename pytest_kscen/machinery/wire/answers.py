@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 import yaml
 
+from pytest_kscen.machinery.wire.media import PLAIN, YAML
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pytest_kscen.machinery.wire.media import Media
     from pytest_kscen.objects.errors import ApiError
 
-JSON, YAML, TEXT = "application/json", "application/yaml", "text/plain; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
 
 
 class Stream(Protocol):
@@ -29,11 +31,12 @@ class Stream(Protocol):
 
 @dataclass(slots=True)
 class WireAnswer:
-    """A response. A header that may come more than once (Warning) is joined by commas, as HTTP allows."""
+    """A response: its body is there, or comes as a stream. Headers that come more than once are joined by commas."""
 
     status: int
     headers: dict[str, str]
-    body: bytes | Stream = b""
+    body: bytes = b""
+    stream: Stream | None = None
 
 
 @dataclass(slots=True)
@@ -74,6 +77,11 @@ def refusal(error: ApiError, media: Media, warnings: list[str]) -> WireAnswer:
     if seconds := (error.status.get("details") or {}).get("retryAfterSeconds"):
         answer.headers["Retry-After"] = str(seconds)
     return answer
+
+
+def refused(error: ApiError) -> WireAnswer:
+    """The refusal of whoever stands before the wire."""
+    return refusal(error, PLAIN, [])
 
 
 def _quoted(text: str) -> str:

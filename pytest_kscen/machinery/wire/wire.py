@@ -9,6 +9,7 @@ from pytest_kscen.machinery.wire.addresses import address_of
 from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, refusal, text
 from pytest_kscen.machinery.wire.asking import Asked, request_of
 from pytest_kscen.machinery.wire.bodies import UnreadablePatch
+from pytest_kscen.machinery.wire.elsewhere import Elsewhere
 from pytest_kscen.machinery.wire.media import PLAIN, accepted
 from pytest_kscen.machinery.wire.queries import NO_QUERY, Query
 from pytest_kscen.machinery.wire.routing import route_of
@@ -27,8 +28,10 @@ NO_HEADERS: Mapping[str, str] = {}
 class Wire:
     """The server as HTTP sees it."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, address: str = "127.0.0.1:443") -> None:
         self._server = server
+        self._kinds = server.core.kinds
+        self._elsewhere = Elsewhere(self._kinds, address)
 
     async def call(
         self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS, body: bytes = b""
@@ -37,19 +40,14 @@ class Wire:
         warnings: list[str] = []
         try:
             address = address_of(path)
-            if address is None:
-                return self._elsewhere(path)
             parsed = Query(query) if query else NO_QUERY
-            route = route_of(self._server.core.kinds, method, address, watch=bool(parsed.flag("watch")))
+            if address is None:
+                return self._elsewhere.answer(method, path, parsed, headers)
+            route = route_of(self._kinds, method, address, watch=bool(parsed.flag("watch")))
             media = accepted(headers.get("accept", ""), watch=route.verb == "watch")
             return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
         except ApiError as error:
             return refusal(error, PLAIN, warnings)
-
-    def _elsewhere(self, path: str) -> WireAnswer:
-        if path in ("/healthz", "/livez", "/readyz"):
-            return text("ok")
-        return text("404 page not found\n", 404)
 
     async def _ask(self, asked: Asked, media: Media, warnings: list[str]) -> WireAnswer:
         try:
@@ -59,7 +57,7 @@ class Wire:
             await self._server.handle(Request("get", resource, address.namespace, address.name))
             raise
         if request.verb == "watch":
-            return WireAnswer(200, {"Content-Type": media.content_type}, WatchStream(self._server.watch(request), None))
+            return WireAnswer(200, {"Content-Type": media.content_type}, stream=WatchStream(self._server.watch(request), None))
         answer = await self._server.handle(request)
         if isinstance(answer.body, str):
             return text(answer.body, answer.code)

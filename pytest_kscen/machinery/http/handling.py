@@ -1,0 +1,103 @@
+"""One request on the port: who asks, what, and the answer written back, at once or as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hmac
+import logging
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from pytest_kscen.machinery.http.pipe import Pipe
+from pytest_kscen.machinery.wire import refused
+from pytest_kscen.objects.errors import InternalError, TooLarge, Unauthorized
+
+if TYPE_CHECKING:
+    from pytest_kscen.machinery.http.port import Answering
+    from pytest_kscen.machinery.wire import Stream, Wire, WireAnswer
+
+logger = logging.getLogger(__name__)
+
+OPEN = ("healthz", "livez", "readyz", "version")
+PASSED_ON = ("accept", "content-type", "user-agent", "impersonate-user", "if-none-match")
+LARGEST = 3 * 1024 * 1024
+WORTH_ZIPPING = 128 * 1024
+
+
+class Handler:
+    """Answers for one port."""
+
+    def __init__(self, wire: Wire, runner: Answering, token: str) -> None:
+        self._wire = wire
+        self._runner = runner
+        self._secret = f"Bearer {token}".encode()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if not self._may_enter(request):
+            return _plain(request, refused(Unauthorized("Unauthorized")))
+        body = await _body_of(request)
+        if body is None:
+            return _plain(request, refused(TooLarge(f"Request entity too large: limit is {LARGEST}")))
+        answer = await self._answer(request, body)
+        if answer.stream:
+            return await self._stream(request, answer, answer.stream)
+        return _plain(request, answer)
+
+    def _may_enter(self, request: web.BaseRequest) -> bool:
+        shown = request.headers.get("Authorization")
+        if shown is None:
+            return request.path.split("/", 2)[1] in OPEN
+        return hmac.compare_digest(shown.encode(), self._secret)
+
+    async def _answer(self, request: web.BaseRequest, body: bytes) -> WireAnswer:
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        url = request.rel_url
+        call = self._wire.call(request.method, url.raw_path, url.raw_query_string, headers, body)
+        try:
+            answer: WireAnswer = await _result_of(self._runner.submit(call))
+        except Exception as error:
+            logger.exception("%s %s could not be answered", request.method, request.path)
+            return refused(InternalError(f"Internal error occurred: {error!r}"))
+        return answer
+
+    async def _stream(self, request: web.BaseRequest, answer: WireAnswer, stream: Stream) -> web.StreamResponse:
+        response = web.StreamResponse(status=answer.status, headers=answer.headers)
+        pipe = Pipe()
+        carried = self._runner.submit(pipe.pump(stream))
+        try:
+            await response.prepare(request)
+            while (pieces := await pipe.take()) is not None:
+                await response.write(pieces)
+            await response.write_eof()
+        finally:
+            carried.cancel()
+        return response
+
+
+async def _body_of(request: web.BaseRequest) -> bytes | None:
+    """The whole body; None if it is too large to be read."""
+    if not request.body_exists:
+        return b""
+    if (request.content_length or 0) > LARGEST:
+        return None
+    body = bytearray()
+    async for piece in request.content.iter_any():
+        body += piece
+        if len(body) > LARGEST:
+            return None
+    return bytes(body)
+
+
+async def _result_of(future: Any) -> Any:
+    return future.result() if future.done() else await asyncio.wrap_future(future)
+
+
+def _plain(request: web.BaseRequest, answer: WireAnswer) -> web.Response:
+    headers, body = answer.headers, answer.body
+    headers.setdefault("Cache-Control", "no-cache, private")
+    if len(body) > WORTH_ZIPPING and "gzip" in request.headers.get("Accept-Encoding", ""):
+        body = gzip.compress(body, 1)
+        headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
+    return web.Response(body=body, status=answer.status, headers=headers)

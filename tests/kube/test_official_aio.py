@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import pytest
+from kubernetes.aio import client as aio
+from kubernetes.aio.dynamic import DynamicClient
+from kubernetes.aio.watch import Watch
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.kube.official import aio_client
+from pytest_kscen.kube.requests import MERGE_PATCH
+from pytest_kscen.machinery.kinds import Kinds
+from pytest_kscen.machinery.recorded import builtin_kinds
+from pytest_kscen.machinery.server import ApiServer
+from pytest_kscen.machinery.wire import Wire
+
+CONFIG_MAP = {"metadata": {"name": "c"}, "data": {"a": "1"}}
+
+
+@pytest.fixture
+def runner():
+    runner = VirtualRunner()
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def server(runner):
+    return ApiServer(runner.clock, Chance(1), Kinds(builtin_kinds()))
+
+
+@pytest.fixture
+def core(server):
+    return aio.CoreV1Api(aio_client(Wire(server)))
+
+
+class Spied:
+    """A watch that tells when it is closed."""
+
+    def __init__(self, watch, open_watches):
+        self._watch = watch
+        self._open = open_watches
+        self._open.append(self)
+
+    async def __anext__(self):
+        return await self._watch.__anext__()
+
+    def close(self):
+        if self in self._open:
+            self._open.remove(self)
+        self._watch.close()
+
+
+@pytest.fixture
+def open_watches(server, monkeypatch):
+    opened, watch = [], server.watch
+    monkeypatch.setattr(server, "watch", lambda request: Spied(watch(request), opened))
+    return opened
+
+
+def test_typed_calls(runner, core):
+    async def body():
+        await core.create_namespaced_config_map("default", CONFIG_MAP)
+        await core.patch_namespaced_config_map("c", "default", {"data": {"b": "2"}}, _content_type=MERGE_PATCH)
+        found = await core.read_namespaced_config_map("c", "default")
+        with pytest.raises(aio.ApiException) as refused:
+            await core.read_namespaced_config_map("nope", "default")
+        return found.data, refused.value.status, refused.value.reason
+
+    assert runner.call(body()) == ({"a": "1", "b": "2"}, 404, "Not Found")
+
+
+def test_a_watch_waits_in_cluster_time_and_longer_than_a_socket_would(runner, core):
+    async def change_later():
+        await runner.clock.sleep(400)
+        await core.create_namespaced_config_map("default", CONFIG_MAP)
+
+    async def body():
+        before = runner.clock.now()
+        async with Watch().stream(core.list_namespaced_config_map, "default", timeout_seconds=600) as events:
+            seen = [(event["type"], event["object"].metadata.name, runner.clock.now() - before) async for event in events]
+        return seen, runner.clock.now() - before
+
+    runner.start(change_later(), "changer")
+    assert runner.call(body()) == ([("ADDED", "c", 400)], 600)
+
+
+def test_a_watch_that_is_left_leaks_nothing(runner, core, open_watches):
+    async def body():
+        await core.create_namespaced_config_map("default", CONFIG_MAP)
+        async for _ in Watch().stream(core.list_namespaced_config_map, "default"):
+            break
+
+    runner.call(body())
+    assert open_watches == []
+
+
+def test_the_clients_own_timeout_is_cluster_time(runner, core, open_watches):
+    async def body():
+        async for _ in Watch().stream(core.list_namespaced_config_map, "default", timeout_seconds=60, _request_timeout=7):
+            pass
+
+    before = runner.clock.now()
+    with pytest.raises(TimeoutError):
+        runner.call(body())
+    assert runner.clock.now() - before == 7
+    assert open_watches == []
+
+
+def test_raw_responses(runner, core):
+    async def body():
+        await core.create_namespaced_config_map("default", CONFIG_MAP)
+        response = await core.read_namespaced_config_map_without_preload_content("c", "default")
+        return response.status, (await response.json())["data"]
+
+    assert runner.call(body()) == (200, {"a": "1"})
+
+
+def test_the_dynamic_client(runner, server, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def body():
+        async with aio_client(Wire(server)) as client:
+            maps = await (await DynamicClient(client)).resources.get(api_version="v1", kind="ConfigMap")
+            await maps.create(body=CONFIG_MAP, namespace="default")
+            found = await maps.get("c", "default")
+            return found.data.a, [event["type"] async for event in maps.watch(namespace="default", timeout=5)]
+
+    assert runner.call(body()) == ("1", ["ADDED"])
+    assert list(tmp_path.iterdir()) == []
