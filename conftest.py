@@ -1,4 +1,4 @@
-"""The plugin brings its fixtures by itself; pytester tests it with pytest. What needs the real control plane is skipped without it."""
+"""The plugin brings its fixtures by itself; pytester tests it with pytest. Without the real control plane its tests are skipped."""
 
 from __future__ import annotations
 

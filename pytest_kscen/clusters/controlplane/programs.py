@@ -33,12 +33,11 @@ def built() -> pathlib.Path:
 
 def find(names: tuple[str, ...] = SERVERS) -> dict[str, pathlib.Path]:
     """Where each of these programs is; a refusal names those that are nowhere."""
-    found = {name: _find(name) for name in names}
-    if missing := [name for name, path in found.items() if path is None]:
+    if absent := missing(names):
         assets = os.environ.get("KUBEBUILDER_ASSETS")
-        looked = f"in KUBEBUILDER_ASSETS ({assets or 'not set'}), in {built()} and on PATH"
-        raise ClusterRefused(f"the real control plane needs {', '.join(missing)}, which is not {looked}. Build it with: {BUILD}")
-    return {name: path for name, path in found.items() if path}
+        looked = f"in KUBEBUILDER_ASSETS ({assets or 'not set'}), in {built()} or on PATH"
+        raise ClusterRefused(f"the real control plane needs {', '.join(absent)}: not found {looked}. Build it with: {BUILD}")
+    return {name: path for name in names if (path := _find(name))}
 
 
 def missing(names: tuple[str, ...] = SERVERS) -> list[str]:

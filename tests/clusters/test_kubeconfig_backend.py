@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kscen.clusters import contexts, kubeconfig, open_cluster
+from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.clusters.refusal import ClusterRefused
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Iterator
+
+
+def write(path: pathlib.Path, server: str, *names: str, **user: Any) -> pathlib.Path:
+    """A kubeconfig with a context of each name; the first is current."""
+    path.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": name, "cluster": {"server": server}} for name in names],
+                "users": [{"name": name, "user": user or {"token": f"{name}-token"}} for name in names],
+                "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in names],
+                "current-context": names[0],
+            }
+        )
+    )
+    return path
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Knows one token."""
+
+    def do_GET(self):
+        code = 200 if self.headers["Authorization"] == "Bearer b-token" else 401
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(b'{"major": "1"}' if code == 200 else b"who are you?")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Handler) as served:
+        thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{served.server_port}"
+        served.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+
+def test_a_cluster_of_somebody_else(tmp_path, server):
+    path = write(tmp_path / "k", server, "b")
+    with contextlib.closing(open_cluster("kubeconfig", seed="1", kubeconfig=path)) as cluster:
+        assert cluster.backend == "kubeconfig"
+        assert not cluster.owned
+        assert cluster.kubeconfig == path
+        assert cluster.client.configuration.host == server
+
+
+def test_another_context_gets_a_kubeconfig_that_means_it(tmp_path, server):
+    path = write(tmp_path / "k", server, "a", "b")
+    cluster = KubeconfigCluster(path, "b")
+    copy = cluster.kubeconfig
+    assert json.loads(copy.read_text())["current-context"] == "b"
+    cluster.close()
+    assert not copy.exists()
+
+
+def test_without_a_path_it_is_the_one_kubectl_speaks_to(tmp_path, server, monkeypatch):
+    write(tmp_path / "first", server, "b")
+    write(tmp_path / "second", "http://127.0.0.1:1", "b", "c")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'first'}:{tmp_path / 'second'}:{tmp_path / 'absent'}")
+    with contextlib.closing(KubeconfigCluster()) as cluster:
+        merged = json.loads(cluster.kubeconfig.read_text())
+    assert [context["name"] for context in merged["contexts"]] == ["b", "c"]
+    assert merged["clusters"][0]["cluster"]["server"] == server
+
+    (tmp_path / ".kube").mkdir()
+    write(tmp_path / ".kube" / "config", server, "b")
+    monkeypatch.delenv("KUBECONFIG")
+    with contextlib.closing(KubeconfigCluster()) as cluster:
+        assert cluster.kubeconfig == tmp_path / ".kube" / "config"
+
+
+def test_file_names_in_a_copy_are_absolute(tmp_path):
+    path = write(tmp_path / "k", "http://x", "a", **{"client-key": "keys/a.key", "tokenFile": "/run/token"})
+    (user,) = contexts.merged(str(path))["users"]
+    assert user["user"] == {"client-key": str(tmp_path / "keys/a.key"), "tokenFile": "/run/token"}
+
+
+def refusal(*arguments: Any) -> str:
+    with pytest.raises(ClusterRefused) as refused:
+        KubeconfigCluster(*arguments)
+    return str(refused.value)
+
+
+def test_one_that_is_not_there_is_refused_with_all_that_helps(tmp_path):
+    with contextlib.closing(socket.socket()) as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
+        path = write(tmp_path / "k", url, "a")
+        assert refusal(path) == (
+            f"the cluster of context 'a' in {path} ({url}) is not reachable: GET {url}/version: connection refused. "
+            f"Try `kubectl --kubeconfig {path} --context a version`, "
+            "or choose another with --kubeconfig FILE and --kscen-context NAME"
+        )
+
+
+def test_one_that_is_silent_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(kubeconfig, "REACH", 0.2)
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        path = write(tmp_path / "k", f"http://127.0.0.1:{silent.getsockname()[1]}", "a")
+        assert "has not answered within 0 s" in refusal(path)
+
+
+def test_one_that_does_not_know_us_says_so(tmp_path, server):
+    path = write(tmp_path / "k", server, "a")
+    assert f"({server}) refuses us: 401 who are you?. Try" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("a: [b", r"is no kubeconfig \(while parsing"),
+        ("contexts: [a]", "is no kubeconfig: clusters, users, contexts should be lists of things with names"),
+        ("just words", "is no kubeconfig: clusters, users, contexts should be lists"),
+        ("", r"has no current context; its contexts are: \(none\)\. Name one with --kscen-context NAME"),
+    ],
+)
+def test_what_is_no_kubeconfig_is_refused(tmp_path, content, complaint):
+    (tmp_path / "k").write_text(content)
+    assert re.search(complaint, refusal(tmp_path / "k"))
+
+
+def test_a_context_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    path = write(tmp_path / "k", "http://x", "a", "b")
+    assert refusal(path, "c") == (f"there is no context 'c' in {path}; its contexts are: a, b. Name one with --kscen-context NAME")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    assert refusal() == "there is no kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
+
+
+def test_a_missing_certificate_is_named(tmp_path):
+    path = write(tmp_path / "k", "https://x", "a", **{"client-certificate": "absent.crt"})
+    assert "cannot be used: File does not exist: " in refusal(path)
