@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.machinery.recorded.probing import ELEMENT, ENTRY
+from pytest_kscen.machinery.schema.special import SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,22 +30,26 @@ UNSHOWN_POINTERS = (
     *("failurePolicy", "matchPolicy", "sideEffects", "timeoutSeconds", "reinvocationPolicy", "scope"),
     *("url", "path", "port", "parameterNotFoundAction", "reason"),
 )
-ZEROS = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
 def probe_zeros(post: Post, schemas: Schemas, places: list[Place]) -> None:
-    """Mark pointers (a zero stays) and lists that print null."""
+    """Mark what is printed of absent fields where OpenAPI's default does not tell, and pointers, where a zero stays."""
     for place in places:
         properties = schemas[place.definition].get("properties", {})
         bare = _printed(post, place, {})
         for field, schema in properties.items():
-            zero = ZEROS.get(schema.get("type", ""))
-            if zero is None:
-                continue
-            if bare is not None and bare.get(field, zero) is None:
-                schema["x-go-null"] = True
-            if zero not in ([], {}) and _stays(post, place, field, schema, bare):
+            if bare is not None and field in bare and _is_unsaid(schema, bare[field]):
+                schema["x-go-zero"] = bare[field]
+            if bare is not None and "default" in schema and field not in bare:
+                schema["x-go-omitted"] = True
+            if schema.get("type") in ZEROS and _stays(post, place, field, schema, bare):
                 schema["x-go-pointer"] = True
+
+
+def _is_unsaid(schema: dict[str, Any], printed: Any) -> bool:
+    """Null, and the zeros of types that have a JSON form of their own."""
+    return printed is None or (schema.get("$ref") in SPECIAL and "default" not in schema and printed in ("0", 0))
 
 
 def _stays(post: Post, place: Place, field: str, schema: dict[str, Any], bare: dict[str, Any] | None) -> bool:

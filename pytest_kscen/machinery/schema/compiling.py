@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.machinery.recorded.reading import definition
 from pytest_kscen.machinery.schema import leaves
 from pytest_kscen.machinery.schema.containers import listing, mapping, struct, texts_by_name
-from pytest_kscen.machinery.schema.special import SPECIAL
+from pytest_kscen.machinery.schema.special import SPECIAL, SPECIAL_ZEROS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def walk_of(name: str) -> Walk:
             members.fields[field] = _field(schema)
             if "x-go-path" in schema:
                 members.labels[field] = schema["x-go-path"]
-            if "default" in schema or "x-go-null" in schema:
+            if ("default" in schema and "x-go-omitted" not in schema) or "x-go-zero" in schema:
                 members.fillings.append((field, _filling(schema)))
 
     return struct(name.rpartition(".")[2], go_type({"$ref": name}), load)
@@ -66,7 +66,7 @@ def zero_of(schema: dict[str, Any]) -> Callable[[], Any]:
     """What null stands for in a list or a map."""
     if "$ref" in schema:
         walk = walk_of(schema["$ref"])
-        return lambda: walk({}, None)
+        return SPECIAL_ZEROS.get(schema["$ref"], lambda: walk({}, None))
     if schema["type"] in {"array", "object"}:
         return lambda: None
     zero = SCALARS[schema["type"], schema.get("format", "")][2]
@@ -75,7 +75,7 @@ def zero_of(schema: dict[str, Any]) -> Callable[[], Any]:
 
 def _filling(schema: dict[str, Any]) -> Callable[[], Any]:
     """What is printed of an absent field: its default, or what Go cannot leave out."""
-    default = schema.get("default")
+    default = schema.get("x-go-zero", schema.get("default"))
     if isinstance(default, dict):
         walk = _walk(schema, keep=True)
         return lambda: walk(default, None)
