@@ -15,6 +15,7 @@ from pytest_kscen.simulation.namespaces import Namespaces
 from pytest_kscen.simulation.service_accounts import root_certificates, service_accounts
 from pytest_kscen.simulation.workloads.deployments import Deployments
 from pytest_kscen.simulation.workloads.replicasets import ReplicaSets
+from pytest_kscen.simulation.workloads.statefulsets import StatefulSets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -35,6 +36,7 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "garbage-collector-controller": GarbageCollector,
     "deployment-controller": Deployments,
     "replicaset-controller": ReplicaSets,
+    "statefulset-controller": StatefulSets,
 }
 
 
