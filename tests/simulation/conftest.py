@@ -3,12 +3,10 @@ import pytest
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.machinery.kinds import Kind, Kinds
+from pytest_kscen.machinery.kinds import Kinds
+from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
-from pytest_kscen.objects import resources
-from pytest_kscen.objects.resources import Resource
-
-RESOURCES = [row for row in vars(resources).values() if isinstance(row, Resource)]
+from pytest_kscen.objects.resources import NAMESPACES
 
 
 @pytest.fixture
@@ -25,6 +23,8 @@ def chance():
 
 @pytest.fixture
 def api(runner, chance):
-    """An API server that knows the kinds by name and takes them as they are."""
-    kinds = Kinds(Kind(resource, subresources=frozenset({"status"})) for resource in RESOURCES)
-    return InProcessApi(ApiServer(runner.clock, chance, kinds))
+    """An API server with the namespaces that a cluster is born with, and nobody behind it."""
+    api = InProcessApi(ApiServer(runner.clock, chance, Kinds(builtin_kinds())))
+    for name in ("default", "kube-node-lease", "kube-system"):
+        runner.call(api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+    return api

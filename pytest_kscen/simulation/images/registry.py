@@ -60,7 +60,7 @@ class Images:
 
     def can_be_pulled(self, image: str) -> bool:
         """Images of a registry under `.invalid`, a domain that never is, cannot."""
-        registry = image.split("/", 1)[0].split(":")[0]
+        registry = image.split("/", 1)[0].split(":", maxsplit=1)[0]
         if "/" in image and registry.endswith(".invalid"):
             return False
         return not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._missing for name in names_of(image))

@@ -1,0 +1,39 @@
+"""The tasks that an actor lets live beside itself: held while they live, ended with the actor, and heard when one crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Never
+
+
+class Brood:
+    """Tasks in the order in which they were born."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._crash: asyncio.Future[Never] | None = None
+
+    def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    async def watch(self) -> Never:
+        """Live until one crashes, and raise what it raised; then, or when the watch is over, end them all."""
+        self._crash = asyncio.get_running_loop().create_future()
+        try:
+            return await self._crash
+        finally:
+            self._crash = None
+            for task in reversed(self._tasks):
+                task.cancel()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) and self._crash and not self._crash.done():
+            self._crash.set_exception(error)

@@ -1,0 +1,1 @@
+"""Machines, their nodes, and the kubelets that run pods on them. They speak kube.Api alone, to any API server."""

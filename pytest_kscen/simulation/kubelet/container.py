@@ -1,0 +1,235 @@
+"""The life of one container: its image is pulled, it starts, it ends, and by its policy it waits and starts again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.images import ContainerContext
+from pytest_kscen.simulation.images.names import canonical
+from pytest_kscen.simulation.kubelet import timings
+from pytest_kscen.simulation.kubelet.backoff import Backoff, go_duration
+from pytest_kscen.simulation.kubelet.environment import MissingError, environment_of, expand
+from pytest_kscen.simulation.kubelet.node_status import IMAGE_SIZE
+from pytest_kscen.simulation.kubelet.pod_status import may_restart
+from pytest_kscen.simulation.kubelet.process import Exit, Process
+from pytest_kscen.simulation.kubelet.volumes import Files
+
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.kubelet.pod import PodLife
+    from pytest_kscen.simulation.kubelet.records import Record
+
+LOG_TAIL, LOG_TAIL_BYTES = 80, 2048  # of a log that stands for a termination message
+
+
+class ContainerLife:
+    """Keeps one container as its pod wants it."""
+
+    def __init__(self, pod: PodLife, record: Record) -> None:
+        self.record = record
+        self._begun: asyncio.Future[None] | None = None
+        self._pod = pod
+        self._host = pod.host
+        self._restarts = Backoff()
+
+    async def keep(self) -> None:
+        """From the first start to the end for which there is no restart."""
+        record = self.record
+        if not record.is_init and record.last_state and not may_restart(self._pod.pod, record, record.exit_code):
+            return  # it was lost with the machine's power, and may not run twice
+        while True:
+            await self._have_image()
+            env = await self._configured()
+            await self._host.clock.sleep(timings.START)
+            exit_ = await self._run(env)
+            if not may_restart(self._pod.pod, record, exit_.code):
+                return
+            if not record.must_restart:
+                await self._back_off()
+
+    async def begun(self) -> None:
+        """Wait until the container has started, its startup probe included."""
+        if not self.record.started:
+            self._begun = asyncio.get_running_loop().create_future()
+            await self._begun
+
+    # --- before it runs ---
+
+    async def _have_image(self) -> None:
+        image, images = self.record.spec["image"], self._host.machine.images
+        policy = self.record.spec.get("imagePullPolicy", "IfNotPresent")
+        if image in images and policy != "Always":
+            self._say("Pulled", f'Container image "{image}" already present on machine and can be accessed by the pod')
+            return
+        if policy == "Never":
+            await self._never_pulled(image)
+        failures = Backoff()
+        self._say("Pulling", f'Pulling image "{image}"')
+        while True:
+            took = timings.PULL_AGAIN if image in images else timings.PULL
+            await self._host.clock.sleep(took)
+            if self._host.images.can_be_pulled(image):
+                break
+            await self._pull_failed(image, failures)
+        self._host.has_pulled(image)
+        lasted = go_duration(took)
+        words = f'Successfully pulled image "{image}" in {lasted} ({lasted} including waiting). Image size: {IMAGE_SIZE} bytes.'
+        self._say("Pulled", words)
+
+    async def _pull_failed(self, image: str, failures: Backoff) -> None:
+        failures.next(self._host.clock.now())
+        why = f'failed to pull and unpack image "{canonical(image)}": failed to resolve reference "{canonical(image)}": not found'
+        self._complain("Failed", f'Failed to pull image "{image}": {why}')
+        self._complain("Failed", "Error: ErrImagePull")
+        self._wait("ErrImagePull", why)
+        await self._host.clock.sleep(timings.NOTICE)
+        self._say("BackOff", f'Back-off pulling image "{image}"')
+        self._complain("Failed", "Error: ImagePullBackOff")
+        self._wait("ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}')
+        await self._host.clock.sleep(failures.delay - timings.NOTICE)
+
+    async def _never_pulled(self, image: str) -> None:
+        words = f'Container image "{image}" is not present with pull policy of Never'
+        while image not in self._host.machine.images:
+            self._complain("ErrImageNeverPull", words)
+            self._complain("Failed", "Error: ErrImageNeverPull")
+            self._wait("ErrImageNeverPull", words)
+            await self._host.clock.sleep(timings.CONFIG_AGAIN)
+
+    async def _configured(self) -> dict[str, str]:
+        while True:
+            try:
+                return await environment_of(self._host.api, self._pod.with_addresses(), self.record.spec, self._host.allocatable)
+            except MissingError as error:
+                self._complain("Failed", f"Error: {error}")
+                self._wait("CreateContainerConfigError", str(error))
+                await self._host.clock.sleep(timings.CONFIG_AGAIN)
+
+    # --- while it runs ---
+
+    async def _run(self, env: dict[str, str]) -> Exit:
+        record = self.record
+        record.run(self._pod.uid, self._host.timestamp())
+        self._say("Created", "Container created")
+        self._say("Started", "Container started")
+        record.process = Process(self._host.images.run, self._context(env))
+        probes = self._probe()
+        self._pod.changed()
+        try:
+            exit_ = await record.process.end()
+        finally:
+            if probes:
+                probes.cancel()
+        self.ended(exit_)
+        return exit_
+
+    def ended(self, exit_: Exit) -> None:
+        """Write down how the run ended."""
+        process = self.record.process
+        if process is not None:
+            self.record.end(exit_.code, exit_.reason, self._last_words(process, exit_), self._host.timestamp())
+            self._pod.changed()
+
+    def _context(self, env: dict[str, str]) -> ContainerContext:
+        record = self.record
+        return ContainerContext(
+            name=record.name,
+            image=record.spec["image"],
+            command=[expand(word, env) for word in record.spec.get("command") or ()],
+            args=[expand(word, env) for word in record.spec.get("args") or ()],
+            env=env,
+            files=Files(record.spec, self._pod.mounted),
+            pod=self._pod.with_addresses(),
+            node=self._host.machine.name,
+            attempt=record.restarts,
+            clock=self._host.clock,
+            api=self._host.api,
+            log=self._host.logs.begin(self._pod.pod, record.name),
+            set_ready=self._set_ready,
+        )
+
+    def _probe(self) -> asyncio.Task[None] | None:
+        """Probes pass as soon as they are asked; until then a container that has them is not started, or not ready."""
+        startup = _first_pass(self.record.spec.get("startupProbe"))
+        readiness = _first_pass(self.record.spec.get("readinessProbe"))
+        if startup is None and readiness is None:
+            self._passed(ready=True)
+            return None
+        return self._pod.start(self._pass_probes(startup, readiness), f"probes of {self.record.name}")
+
+    async def _pass_probes(self, startup: float | None, readiness: float | None) -> None:
+        if startup:
+            await self._host.clock.sleep(startup)
+        self._passed(ready=readiness is None)
+        if readiness is not None:
+            await self._host.clock.sleep(max(0.0, readiness - (startup or 0.0)))
+            self._set_ready(True)
+
+    def _passed(self, *, ready: bool) -> None:
+        self.record.started = True
+        self.record.ready = ready and (self.record.is_sidecar or not self.record.is_init)
+        if self._begun and not self._begun.done():
+            self._begun.set_result(None)
+        self._pod.changed()
+
+    def _set_ready(self, ready: bool) -> None:  # noqa: FBT001  # what a program calls
+        if self.record.is_running and self.record.ready != ready:
+            self.record.ready = ready
+            self._pod.changed()
+
+    # --- after it ran ---
+
+    async def _back_off(self) -> None:
+        now = self._host.clock.now()
+        delay = self._restarts.next(now)
+        if delay <= 0:
+            return
+        await self._host.clock.sleep(timings.NOTICE)
+        name, pod = self.record.name, self._pod
+        where = f"{pod.name}_{pod.namespace}({pod.uid})"
+        self._complain("BackOff", f"Back-off restarting failed container {name} in pod {where}")
+        self._wait("CrashLoopBackOff", f"back-off {go_duration(delay)} restarting failed container={name} pod={where}")
+        await self._host.clock.sleep(delay - timings.NOTICE)
+
+    async def stop(self, grace: float, why: str) -> None:
+        """SIGTERM, and SIGKILL when the grace period is over."""
+        process = self.record.process
+        if process is None:
+            return
+        self._say("Killing", why)
+        try:
+            async with asyncio.timeout(grace):
+                await self._host.clock.sleep(_pre_stop(self.record))
+                process.ask_to_stop()
+                exit_ = await process.end()
+        except TimeoutError:
+            process.kill()
+            exit_ = await process.end()
+        self.ended(exit_)
+
+    def _last_words(self, process: Process, exit_: Exit) -> str:
+        if exit_.code and self.record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            return process.context.termination_message or process.context.log.tail(LOG_TAIL, LOG_TAIL_BYTES)
+        return process.context.termination_message
+
+    def _wait(self, reason: str, message: str) -> None:
+        self.record.wait(reason, message)
+        self._pod.changed()
+
+    def _say(self, reason: str, message: str) -> None:
+        self._host.recorder.normal(self._pod.pod, reason, message, field_path=self.record.field_path)
+
+    def _complain(self, reason: str, message: str) -> None:
+        self._host.recorder.warning(self._pod.pod, reason, message, field_path=self.record.field_path)
+
+
+def _first_pass(probe: dict[str, int] | None) -> float | None:
+    """Seconds from a container's start to its first success."""
+    if probe is None:
+        return None
+    return float(probe.get("initialDelaySeconds", 0) + (probe.get("successThreshold", 1) - 1) * probe.get("periodSeconds", 10))
+
+
+def _pre_stop(record: Record) -> float:
+    hook = (record.spec.get("lifecycle") or {}).get("preStop") or {}
+    return float((hook.get("sleep") or {}).get("seconds", 0))

@@ -1,0 +1,201 @@
+"""The agent of one machine: it tells how its node is, takes the pods that are bound to it, and tells how they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pytest_kscen.objects.resources import LEASES, NODES
+from pytest_kscen.simulation.kubelet import admission
+from pytest_kscen.simulation.kubelet.machines import capacity_of
+from pytest_kscen.simulation.kubelet.node_status import is_told, new_node, standard_labels, status_of
+from pytest_kscen.simulation.kubelet.pod import PodLife
+from pytest_kscen.simulation.kubelet.statuses import Statuses
+from pytest_kscen.simulation.kubelet.timings import LEASE_LASTS, STATUS_EVERY
+from pytest_kscen.simulation.placement.load import Load, allocatable_of
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.kubelet.machines import Machine
+    from pytest_kscen.simulation.kubelet.pod_status import Verdict
+    from pytest_kscen.simulation.kubelet.tools import Tools
+    from pytest_kscen.simulation.placement.amounts import Amounts
+
+LEASE_NAMESPACE = "kube-node-lease"
+
+
+class Kubelet:
+    """One of them."""
+
+    def __init__(self, tools: Tools, machine: Machine) -> None:
+        self.machine = machine
+        self.api = tools.api
+        self.clock = tools.clock
+        self.images = tools.images
+        self.logs = tools.logs
+        self.mounter = tools.mounter
+        self.brood = tools.brood
+        self.recorder = tools.recorder.on(machine.name)
+        self.load = Load()
+        self.statuses = Statuses(self)
+        self.node: Obj = {}
+        self._pods: dict[str, PodLife] = {}
+        self._lease: Obj = {}
+        self._beats = 0
+        self._room: tuple[object, Amounts] = (None, {})
+
+    # --- the node ---
+
+    async def register(self) -> None:
+        """Make the machine's Node, or take over the one that is there."""
+        try:
+            node = await self.api.create(NODES, new_node(self.machine, self.timestamp()))
+        except AlreadyExists:
+            node = await self.api.get(NODES, self.machine.name)
+        await self.adopt(node)
+
+    async def adopt(self, node: Obj) -> None:
+        """Speak for this Node from now on."""
+        self.node = node
+        self.machine.use_network(node.get("spec", {}).get("podCIDR", ""))
+        self.recorder.normal(node, "Starting", "Starting kubelet.")
+        missing = {key: value for key, value in standard_labels(self.machine).items() if key not in _labels(node)}
+        if missing:
+            self.node = await self.api.patch(NODES, self.machine.name, {"metadata": {"labels": missing}})
+        await self.report()
+        self._event("NodeReady")
+        await self._renew()
+
+    async def come_back(self, node: Obj) -> None:
+        """Speak again after a time without power, or out of reach."""
+        self.node, self._lease = node, {}
+        status = node.get("status") or {}
+        if (status.get("nodeInfo") or {}).get("bootID") != self.machine.boot_id:
+            words = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
+            self.recorder.normal(node, "Starting", "Starting kubelet.")
+            self.recorder.warning(node, "Rebooted", words)
+        was_ready = is_true(node, "Ready")
+        await self.report()
+        if not was_ready:
+            self._event("NodeReady")
+        await self._renew()
+
+    async def report(self) -> None:
+        """Write the node's status."""
+        for _ in range(3):
+            status = status_of(self.machine, self.node, self.timestamp())
+            if status == self.node.get("status"):
+                return
+            try:
+                self.node = await self.api.update(NODES, {**self.node, "status": status}, subresource="status")
+            except Conflict:
+                self.node = await self.api.get(NODES, self.machine.name)
+            else:
+                return
+
+    async def beat(self) -> None:
+        """Renew the lease; and the status, if it has changed or was not written for long."""
+        self._beats += 1
+        try:
+            if self._beats % STATUS_EVERY == 0 or not is_told(self.machine, self.node):
+                await self.report()
+            await self._renew()
+        except (ApiError, OSError):
+            self._lease = {}  # the next beat begins with what is there
+
+    async def _renew(self) -> None:
+        name = self.machine.name
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_LASTS,
+            "renewTime": timestamp_of(self.clock.now(), micro=True),
+        }
+        try:
+            if self._lease:
+                self._lease = await self.api.update(LEASES, {**self._lease, "spec": spec})
+                return
+            self._lease = await self.api.get(LEASES, name, LEASE_NAMESPACE)
+            self._lease = await self.api.update(LEASES, {**self._lease, "spec": spec})
+        except NotFound:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self.node["metadata"]["uid"]}
+            metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+            lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
+            self._lease = await self.api.create(LEASES, lease)
+
+    def see_node(self, node: Obj) -> None:
+        self.node = node
+
+    def has_pulled(self, image: str) -> None:
+        self.machine.images[image] = None
+
+    # --- the machine ---
+
+    @property
+    def address(self) -> str:
+        for address in (self.node.get("status") or {}).get("addresses") or ():
+            if address["type"] == "InternalIP":
+                return str(address["address"])
+        return self.machine.address
+
+    @property
+    def allocatable(self) -> Obj:
+        return capacity_of(self.node, self.machine)[1]
+
+    def timestamp(self) -> str:
+        return timestamp_of(self.clock.now())
+
+    def halt(self) -> None:
+        """The machine has lost its power."""
+        for life in self._pods.values():
+            life.halt()
+        self._pods.clear()
+        self.statuses.clear()
+
+    # --- pods ---
+
+    def see(self, pod: Obj) -> None:
+        """A pod that is bound to this node, as it is now."""
+        life = self._pods.get(pod["metadata"]["uid"])
+        if life is None:
+            life = self._pods[pod["metadata"]["uid"]] = PodLife(self, pod)
+            life.begin()
+        else:
+            life.see(pod)
+
+    def lose(self, pod: Obj) -> None:
+        """The API has forgotten this pod."""
+        if life := self._pods.pop(pod["metadata"]["uid"], None):
+            life.vanish()
+
+    def gone(self, life: PodLife) -> None:
+        self.lose(life.pod)
+
+    def knows(self, life: PodLife) -> bool:
+        return self._pods.get(life.uid) is life
+
+    def catch_up(self, pods: list[Obj]) -> None:
+        """After a time without sight of the API: what is there now."""
+        there = {pod["metadata"]["uid"] for pod in pods}
+        for life in [life for uid, life in self._pods.items() if uid not in there]:
+            self.gone(life)
+        for pod in pods:
+            self.see(pod)
+        self.statuses.flush()
+
+    def life_of(self, uid: str) -> PodLife | None:
+        return self._pods.get(uid)
+
+    def refusal(self, life: PodLife) -> Verdict | None:
+        status = self.node.get("status")
+        if self._room[0] is not status:
+            self._room = status, allocatable_of({"status": {"allocatable": self.allocatable}})
+        return admission.refusal(life.pod, life.demand, self.node, self.load, self._room[1])
+
+    def _event(self, reason: str) -> None:
+        self.recorder.normal(self.node, reason, f"Node {self.machine.name} status is now: {reason}")
+
+
+def _labels(node: Obj) -> Obj:
+    return node["metadata"].get("labels") or {}

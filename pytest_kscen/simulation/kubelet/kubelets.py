@@ -1,0 +1,142 @@
+"""All machines of a cluster and their kubelets, in one actor: a Node that comes gets a machine, one that goes takes it along.
+
+The pictures of nodes and pods are shared; what they show of a machine is passed on to its kubelet while it can hear.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.informer import Ref
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import NODES, PODS
+from pytest_kscen.simulation.brood import Brood
+from pytest_kscen.simulation.controller import Controller
+from pytest_kscen.simulation.kubelet.heartbeats import Heartbeats
+from pytest_kscen.simulation.kubelet.kubelet import Kubelet
+from pytest_kscen.simulation.kubelet.tools import Tools
+from pytest_kscen.simulation.kubelet.volumes import Mounter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Never
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.bench import Bench
+    from pytest_kscen.simulation.images import Images
+    from pytest_kscen.simulation.kubelet.machines import Machine, Machines
+    from pytest_kscen.simulation.logs import Logs
+
+
+def node_of(pod: Obj) -> Sequence[str]:
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()
+
+
+class Kubelets:
+    """The actor. Machines that exist when it begins register themselves."""
+
+    def __init__(self, bench: Bench, machines: Machines, images: Images, logs: Logs) -> None:
+        self._machines = machines
+        self._brood = Brood()
+        self._heartbeats = Heartbeats(bench.clock)
+        mounter = Mounter(bench.api, bench.clock, bench.informers)
+        self._tools = Tools(bench.api, bench.clock, bench.recorder, images, logs, mounter, self._brood)
+        self._kubelets: dict[str, Kubelet] = {}
+        self._nodes = bench.informers.of(NODES)
+        self._pods = bench.informers.of(PODS)
+        self._pods_by_node = self._pods.index("node", node_of)
+        self._adoptions = Controller(bench.name, bench.clock, self._look_after)
+        machines.on_change(self._machine_changed)
+
+    async def run(self) -> Never:
+        for machine in self._machines:
+            kubelet = Kubelet(self._tools, machine)
+            await kubelet.register()
+            self._kubelets[machine.name] = kubelet
+            self._heartbeats.join(kubelet)
+        self._brood.start(self._adoptions.run(), "adoption of nodes")
+        self._nodes.on_change(self._node_changed)
+        self._pods.on_change(self._pod_changed)
+        await self._brood.watch()
+
+    def kill(self, namespace: str, pod: str, container: str, *, code: int = 137, reason: str = "Error") -> None:
+        """End a container's run from outside, as a container runtime can; by its policy it starts again."""
+        found = self._pods.get(pod, namespace)
+        kubelet = self._kubelets.get(found["spec"].get("nodeName", "")) if found else None
+        life = kubelet.life_of(found["metadata"]["uid"]) if kubelet and found else None
+        if life is None:
+            raise NotFound(f'pod "{pod}" runs on no machine')
+        life.kill(container, code, reason)
+
+    # --- nodes ---
+
+    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
+        node = new or old
+        if node is None:
+            return
+        name = node["metadata"]["name"]
+        kubelet = self._kubelets.get(name)
+        if new is None and kubelet:
+            self._abandon(kubelet)
+        elif new and kubelet:
+            kubelet.see_node(new)
+        elif new:
+            self._adoptions.enqueue(Ref("", name))
+
+    async def _look_after(self, ref: Ref) -> None:
+        """Give a Node that somebody made a machine and a kubelet."""
+        node = self._nodes.objects.get(ref)
+        if node is None or ref.name in self._kubelets:
+            return
+        machine = self._machines[ref.name] if ref.name in self._machines else self._machines.add(ref.name)
+        kubelet = Kubelet(self._tools, machine)
+        await kubelet.adopt(node)
+        self._kubelets[ref.name] = kubelet
+        self._heartbeats.join(kubelet)
+        kubelet.catch_up(self._pods_by_node.of(ref.name))
+
+    def _abandon(self, kubelet: Kubelet) -> None:
+        """The machine goes with its Node."""
+        name = kubelet.machine.name
+        del self._kubelets[name]
+        self._heartbeats.leave(kubelet)
+        kubelet.halt()
+        self._machines.remove(name)
+
+    # --- machines ---
+
+    def _machine_changed(self, machine: Machine) -> None:
+        kubelet = self._kubelets.get(machine.name)
+        if kubelet is None:
+            return
+        self._heartbeats.leave(kubelet)
+        if not machine.powered:
+            kubelet.halt()
+        elif machine.reachable:
+            self._brood.start(self._return(kubelet), f"return of {machine.name}")
+
+    async def _return(self, kubelet: Kubelet) -> None:
+        """A machine is back: its kubelet tells how it is, and learns what it has missed."""
+        machine = kubelet.machine
+        while self._kubelets.get(machine.name) is kubelet and machine.powered and machine.reachable:
+            try:
+                await kubelet.come_back(self._nodes.objects[Ref("", machine.name)])
+            except (ApiError, OSError, KeyError):
+                await self._tools.clock.sleep(1.0)
+                continue
+            self._heartbeats.join(kubelet)
+            kubelet.catch_up(self._pods_by_node.of(machine.name))
+            return
+
+    # --- pods ---
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        pod = new or old
+        kubelet = self._kubelets.get(pod["spec"].get("nodeName", "")) if pod else None
+        if kubelet is None or pod is None or not (kubelet.machine.powered and kubelet.machine.reachable):
+            return
+        if new:
+            kubelet.see(new)
+        else:
+            kubelet.lose(pod)

@@ -1,0 +1,136 @@
+"""The machines behind the nodes: powered or not, reachable or not. Simulation rooms alone may touch them.
+
+A machine comes with its Node, whoever made that, and goes with it. Its verbs come in pairs: power_off and power_on,
+cut_off and reconnect. A machine without power forgets its containers; one that is cut off runs on, unseen.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.objects.resources import Obj
+
+HOSTS = ipaddress.IPv4Address("172.18.0.2")
+POD_NETWORKS = ipaddress.IPv4Address("10.128.0.0")
+CAPACITY = {"cpu": "8", "ephemeral-storage": "100Gi", "memory": "32Gi", "pods": "110"}
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """One machine."""
+
+    name: str
+    number: int
+    machine_id: str
+    boot_id: str
+    labels: dict[str, str] = field(default_factory=dict)
+    capacity: dict[str, str] = field(default_factory=lambda: dict(CAPACITY))
+    powered: bool = True
+    reachable: bool = True
+    images: dict[str, None] = field(default_factory=dict)
+    pod_network: str = ""
+    _first: ipaddress.IPv4Address | ipaddress.IPv6Address = POD_NETWORKS
+    _room: int = 0
+    _last: int = 0
+    _addresses: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        return str(HOSTS + self.number)
+
+    def use_network(self, cidr: str) -> None:
+        """Give pods addresses of this network; without one, of the machine's own."""
+        self.pod_network = cidr or f"{POD_NETWORKS + 256 * self.number}/24"
+        network = ipaddress.ip_network(self.pod_network)
+        self._first, self._room = network.network_address, min(network.num_addresses - 2, 2**16)
+
+    def take_address(self) -> str:
+        """An address for a pod: the next one, so that none comes back soon."""
+        for _ in range(self._room):
+            self._last = self._last % self._room + 1
+            address = str(self._first + self._last)
+            if address not in self._addresses:
+                self._addresses[address] = None
+                return address
+        raise RuntimeError(f"{self.name} has no address left in {self.pod_network}")
+
+    def give_back(self, address: str) -> None:
+        self._addresses.pop(address, None)
+
+
+class Machines:
+    """All machines of a cluster, by the names of their nodes."""
+
+    def __init__(self, chance: Stream) -> None:
+        self._chance = chance
+        self._machines: dict[str, Machine] = {}
+        self._made = 0
+        self._listeners: list[Callable[[Machine], None]] = []
+
+    def on_change(self, listener: Callable[[Machine], None]) -> None:
+        """Tell of every change of power or reach."""
+        self._listeners.append(listener)
+
+    def __iter__(self) -> Iterator[Machine]:
+        return iter(list(self._machines.values()))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._machines
+
+    def __getitem__(self, name: str) -> Machine:
+        machine = self._machines.get(name)
+        if machine is None:
+            raise KeyError(f"there is no machine {name!r}; there are {', '.join(sorted(self._machines)) or 'none'}")
+        return machine
+
+    def add(self, name: str, *, labels: dict[str, str] | None = None, capacity: dict[str, str] | None = None) -> Machine:
+        machine = Machine(name, self._made, self._chance.uid().replace("-", ""), self._chance.uid(), labels or {})
+        machine.capacity.update(capacity or {})
+        machine.use_network("")
+        self._made += 1
+        self._machines[name] = machine
+        return machine
+
+    def remove(self, name: str) -> None:
+        del self._machines[name]
+
+    # --- verbs in pairs ---
+
+    def power_off(self, name: str) -> None:
+        """At once, as by the plug."""
+        self._set(name, powered=False)
+
+    def power_on(self, name: str) -> None:
+        """The kubelet is back at once: whoever simulates a boot waits before this."""
+        self._set(name, powered=True)
+
+    def cut_off(self, name: str) -> None:
+        """The API server and this machine no longer hear each other."""
+        self._set(name, reachable=False)
+
+    def reconnect(self, name: str) -> None:
+        self._set(name, reachable=True)
+
+    def _set(self, name: str, *, powered: bool | None = None, reachable: bool | None = None) -> None:
+        machine = self[name]
+        before = machine.powered, machine.reachable
+        if powered and not machine.powered:
+            machine.boot_id = self._chance.uid()
+        machine.powered = machine.powered if powered is None else powered
+        machine.reachable = machine.reachable if reachable is None else reachable
+        if (machine.powered, machine.reachable) != before:
+            for listener in self._listeners:
+                listener(machine)
+
+
+def capacity_of(node: Obj, machine: Machine) -> tuple[Obj, Obj]:
+    """Capacity and allocatable: the node's own if it was made with them, else the machine's."""
+    status = node.get("status") or {}
+    capacity = status.get("capacity") or status.get("allocatable") or machine.capacity
+    return capacity, status.get("allocatable") or capacity
