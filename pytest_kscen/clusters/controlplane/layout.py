@@ -89,6 +89,7 @@ class Layout:
         flags = {
             "kubeconfig": "controllers",
             "service-account-private-key-file": "service-accounts.key",
+            "use-service-account-credentials": "true",  # each controller with its own rights, as clusters have it
             "root-ca-file": "ca.crt",
             "leader-elect": "false",
             "secure-port": 0,
