@@ -13,6 +13,7 @@ from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.garbage import GarbageCollector
 from pytest_kscen.simulation.namespaces import Namespaces
 from pytest_kscen.simulation.service_accounts import root_certificates, service_accounts
+from pytest_kscen.simulation.workloads.daemonsets import DaemonSets
 from pytest_kscen.simulation.workloads.deployments import Deployments
 from pytest_kscen.simulation.workloads.replicasets import ReplicaSets
 from pytest_kscen.simulation.workloads.statefulsets import StatefulSets
@@ -37,6 +38,7 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "deployment-controller": Deployments,
     "replicaset-controller": ReplicaSets,
     "statefulset-controller": StatefulSets,
+    "daemonset-controller": DaemonSets,
 }
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.simulation.bench import Bench
 
-NOT_COPIED = "deprecated.daemonset.template.generation"
-
 
 def template_of(revision: Obj) -> Obj:
     """The pod template that a revision keeps."""
@@ -75,7 +73,6 @@ class Revisions:
         metadata = owner["metadata"]
         digest = short_hash(data, count)
         labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
-        annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != NOT_COPIED}
         return {
             "apiVersion": CONTROLLER_REVISIONS.api_version,
             "kind": CONTROLLER_REVISIONS.kind,
@@ -83,7 +80,7 @@ class Revisions:
                 "name": f"{metadata['name']}-{digest}",
                 "namespace": metadata["namespace"],
                 "labels": {**labels, self._label: digest},
-                **({"annotations": annotations} if annotations else {}),
+                **({"annotations": metadata["annotations"]} if metadata.get("annotations") else {}),
                 "ownerReferences": [reference_to(owner, self._owners)],
             },
             "data": data,
