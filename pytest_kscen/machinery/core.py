@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.machinery.admission import Admission
 from pytest_kscen.machinery.store import Key, Store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Never
+
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.kinds import Kind, Kinds
+
+HOUSEKEEPING = 60.0
+
+
+class LogSource(Protocol):
+    """Where containers' logs are: the kubelets, seen from the API server. Refuses with an ApiError."""
+
+    async def read(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> str:
+        """`options` are the query's: tailLines, previous, sinceSeconds, sinceTime, timestamps, limitBytes."""
 
 
 @dataclass(slots=True)
@@ -25,6 +38,8 @@ class Core:
     kinds: Kinds
     store: Store = field(default_factory=Store)
     admission: Admission = field(default_factory=Admission)
+    logs: LogSource | None = None
+    _housekeeper: asyncio.Task[Never] | None = None
 
     def now(self) -> str:
         return timestamp_of(self.clock.now())
@@ -36,7 +51,19 @@ class Core:
         resource = request.resource
         return self.kinds.at(resource.group, resource.version, resource.plural)
 
+    def keep_house(self) -> None:
+        """From the first watch on, those that wait are reminded of the time each minute; it keeps no test alive."""
+        if self._housekeeper is None or self._housekeeper.done():
+            self._housekeeper = asyncio.get_running_loop().create_task(self._remind(), name="the API server's bookmarks")
 
-def key_of(request: Request, name: str) -> Key:
-    resource = request.resource
-    return Key(resource.group, resource.plural, request.namespace if resource.namespaced else "", name)
+    async def _remind(self) -> Never:
+        while True:
+            await self.clock.sleep(HOUSEKEEPING, background=True)
+            now = self.clock.now()
+            for listener in self.store.idle():
+                listener.remind(now)
+
+
+def key_of(kind: Kind, request: Request, name: str) -> Key:
+    group, plural = kind.home
+    return Key(group, plural, request.namespace if kind.resource.namespaced else "", name)

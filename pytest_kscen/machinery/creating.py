@@ -1,4 +1,4 @@
-"""create: decode, fill in, admit, validate, commit."""
+"""create: decode, admit, fill in, judge, commit. Nothing is stored before all have agreed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import Answer
 from pytest_kscen.machinery.admission import Review
+from pytest_kscen.machinery.bodies import decode
 from pytest_kscen.machinery.core import key_of
-from pytest_kscen.objects.errors import BadRequest, already_exists, invalid
+from pytest_kscen.machinery.metadata import without_repetition, wrong_in_new
+from pytest_kscen.objects.errors import AlreadyExists, ApiError, about, already_exists, invalid, quoted
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
@@ -15,48 +17,75 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
 
+THE_SERVERS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+ATTEMPTS = 8  # at a generated name that nobody has
+STEM = 58  # how much of a generateName is used
+BORN_WITH_STATUS = {("", "nodes")}  # a kubelet registers its node with the status
 
-async def create(core: Core, request: Request) -> Answer:
-    kind = core.kind_of(request)
-    obj = decode(kind, request, None)
-    fill_in(core, kind, request, obj)
+
+async def create(core: Core, kind: Kind, request: Request) -> Answer:
+    return await make(core, kind, request, decode(kind, request, request.body, None))
+
+
+async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
+    """Bring a decoded object into being; an update and an apply may do so too."""
+    for name in THE_SERVERS:
+        obj["metadata"].pop(name, None)
+    without_repetition(obj["metadata"], request.warnings, after_admission=False)
     review = Review("CREATE", request, core, obj, None)
     await core.admission.mutate(review)
-    if causes := [*kind.schema.validate(obj, None), *kind.rules.validate(obj)]:
-        raise invalid(kind.resource, obj["metadata"]["name"], causes)
+    fill_in(core, kind, request, obj)
+    if causes := [*wrong_in_new(kind, obj["metadata"]), *kind.schema.validate(obj, None), *kind.rules.validate(obj)]:
+        raise invalid(kind.resource, obj["metadata"].get("name", ""), causes)
+    request.warnings.extend(kind.rules.warn(obj, None))
     await core.admission.validate(review)
-    key = key_of(request, obj["metadata"]["name"])
-    if core.store.get(key) is not None:
-        raise already_exists(kind.resource, key.name)
-    if request.options.dry_run:
-        return Answer(obj, 201)
-    return Answer(core.store.commit(key, obj), 201)
-
-
-def decode(kind: Kind, request: Request, old: Obj | None) -> Obj:
-    """The request's body as a new object of this kind."""
-    body, resource = request.body, kind.resource
-    if not isinstance(body, dict):
-        raise BadRequest(f"the body must be an object of kind {resource.kind}")
-    stated = body.get("apiVersion", resource.api_version), body.get("kind", resource.kind)
-    if stated != (resource.api_version, resource.kind):
-        raise BadRequest(f"{stated[1]} in version {stated[0]!r} cannot be handled as a {resource.kind} in {resource.api_version!r}")
-    obj = kind.schema.decode(body, old, strictness=request.options.field_validation, warnings=request.warnings)
-    head = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": dict(obj.get("metadata") or {})}
-    return {**head, **{name: value for name, value in obj.items() if name not in head}}
+    return Answer(_commit(core, kind, request, obj), 201)
 
 
 def fill_in(core: Core, kind: Kind, request: Request, obj: Obj) -> None:
     """What the server alone decides about a new object."""
     metadata = obj["metadata"]
-    if kind.resource.namespaced:
-        metadata["namespace"] = request.namespace
+    without_repetition(metadata, request.warnings, after_admission=True)
+    metadata.update(uid=core.uid(), creationTimestamp=core.now())
     if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = metadata["generateName"] + core.chance.stream("names").suffix()
-    for left_to_the_server in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
-        metadata.pop(left_to_the_server, None)
-    metadata.update(uid=core.uid(), creationTimestamp=core.now(), generation=1)
-    if kind.has_status:
+        metadata["name"] = _generated(core, kind, request, metadata["generateName"])
+    if kind.rules.generation:
+        metadata["generation"] = 1
+    if kind.has_status and kind.home not in BORN_WITH_STATUS:
         obj.pop("status", None)
-    kind.rules.default(obj)
     kind.rules.prepare_create(obj, core)
+
+
+def _generated(core: Core, kind: Kind, request: Request, stem: str) -> str:
+    suffixes = core.chance.stream("names")
+    for _ in range(ATTEMPTS):
+        name = stem[:STEM] + suffixes.suffix()
+        if core.store.get(key_of(kind, request, name)) is None:
+            break
+    return name
+
+
+def _commit(core: Core, kind: Kind, request: Request, obj: Obj) -> Obj:
+    metadata = obj["metadata"]
+    if metadata.get("resourceVersion"):
+        raise ApiError("resourceVersion should not be set on objects to be created")
+    key = key_of(kind, request, metadata["name"])
+    existing = core.store.get(key)
+    if existing is not None:
+        raise _taken(kind, metadata, existing)
+    if request.options.dry_run:
+        return obj
+    core.store.commit(key, kind.kept(obj))
+    return obj
+
+
+def _taken(kind: Kind, metadata: Obj, existing: Obj) -> AlreadyExists:
+    name, resource = metadata["name"], kind.resource
+    refusal = already_exists(resource, name)
+    if metadata.get("generateName"):
+        why = "the server was not able to generate a unique name for the object"
+        details = about(resource, name, retryAfterSeconds=1)
+        refusal = AlreadyExists(f"{resource.qualified} {quoted(name)} already exists, {why}", details=details)
+    if existing["metadata"].get("deletionTimestamp"):
+        refusal = AlreadyExists(f"object is being deleted: {refusal.message}", details=refusal.status["details"])
+    return refusal

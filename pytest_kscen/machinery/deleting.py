@@ -1,39 +1,98 @@
-"""delete and deletecollection: an object goes at once, or is marked and goes when its last finalizer does."""
+"""delete and deletecollection: what `graceful` plans is admitted and committed, and answered as Kubernetes does."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.requests import DEFAULTS, Answer
+from pytest_kscen.kube.requests import Answer
 from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.core import key_of
+from pytest_kscen.machinery.graceful import Plan, plan
+from pytest_kscen.machinery.namespaces import NAMESPACES, begin_termination
 from pytest_kscen.machinery.reading import current, list_
+from pytest_kscen.machinery.updating import alike
+from pytest_kscen.objects.errors import NotFound, about, conflict
 
 if TYPE_CHECKING:
-    from pytest_kscen.kube.requests import Request
+    from pytest_kscen.kube.requests import Options, Request
     from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.objects.resources import Obj
+
+SHOWN_WHEN_GONE = {
+    ("", "namespaces"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "pods"), ("", "podtemplates"),
+    ("", "resourcequotas"), ("", "serviceaccounts"), ("", "services"), ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "resourceclaims"), ("resource.k8s.io", "resourceclaimtemplates"),
+    ("resource.k8s.io", "resourceslices"), ("storage.k8s.io", "csidrivers"), ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "storageclasses"), ("storage.k8s.io", "volumeattachments"),
+    ("storage.k8s.io", "volumeattributesclasses"),
+}  # fmt: skip
+"""Whose deletion is answered with the object; the others' with a Status."""
 
 
-async def delete(core: Core, request: Request) -> Answer:
-    core.kind_of(request)
-    old = current(core, request)
-    await core.admission.validate(Review("DELETE", request, core, None, old))
-    key = key_of(request, request.name)
-    if request.options.dry_run:
-        return Answer(old)
-    if not old["metadata"].get("finalizers"):
-        return Answer(core.store.remove(key))
-    if old["metadata"].get("deletionTimestamp"):
-        return Answer(old)
-    metadata = {**old["metadata"], "deletionTimestamp": core.now(), "deletionGracePeriodSeconds": 0}
-    return Answer(core.store.commit(key, {**old, "metadata": metadata}))
+async def delete(core: Core, kind: Kind, request: Request) -> Answer:
+    while True:
+        old = current(core, kind, request)
+        check_preconditions(kind, request.name, request.options, old)
+        await _admit(core, request, kind.shown(old))
+        if core.store.get(key_of(kind, request, request.name)) is old:
+            return _answer(kind, request, *_commit(core, kind, request, old))
 
 
-async def delete_collection(core: Core, request: Request) -> Answer:
-    listing = (await list_(core, replace(request, verb="list"))).body
-    for item in listing["items"]:
+async def delete_collection(core: Core, kind: Kind, request: Request) -> Answer:
+    """Delete what a list finds, one by one; what has gone meanwhile is no error."""
+    found = (await list_(core, kind, replace(request, verb="list"))).body
+    options = replace(request.options, labels="", fields="", limit=0, continue_token="", resource_version="")
+    for item in found["items"]:
         name, namespace = item["metadata"]["name"], item["metadata"].get("namespace", "")
-        options = replace(request.options, labels="", fields="") if request.options is not DEFAULTS else DEFAULTS
-        await delete(core, replace(request, verb="delete", name=name, namespace=namespace, options=options))
-    return Answer(listing)
+        try:
+            await delete(core, kind, replace(request, verb="delete", name=name, namespace=namespace, options=options))
+        except NotFound:
+            continue
+    return Answer(found)
+
+
+def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> None:
+    uid, version = old["metadata"]["uid"], old["metadata"]["resourceVersion"]
+    resource = replace(kind.resource, plural=kind.resource.kind)
+    if options.precondition_uid not in {"", uid}:
+        why = f"the UID in the precondition ({options.precondition_uid}) does not match the UID in record ({uid})."
+        raise conflict(resource, name, f"{why} The object might have been deleted and then recreated")
+    if options.precondition_version not in {"", version}:
+        why = f"the ResourceVersion in the precondition ({options.precondition_version}) does not match the ResourceVersion"
+        raise conflict(resource, name, f"{why} in record ({version}). The object might have been modified")
+
+
+async def _admit(core: Core, request: Request, old: Obj) -> None:
+    review = Review("DELETE", request, core, None, old)
+    await core.admission.mutate(review)
+    await core.admission.validate(review)
+
+
+def _commit(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, Plan]:
+    """The object's last state, and what was planned for it."""
+    key, dry = key_of(kind, request, request.name), request.options.dry_run
+    planned = _plan(kind, old, request.options, core.clock.now())
+    state = old
+    if planned.marked and not alike(planned.marked, old):
+        state = planned.marked if dry else core.store.commit(key, planned.marked)
+    if planned.goes and not dry:
+        state = core.store.remove(key)
+    return state, planned
+
+
+def _plan(kind: Kind, old: Obj, options: Options, now: float) -> Plan:
+    if kind.home != NAMESPACES:
+        return plan(kind, old, options, now)
+    if not old["metadata"].get("deletionTimestamp"):
+        return Plan(begin_termination(old, options, now), goes=False)
+    return Plan(old, goes=False) if old["spec"].get("finalizers") else plan(kind, old, options, now)
+
+
+def _answer(kind: Kind, request: Request, state: Obj, planned: Plan) -> Answer:
+    code = 202 if not planned.goes and request.options.orphan_dependents is False else 200
+    if kind.home in SHOWN_WHEN_GONE or (planned.marked and not planned.goes):
+        return Answer(kind.shown(state), code)
+    details = about(kind.resource, state["metadata"]["name"], uid=state["metadata"]["uid"])
+    return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}, code)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.patching.shapes import Shape
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.names import Check
     from pytest_kscen.objects.resources import Obj, Resource
@@ -113,11 +114,26 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A part of an object with an address of its own; its kind is the object's unless named."""
+    """A part of an object with an address of its own; its kind is the object's unless named.
+
+    `paths` are for `scale`: where replicas are wanted, where they are counted, and the selector.
+    """
 
     verbs: tuple[str, ...]
     kind: str = ""
     api_version: str = ""
+    paths: tuple[str, str, str] = ("spec.replicas", "status.replicas", "spec.selector")
+
+
+class Conversion(Protocol):
+    """Between a kind and another one under which the store keeps its objects."""
+
+    @property
+    def home(self) -> tuple[str, str]: ...
+
+    def keep(self, obj: Obj) -> Obj: ...
+
+    def show(self, obj: Obj) -> Obj: ...
 
 
 @dataclass(slots=True)
@@ -132,10 +148,33 @@ class Kind:
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     schema: Schema = field(default_factory=Shapeless)
     rules: Rules = Rules()
+    custom: bool = False  # defined by a CustomResourceDefinition
+    structure: Obj | None = None  # a custom kind's openAPIV3Schema; a built-in kind has its recorded definition
+    shape: Shape | None = field(default=None, compare=False, repr=False)  # what patching.shape_of has made of it
+    conversion: Conversion | None = None
+    api_version: str = field(init=False)
+    home: tuple[str, str] = field(init=False)  # the group and the plural under which the store keeps it
+    is_stored: bool = field(init=False)  # or else only asked
+
+    def __post_init__(self) -> None:
+        resource = self.resource
+        self.api_version = resource.api_version
+        self.is_stored = "watch" in self.verbs
+        self.home = self.conversion.home if self.conversion else (resource.group, resource.plural)
 
     @property
     def has_status(self) -> bool:
         return "status" in self.subresources
+
+    def shown(self, obj: Obj) -> Obj:
+        """A stored object as this version has it."""
+        if obj["apiVersion"] == self.api_version:
+            return obj
+        return self.conversion.show(obj) if self.conversion else {**obj, "apiVersion": self.api_version}
+
+    def kept(self, obj: Obj) -> Obj:
+        """An object of this version as the store has it; versions without a conversion are stored as they are written."""
+        return self.conversion.keep(obj) if self.conversion else obj
 
 
 _VERSION = re.compile(r"v(?P<major>\d+)((?P<stage>alpha|beta)(?P<minor>\d+))?")

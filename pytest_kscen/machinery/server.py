@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery import creating, deleting, reading, updating, watching
 from pytest_kscen.machinery.core import Core
+from pytest_kscen.machinery.subresources import handler_of, unstored
 from pytest_kscen.objects.errors import MethodNotAllowed
 
 if TYPE_CHECKING:
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.requests import Answer, Request, Watch
-    from pytest_kscen.machinery.kinds import Kinds
+    from pytest_kscen.machinery.kinds import Kind, Kinds
     from pytest_kscen.objects.resources import Resource
 
 VERBS = {
@@ -34,16 +35,25 @@ class ApiServer:
         self.core = Core(clock, chance, kinds)
 
     async def handle(self, request: Request) -> Answer:
-        verb = VERBS.get(request.verb)
-        if verb is None:
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
-        return await verb(self.core, request)
+        kind = self.core.kind_of(request)
+        if request.subresource:
+            return await handler_of(kind, request)(self.core, kind, request)
+        _refuse_verb(kind, request.verb)
+        verb = VERBS[request.verb] if kind.is_stored else unstored(kind, request)
+        return await verb(self.core, kind, request)
 
     def watch(self, request: Request) -> Watch:
-        return watching.watch(self.core, request)
+        kind = self.core.kind_of(request)
+        _refuse_verb(kind, "watch")
+        return watching.watch(self.core, kind, request)
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return self.core.kinds.named(api_version, kind).resource
 
     async def resources(self) -> list[Resource]:
         return [kind.resource for kind in self.core.kinds.preferred() if {*kind.verbs} >= KEPT]
+
+
+def _refuse_verb(kind: Kind, verb: str) -> None:
+    if verb not in kind.verbs:
+        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})

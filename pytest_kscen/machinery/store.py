@@ -1,25 +1,31 @@
 """Where an embedded cluster's objects live: by resource and namespace, under one counter of revisions.
 
-A committed object is never changed again. Every commit appends to its resource's history, from which watches start,
-and is shown to the resource's listeners at once, synchronously; a listener must not write.
+A committed object is never changed again. Every commit appends to its resource's history: a watch is a place in it,
+and the past is what is there now with the history undone. Readers who wait at its end are told of each change at once.
 """
 
 from __future__ import annotations
 
-import collections
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+import bisect
+import heapq
+import itertools
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from pytest_kscen.kube.requests import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pytest_kscen.objects.resources import Obj
 
-HISTORY = 20_000  # changes of one resource that a watch can still start from
+HISTORY = 20_000  # changes of one resource that a watch can at least still start from
+
+Place: TypeAlias = tuple[str, str]
+"""A namespace and a name."""
 
 
 class Key(NamedTuple):
-    """An object's place. All versions of a resource share it."""
+    """An object's place among all. All versions of a resource share it."""
 
     group: str
     plural: str
@@ -31,40 +37,129 @@ class Change(NamedTuple):
     """One commit: what was there before (None when created) and what is there now (on deletion: the last state)."""
 
     revision: int
-    type: str
-    new: Obj
+    event: Event
     old: Obj | None
+
+    @property
+    def new(self) -> Obj:
+        return self.event.object
+
+
+class Listener(Protocol):
+    """Who waits at the end of a history, in `Shelf.idle`, until it leaves by itself. It must not write."""
+
+    def notice(self, change: Change) -> None:
+        """Something was committed."""
+
+    def remind(self, now: float) -> None:
+        """A minute has passed."""
 
 
 class Bucket:
-    """The objects of one resource in one namespace; sorted when somebody asks for all."""
+    """The objects of one resource in one namespace; names are put in order when somebody asks for it."""
 
-    __slots__ = ("_sorted", "objects")
+    __slots__ = ("_gone", "_new", "_sorted", "objects")
 
     def __init__(self) -> None:
         self.objects: dict[str, Obj] = {}
-        self._sorted = True
+        self._sorted: list[str] = []
+        self._new: list[str] = []
+        self._gone: set[str] = set()
 
     def put(self, name: str, obj: Obj) -> None:
         if name not in self.objects:
-            self._sorted = False
+            if name in self._gone:
+                self._gone.discard(name)
+            else:
+                self._new.append(name)
         self.objects[name] = obj
 
-    def in_order(self) -> dict[str, Obj]:
-        if not self._sorted:
-            self.objects = dict(sorted(self.objects.items()))
-            self._sorted = True
-        return self.objects
+    def pop(self, name: str) -> None:
+        del self.objects[name]
+        self._gone.add(name)
+
+    def names(self) -> list[str]:
+        if self._new:
+            self._sorted.extend(self._new)
+            self._sorted.sort()
+            self._new.clear()
+        if self._gone:
+            self._sorted = [name for name in self._sorted if name not in self._gone]
+            self._gone.clear()
+        return self._sorted
 
 
-@dataclass(slots=True)
 class Shelf:
-    """Everything about one resource."""
+    """Everything about one resource. A position counts the changes before it, forgotten ones too."""
 
-    buckets: dict[str, Bucket]
-    history: collections.deque[Change]
-    listeners: list[Callable[[Change], None]]
-    compacted: int = 0
+    __slots__ = ("_forgotten", "buckets", "changes", "compacted", "idle")
+
+    def __init__(self, compacted: int) -> None:
+        self.buckets: dict[str, Bucket] = {}
+        self.changes: list[Change] = []
+        self.idle: dict[Listener, None] = {}
+        self.compacted = compacted  # the last revision of which the history is forgotten
+        self._forgotten = 0
+
+    @property
+    def end(self) -> int:
+        return self._forgotten + len(self.changes)
+
+    def position_after(self, revision: int) -> int:
+        return self._forgotten + bisect.bisect_right(self.changes, revision, key=_revision)
+
+    def at(self, position: int) -> Change | None:
+        """The change at a position; None if it is forgotten."""
+        index = position - self._forgotten
+        return self.changes[index] if index >= 0 else None
+
+    def publish(self, change: Change) -> None:
+        self.changes.append(change)
+        if len(self.changes) > 2 * HISTORY:
+            self.forget(HISTORY)
+        for listener in list(self.idle):
+            listener.notice(change)
+
+    def forget(self, count: int) -> None:
+        """Drop the oldest changes; in bulk, because each time costs a move of all that stay."""
+        if count:
+            self.compacted = self.changes[count - 1].revision
+            self._forgotten += count
+            del self.changes[:count]
+
+    def namespaces(self) -> list[str]:
+        """In the order of their keys, where a slash follows the name."""
+        return sorted(self.buckets, key=lambda name: f"{name}/")
+
+    def places(self, namespace: str, after: Place | None) -> Iterator[Place]:
+        """Where there are objects, in order, of one namespace or of all."""
+        for each in [namespace] if namespace else self.namespaces():
+            if each in self.buckets and (after is None or f"{each}/" >= f"{after[0]}/"):
+                names = self.buckets[each].names()
+                start = bisect.bisect_right(names, after[1]) if after and after[0] == each else 0
+                yield from zip(itertools.repeat(each), itertools.islice(names, start, None), strict=False)
+
+    def count_after(self, namespace: str, after: Place | None) -> int:
+        """How many objects there are now behind a place."""
+        count = 0
+        for each in [namespace] if namespace else self.buckets:
+            if each in self.buckets and (after is None or f"{each}/" >= f"{after[0]}/"):
+                names = self.buckets[each].names()
+                count += len(names) - (bisect.bisect_right(names, after[1]) if after and after[0] == each else 0)
+        return count
+
+    def has(self, place: Place) -> bool:
+        return place[0] in self.buckets and place[1] in self.buckets[place[0]].objects
+
+    def undone(self, revision: int, namespace: str) -> dict[Place, Obj | None]:
+        """What was at each place that has changed since then."""
+        past: dict[Place, Obj | None] = {}
+        for change in reversed(self.changes[self.position_after(revision) - self._forgotten :]):
+            metadata = change.new["metadata"]
+            place = metadata.get("namespace", ""), metadata["name"]
+            if not namespace or place[0] == namespace:
+                past[place] = change.old
+        return past
 
 
 class Store:
@@ -72,24 +167,48 @@ class Store:
 
     def __init__(self) -> None:
         self.revision = 1
+        self._compacted = 0
         self._shelves: dict[tuple[str, str], Shelf] = {}
 
     def shelf(self, group: str, plural: str) -> Shelf:
         shelf = self._shelves.get((group, plural))
         if shelf is None:
-            shelf = self._shelves[group, plural] = Shelf({}, collections.deque(), [])
+            shelf = self._shelves[group, plural] = Shelf(self._compacted)
         return shelf
 
     def get(self, key: Key) -> Obj | None:
-        bucket = self.shelf(key.group, key.plural).buckets.get(key.namespace)
-        return bucket.objects.get(key.name) if bucket else None
+        shelf = self._shelves.get((key[0], key[1]))
+        bucket = shelf.buckets.get(key[2]) if shelf else None
+        return bucket.objects.get(key[3]) if bucket else None
 
     def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Obj]:
         """The objects in the order of their keys, of one namespace or of all."""
-        buckets = self.shelf(group, plural).buckets
-        for name in [namespace] if namespace else sorted(buckets):
-            if name in buckets:
-                yield from buckets[name].in_order().values()
+        shelf = self.shelf(group, plural)
+        for each in [namespace] if namespace else shelf.namespaces():
+            if each in shelf.buckets:
+                yield from map(shelf.buckets[each].objects.__getitem__, shelf.buckets[each].names())
+
+    def all_at(
+        self, group: str, plural: str, namespace: str, revision: int, after: Place | None = None
+    ) -> Iterator[tuple[Place, Obj]]:
+        """The objects as they were at a revision, from a place on; the history must still reach back to it."""
+        shelf = self.shelf(group, plural)
+        past = shelf.undone(revision, namespace)
+        places: Iterable[Place] = shelf.places(namespace, after)
+        if past:
+            since = sorted((place for place in past if after is None or _in_order(place) > _in_order(after)), key=_in_order)
+            places = (place for place, _ in itertools.groupby(heapq.merge(places, since, key=_in_order)))
+        for place in places:
+            obj = past[place] if place in past else shelf.buckets[place[0]].objects[place[1]]
+            if obj is not None:
+                yield place, obj
+
+    def count_at(self, group: str, plural: str, namespace: str, revision: int, after: Place) -> int:
+        """How many objects there were at a revision behind a place."""
+        shelf = self.shelf(group, plural)
+        past = shelf.undone(revision, namespace)
+        changed = sum((obj is not None) - shelf.has(place) for place, obj in past.items() if _in_order(place) > _in_order(after))
+        return shelf.count_after(namespace, after) + changed
 
     def commit(self, key: Key, obj: Obj) -> Obj:
         """Create or replace. The caller gives up the object, whose metadata it made anew: the revision is written into it."""
@@ -101,30 +220,41 @@ class Store:
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         bucket.put(key.name, obj)
-        self._publish(shelf, Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
+        shelf.publish(Change(self.revision, Event("ADDED" if old is None else "MODIFIED", obj), old))
         return obj
 
     def remove(self, key: Key) -> Obj:
         """Delete; the last state carries the revision of its deletion, as Kubernetes shows it."""
         shelf = self.shelf(key.group, key.plural)
         bucket = shelf.buckets[key.namespace]
-        old = bucket.objects.pop(key.name)
+        old = bucket.objects[key.name]
+        bucket.pop(key.name)
         if not bucket.objects:
             del shelf.buckets[key.namespace]
         self.revision += 1
-        last = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.revision)}}
-        self._publish(shelf, Change(self.revision, "DELETED", last, old))
+        last = at_revision(old, self.revision)
+        shelf.publish(Change(self.revision, Event("DELETED", last), old))
         return last
 
     def compact(self) -> None:
-        """Forget all history: a watch from any earlier revision is Gone."""
+        """Forget all history: a watch, or a list's next page, from any earlier revision is Gone."""
+        self._compacted = self.revision
         for shelf in self._shelves.values():
-            shelf.history.clear()
+            shelf.forget(len(shelf.changes))
             shelf.compacted = self.revision
 
-    def _publish(self, shelf: Shelf, change: Change) -> None:
-        shelf.history.append(change)
-        if len(shelf.history) > HISTORY:
-            shelf.compacted = shelf.history.popleft().revision
-        for listener in list(shelf.listeners):
-            listener(change)
+    def idle(self) -> list[Listener]:
+        return [listener for shelf in self._shelves.values() for listener in shelf.idle]
+
+
+def at_revision(obj: Obj, revision: int) -> Obj:
+    """The same state, known under another revision."""
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
+
+
+def _revision(change: Change) -> int:
+    return change.revision
+
+
+def _in_order(place: Place) -> tuple[str, str]:
+    return f"{place[0]}/", place[1]

@@ -1,77 +1,185 @@
-"""update and patch: both make a new object from the one that is there, and one path judges and commits it."""
+"""update and patch: both make a new object from the one that is there, and one path judges and commits it.
+
+Admission may wait, and the object may change meanwhile: then a write that stated a resourceVersion is refused, and any
+other begins again from what is there now, as Kubernetes does.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.requests import MERGE_PATCH, Answer
 from pytest_kscen.machinery.admission import Review
+from pytest_kscen.machinery.bodies import decode, refuse_other_name
 from pytest_kscen.machinery.core import key_of
-from pytest_kscen.machinery.creating import decode
-from pytest_kscen.machinery.reading import current
-from pytest_kscen.objects.errors import UnsupportedMediaType, conflict, invalid
+from pytest_kscen.machinery.creating import make
+from pytest_kscen.machinery.metadata import without_repetition, wrong_in_update
+from pytest_kscen.machinery.registry import refuse_other_uid
+from pytest_kscen.objects.errors import ApiError, Cause, UnsupportedMediaType, conflict, invalid, not_found, quoted
 from pytest_kscen.objects.patches import merge_patch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
 
-KEPT = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+    Maker = Callable[[Obj | None], Obj]
+
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
+STAYS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-async def update(core: Core, request: Request) -> Answer:
-    return await _replace(core, request, current(core, request))
+async def update(core: Core, kind: Kind, request: Request) -> Answer:
+
+    def replaced(old: Obj | None) -> Obj:
+        new = decode(kind, request, request.body, old)
+        refuse_other_name(request, new["metadata"])
+        if old is None and not (kind.rules.create_on_update and not request.subresource):
+            raise not_found(kind.resource, request.name)
+        refuse_other_uid(kind, request, new["metadata"], old)
+        if old is None:
+            new["metadata"].pop("resourceVersion", None)
+        without_repetition(new["metadata"], request.warnings, after_admission=False)
+        return new
+
+    return await write(core, kind, request, replaced)
 
 
-async def patch(core: Core, request: Request) -> Answer:
-    old = current(core, request)
+async def patch(core: Core, kind: Kind, request: Request) -> Answer:
+
+    def patched(old: Obj | None) -> Obj:
+        if old is None:
+            raise not_found(kind.resource, request.name)
+        return patched_with(core, kind, request, old)
+
+    return await write(core, kind, request, patched)
+
+
+def patched_with(core: Core, kind: Kind, request: Request, old: Obj) -> Obj:  # noqa: ARG001
+    """What the request's patch makes of an object."""
     if request.patch_type != MERGE_PATCH:
-        raise UnsupportedMediaType(f"the body of the request was in an unknown format: {request.patch_type}")
-    return await _replace(core, replace(request, body=merge_patch(old, request.body)), old)
+        raise UnsupportedMediaType("415: Unsupported Media Type", details={})
+    new = decode(kind, request, merge_patch(old, request.body), old)
+    refuse_other_name(request, new["metadata"])
+    return new
 
 
-async def _replace(core: Core, request: Request, old: Obj) -> Answer:
-    kind = core.kind_of(request)
-    new = decode(kind, request, old)
-    metadata = new["metadata"]
-    if metadata.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
-        raise conflict(kind.resource, request.name, STALE)
-    metadata.update({name: old["metadata"][name] for name in KEPT if name in old["metadata"]})
-    _separate_status(kind, request, new, old)
-    kind.rules.default(new)
-    kind.rules.prepare_update(new, old, core)
-    if _spec(new) != _spec(old):
-        metadata["generation"] = old["metadata"].get("generation", 0) + 1
+async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> Answer:
+    """Put what `make_new` makes of the object that is there in its stead."""
+    key, warnings = key_of(kind, request, request.name), len(request.warnings)
+    while True:
+        del request.warnings[warnings:]
+        stored = core.store.get(key)
+        if stored is None:
+            return await make(core, kind, request, make_new(None))
+        old = kind.shown(stored)
+        new = make_new(old)
+        await _agree(core, kind, request, new, old)
+        if core.store.get(key) is stored:
+            return Answer(_commit(core, kind, request, new, old))
+
+
+async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
+    """Everything between a decoded object and its commit."""
     review = Review("UPDATE", request, core, new, old)
     await core.admission.mutate(review)
-    if causes := [*kind.schema.validate(new, old), *kind.rules.validate(new), *kind.rules.validate_update(new, old)]:
+    without_repetition(new["metadata"], request.warnings, after_admission=True)
+    _refuse_stale(kind, request, new["metadata"], old["metadata"])
+    prepare(core, kind, request, new, old)
+    part = kind.rules.parts.get(request.subresource)
+    validate = part.validate if part else kind.rules.validate_update
+    if causes := [
+        *wrong_in_update(kind, new["metadata"], old["metadata"]),
+        *kind.schema.validate(new, old),
+        *validate(new, old),
+    ]:
         raise invalid(kind.resource, request.name, causes)
+    request.warnings.extend(kind.rules.warn(new, old))
     await core.admission.validate(review)
-    metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
-    if request.options.dry_run or new == old:
-        return Answer(new)
-    key = key_of(request, request.name)
-    if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
-        return Answer(core.store.remove(key))
-    return Answer(core.store.commit(key, new))
 
 
-def _separate_status(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    """The main resource leaves the status alone, and the status subresource everything else."""
-    if request.subresource == "status":
-        status, metadata = new.get("status"), new["metadata"]
-        new.clear()
-        new.update({**old, "metadata": {**old["metadata"], "resourceVersion": metadata.get("resourceVersion")}})
-        new.update({"status": status} if status is not None else {})
-    elif kind.has_status:
-        new.pop("status", None)
-        if "status" in old:
-            new["status"] = old["status"]
+def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
+    stated = str(new.get("resourceVersion") or "0")
+    if not stated.isdigit():
+        raise ApiError(f"strconv.ParseUint: parsing {quoted(stated)}: invalid syntax")
+    if stated == "0":
+        if not kind.rules.unconditional_update:
+            cause = Cause.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(replace(kind.resource, kind=kind.resource.plural), request.name, [cause])
+        new["resourceVersion"] = old["resourceVersion"]
+    elif stated != old["resourceVersion"]:
+        raise conflict(kind.resource, request.name, STALE)
 
 
-def _spec(obj: Obj) -> Obj:
-    return {name: value for name, value in obj.items() if name not in {"metadata", "status"}}
+def prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
+    """Put back what this request may not change, and count the generation."""
+    metadata, before = new["metadata"], old["metadata"]
+    _carry(metadata, before, "generation")
+    part = kind.rules.parts.get(request.subresource)
+    if part:
+        part.prepare(new, old, core)
+    else:
+        if kind.has_status:
+            _carry(new, old, "status")
+        kind.rules.prepare_update(new, old, core)
+    metadata = new["metadata"]
+    metadata.setdefault("uid", before["uid"])
+    for name in STAYS:
+        if name in before:
+            metadata[name] = before[name]
+    if kind.rules.generation and kind.rules.generation(new, old):
+        metadata["generation"] = before.get("generation", 0) + 1
+
+
+def _carry(new: Obj, old: Obj, name: str) -> None:
+    if name in old:
+        new[name] = old[name]
+    else:
+        new.pop(name, None)
+
+
+def _commit(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> Obj:
+    if request.options.dry_run:
+        return new
+    key = key_of(kind, request, request.name)
+    if _is_released(new, old):
+        core.store.remove(key)
+    elif _is_same(new, old):
+        return old
+    else:
+        core.store.commit(key, kind.kept(new))
+    return new
+
+
+def _is_released(new: Obj, old: Obj) -> bool:
+    """Whether a deletion waited for the last finalizer alone, and this write took it away."""
+    metadata = old["metadata"]
+    if new["metadata"].get("finalizers") or not metadata.get("deletionTimestamp"):
+        return False
+    waits_for_namespace = new["kind"] == "Namespace" and (new.get("spec") or {}).get("finalizers")
+    return not metadata.get("deletionGracePeriodSeconds") and not waits_for_namespace
+
+
+def _is_same(new: Obj, old: Obj) -> bool:
+    """Whether a write changes nothing. Who owns the fields is compared last: to know it takes work."""
+    head, before = new["metadata"], old["metadata"]
+    return (
+        all(alike(new.get(name), old.get(name)) for name in {**new, **old} if name != "metadata")
+        and all(alike(head.get(name), before.get(name)) for name in {**head, **before} if name != "managedFields")
+        and alike(head.get("managedFields"), before.get("managedFields"))
+    )
+
+
+def alike(new: Any, old: Any) -> bool:
+    """Equal as JSON: true is not 1."""
+    if new is old:
+        return True
+    if isinstance(new, dict) and isinstance(old, dict):
+        return new.keys() == old.keys() and all(alike(value, old[name]) for name, value in new.items())
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) == len(old) and all(map(alike, new, old))
+    return bool(new == old) and isinstance(new, bool) == isinstance(old, bool)

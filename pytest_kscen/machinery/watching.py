@@ -1,88 +1,181 @@
 """watch: what has happened since a revision, then what happens, until the time-out.
 
-The store shows a subscription each change at once; it keeps what its selectors let through and wakes its reader, who
-may be far behind. An object that stops matching is DELETED to this reader, one that starts to match is ADDED.
+A watch is a place in its resource's history and holds nothing of its own: a slow reader costs no memory, and one that
+the history has left behind is told that its place is gone. Only a reader who waits at the end is known to the store.
+An object that stops matching the selectors is DELETED to this reader, one that starts to match is ADDED.
 """
 
 from __future__ import annotations
 
 import asyncio
-import collections
+import math
 from typing import TYPE_CHECKING, Self
 
 from pytest_kscen.kube.requests import Event
-from pytest_kscen.objects.errors import Expired
-from pytest_kscen.objects.selectors import predicate
+from pytest_kscen.machinery.paging import version_in
+from pytest_kscen.machinery.reading import too_large
+from pytest_kscen.machinery.selecting import selection_of
+from pytest_kscen.machinery.store import at_revision
+from pytest_kscen.objects.errors import ApiError, Expired
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.core import Core
-    from pytest_kscen.machinery.store import Change, Shelf
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.machinery.selecting import Selection
+    from pytest_kscen.machinery.store import Change, Store
     from pytest_kscen.objects.resources import Obj
 
+INITIAL_END = {"k8s.io/initial-events-end": "true"}
+SHORTEST_LIFE, LONGEST_LIFE = 1800.0, 3600.0  # of a watch that asks for no time-out
+LAST_BOOKMARK = 2.0  # before the time-out
 
-def watch(core: Core, request: Request) -> Subscription:
-    resource = core.kind_of(request).resource
-    shelf = core.store.shelf(resource.group, resource.plural)
-    subscription = Subscription(shelf, request.namespace, predicate(request.options.labels, request.options.fields))
-    start = request.options.resource_version
-    if start in {"", "0"}:
-        for obj in core.store.all(resource.group, resource.plural, request.namespace):
-            subscription.offer("ADDED", obj, None)
+
+def watch(core: Core, kind: Kind, request: Request) -> Subscription:
+    options = request.options
+    subscription = Subscription(core.store, kind, selection_of(kind, request), bookmarks=options.bookmarks)
+    try:
+        since = version_in(options.resource_version or "0")
+    except ValueError as error:
+        raise ApiError(str(error)) from None
+    if options.send_initial_events or (options.send_initial_events is None and not since):
+        subscription.begin_with_all(since)
+    elif since:
+        subscription.begin_after(since)
+    if options.timeout is not None and not subscription.is_over:
+        subscription.end_in(options.timeout)
     else:
-        if int(start) < shelf.compacted:
-            raise Expired(f"too old resource version: {start} ({shelf.compacted})")
-        for change in shelf.history:
-            if change.revision > int(start):
-                subscription.see(change)
-    if request.options.timeout is not None:
-        subscription.end_after(request.options.timeout)
+        life = core.chance.stream("watches").between(SHORTEST_LIFE, LONGEST_LIFE)
+        subscription.until = core.clock.now() + life
+    core.keep_house()
     return subscription
 
 
 class Subscription:
-    """One open watch."""
+    """One open watch, at first at the end of the history."""
 
-    def __init__(self, shelf: Shelf, namespace: str, lets_through: Callable[[Obj], bool] | None) -> None:
-        self._shelf = shelf
-        self._namespace = namespace
-        self._lets_through = lets_through
-        self._events: collections.deque[Event] = collections.deque()
+    def __init__(self, store: Store, kind: Kind, selection: Selection, *, bookmarks: bool) -> None:
+        self.until = math.inf
+        self._store = store
+        self._kind = kind
+        self._selection = selection
+        self._takes_all = not selection.name and selection.lets_through is None
+        self._shelf = store.shelf(*kind.home)
+        self._position, self._end = self._shelf.end, math.inf
+        self._since = store.revision
+        self._first: Iterator[Event] = iter(())
+        self._bookmarks, self._bookmark_is_due = bookmarks, False
         self._reader: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._open = True
-        shelf.listeners.append(self.see)
+        self._timers: list[asyncio.TimerHandle] = []
 
-    def see(self, change: Change) -> None:
-        if not self._namespace or change.new["metadata"].get("namespace") == self._namespace:
-            self.offer(change.type, change.new, change.old)
+    # --- where it begins ---
 
-    def offer(self, type_: str, new: Obj, old: Obj | None) -> None:
-        if self._lets_through:
-            matched = old is not None and self._lets_through(old)
-            if type_ == "DELETED" or not self._lets_through(new):
-                if not matched:
-                    return
-                type_ = "DELETED"
-            else:
-                type_ = "MODIFIED" if matched else "ADDED"
-        self._events.append(Event(type_, new))
-        self._wake()
+    def begin_with_all(self, at_least: int) -> None:
+        """With what is there, as if it were new."""
+        now = self._store.revision
+        if at_least > now:
+            self._fail(too_large(at_least, now))
+            return
+        found = list(filter(self._selection.takes, self._store.all(*self._kind.home, self._selection.namespace)))
+        self._first = self._initial(found, now)
 
-    def end_after(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.close)
+    def begin_after(self, revision: int) -> None:
+        if revision < self._shelf.compacted:
+            self._fail(gone(revision, self._shelf.compacted))
+        self._since = revision
+        self._position = self._shelf.position_after(revision)
 
-    def close(self) -> None:
-        if self._open:
-            self._open = False
-            self._shelf.listeners.remove(self.see)
-            if self._timer:
-                self._timer.cancel()
+    def _initial(self, found: list[Obj], revision: int) -> Iterator[Event]:
+        for obj in found:
+            yield Event("ADDED", self._kind.shown(obj))
+        if self._bookmarks:
+            yield self._bookmark(revision, annotations=INITIAL_END)
+
+    # --- what the store tells of ---
+
+    def notice(self, change: Change) -> None:
+        if self._event(change):
+            self._wake()
+        else:
+            self._position += 1
+
+    def remind(self, now: float) -> None:
+        if now >= self.until:
+            self.expire()
+        elif self._bookmarks:
+            self._bookmark_is_due = True
             self._wake()
 
+    def _event(self, change: Change) -> Event | None:
+        """How this reader sees a change; None if it does not."""
+        if change.revision <= self._since:
+            return None
+        event, namespace = change.event, self._selection.namespace
+        if namespace and event.object["metadata"].get("namespace") != namespace:
+            return None
+        if not self._takes_all:
+            filtered = self._filtered(change.revision, event, change.old)
+            if filtered is None:
+                return None
+            event = filtered
+        if event.object["apiVersion"] == self._kind.api_version:
+            return event
+        return Event(event.type, self._kind.shown(event.object))
+
+    def _filtered(self, revision: int, event: Event, old: Obj | None) -> Event | None:
+        takes = self._selection.takes
+        is_in = event.type != "DELETED" and takes(event.object)
+        was_in = old is not None and takes(old)
+        if is_in == was_in:
+            return event if is_in else None
+        if is_in:
+            return event if event.type == "ADDED" else Event("ADDED", event.object)
+        return event if event.type == "DELETED" else Event("DELETED", at_revision(old or event.object, revision))
+
+    def _bookmark(self, revision: int, **metadata: Obj) -> Event:
+        head = {"kind": self._kind.resource.kind, "apiVersion": self._kind.api_version}
+        return Event("BOOKMARK", {**head, "metadata": {"resourceVersion": str(revision), **metadata}})
+
+    # --- how it ends ---
+
+    @property
+    def is_over(self) -> bool:
+        return self._position >= self._end
+
+    def end_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers.append(loop.call_later(seconds, self.expire))
+        if self._bookmarks and seconds > LAST_BOOKMARK:
+            self._timers.append(loop.call_later(seconds - LAST_BOOKMARK, self.remind, 0.0))
+
+    def expire(self) -> None:
+        """End after what has happened so far."""
+        self._end = min(self._end, self._shelf.end)
+        self._bookmarks = False
+        self._settle()
+
+    def close(self) -> None:
+        self._first = iter(())
+        self._end = self._position = 0
+        self._settle()
+
+    def _fail(self, refusal: ApiError) -> None:
+        self._first = iter([Event("ERROR", refusal.status)])
+        self._end = self._position = 0
+        self._settle()
+
+    def _settle(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._wake()
+
+    # --- the reader ---
+
     def _wake(self) -> None:
+        self._shelf.idle.pop(self, None)
         if self._reader and not self._reader.done():
             self._reader.set_result(None)
 
@@ -90,9 +183,35 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Event:
-        while not self._events:
-            if not self._open:
+        while (event := self._next()) is None:
+            if self.is_over:
                 raise StopAsyncIteration
             self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        return self._events.popleft()
+            self._shelf.idle[self] = None
+            try:
+                await self._reader
+            finally:
+                self._shelf.idle.pop(self, None)
+        return event
+
+    def _next(self) -> Event | None:
+        """What can be read without waiting."""
+        for event in self._first:
+            return event
+        while self._position < min(self._shelf.end, self._end):
+            change = self._shelf.at(self._position)
+            if change is None:
+                self._fail(gone(self._since, self._shelf.compacted))
+                return next(self._first)
+            self._position += 1
+            if seen := self._event(change):
+                self._since = change.revision
+                return seen
+        if self._bookmark_is_due:
+            self._bookmark_is_due = False
+            return self._bookmark(self._store.revision)
+        return None
+
+
+def gone(revision: int, oldest: int) -> Expired:
+    return Expired(f"too old resource version: {revision} ({oldest})")

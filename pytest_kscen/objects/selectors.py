@@ -1,25 +1,29 @@
-"""Label and field selectors: parsed once, then asked often."""
+"""Label and field selectors: parsed once, then asked often. What cannot be parsed is a ValueError in Kubernetes' words."""
 
 from __future__ import annotations
 
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kscen.objects.errors import quoted
+from pytest_kscen.objects.names import label_key, label_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kscen.objects.resources import Obj
 
-_SET = re.compile(r"^(?P<key>[^\s!=<>()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^)]*)\)$")
-_COMPARISON = re.compile(r"^(?P<key>[^\s!=<>()]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s!=<>(),]*)$")
-_PRESENCE = re.compile(r"^(?P<not>!?)\s*(?P<key>[^\s!=<>()]+)$")
+TOKEN = re.compile(r"[=!]=|[=!(),<>]|[^=!(),<> \t\r\n]+")
+SYMBOLS = frozenset(["=", "==", "!=", "!", "(", ")", ",", "<", ">"])
+OPERATORS = {"in": "In", "notin": "NotIn", "=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
+END = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One part of a label selector. Operators are spelt as in matchExpressions."""
+    """One part of a label selector. Operators are spelt as in matchExpressions, with Gt and Lt besides."""
 
     key: str
     operator: str
@@ -27,32 +31,126 @@ class Requirement:
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
             case "Exists":
                 return self.key in labels
             case "DoesNotExist":
                 return self.key not in labels
-            case "In":
-                return labels.get(self.key) in self.values
-            case _:
+            case "NotIn":
                 return self.key not in labels or labels[self.key] not in self.values
+            case _:
+                return self._compares(labels.get(self.key, ""))
+
+    def _compares(self, label: str) -> bool:
+        if not _is_whole(label):
+            return False
+        bound = int(next(iter(self.values)))
+        return int(label) > bound if self.operator == "Gt" else int(label) < bound
 
 
 @functools.lru_cache(maxsize=4096)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """A selector on the wire: `app=a,tier in (x, y),!old`."""
-    parts = [part.strip() for part in re.split(r",(?![^()]*\))", text)] if text.strip() else []
-    return tuple(_requirement(part, text) for part in parts)
+    tokens = _Tokens(text)
+    parsed: list[Requirement] = []
+    while tokens.next != END:
+        if tokens.next in SYMBOLS - {"!"}:
+            raise ValueError(f"found '{tokens.next}', expected: !, identifier, or 'end of string'")
+        try:
+            parsed.append(_requirement(tokens))
+        except ValueError as error:
+            raise ValueError(f"unable to parse requirement: {error}") from None
+        separator = tokens.take()
+        if separator not in {",", END}:
+            raise ValueError(f"found '{separator}', expected: ',' or 'end of string'")
+        if separator == "," and (tokens.next == END or tokens.next in SYMBOLS - {"!"}):
+            raise ValueError(f"found '{tokens.next}', expected: identifier after ','")
+    return tuple(sorted(parsed, key=lambda requirement: requirement.key))
 
 
-def _requirement(part: str, text: str) -> Requirement:
-    if found := _SET.match(part):
-        operator = "In" if found["op"] == "in" else "NotIn"
-        return Requirement(found["key"], operator, frozenset(value.strip() for value in found["values"].split(",")))
-    if found := _COMPARISON.match(part):
-        return Requirement(found["key"], "NotIn" if found["op"] == "!=" else "In", frozenset([found["value"]]))
-    if found := _PRESENCE.match(part):
-        return Requirement(found["key"], "DoesNotExist" if found["not"] else "Exists")
-    raise ValueError(f"unable to parse requirement: {part!r} in the selector {text!r}")
+class _Tokens:
+    """What is left of a selector to read."""
+
+    def __init__(self, text: str) -> None:
+        self._left = TOKEN.findall(text)[::-1]
+
+    @property
+    def next(self) -> str:
+        return str(self._left[-1]) if self._left else END
+
+    def take(self) -> str:
+        return str(self._left.pop()) if self._left else END
+
+
+def _requirement(tokens: _Tokens) -> Requirement:
+    negated = tokens.next == "!"
+    if negated:
+        tokens.take()
+    key = tokens.take()
+    if key == END or key in SYMBOLS:
+        raise ValueError(f"found '{key}', expected: identifier")
+    if wrong := label_key(key):
+        raise ValueError(f"<nil>: Invalid value: {quoted(key)}: {'; '.join(wrong)}")
+    if negated:
+        return Requirement(key, "DoesNotExist")
+    if tokens.next in {",", END}:
+        return Requirement(key, "Exists")
+    word = tokens.take()
+    if word not in OPERATORS:
+        raise ValueError(f"found '{word}', expected: in, notin, =, ==, !=, gt, lt")
+    values = sorted(_listed(tokens) if word in {"in", "notin"} else [_single(tokens)])
+    if wrong_values := list(_wrong_values(key, OPERATORS[word], values)):
+        raise ValueError(wrong_values[0] if len(wrong_values) == 1 else f"[{', '.join(wrong_values)}]")
+    return Requirement(key, OPERATORS[word], frozenset(values))
+
+
+def _single(tokens: _Tokens) -> str:
+    if tokens.next in {",", END}:
+        return ""
+    value = tokens.take()
+    if value in SYMBOLS:
+        raise ValueError(f"found '{value}', expected: identifier")
+    return value
+
+
+def _listed(tokens: _Tokens) -> dict[str, None]:
+    """The values in parentheses, each once; what is missing beside a comma is the empty value."""
+    if (opened := tokens.take()) != "(":
+        raise ValueError(f"found '{opened}' expected: '('")
+    if tokens.next == END or tokens.next in SYMBOLS - {",", ")"}:
+        raise ValueError(f"found '{tokens.next}', expected: ',', ')' or identifier")
+    values: dict[str, None] = {}
+    after_comma = True
+    while (word := tokens.take()) != ")":
+        if word == ",":
+            if after_comma:
+                values[""] = None
+            after_comma = True
+        elif word == END or word in SYMBOLS:
+            raise ValueError(f"found '{word}', expected: ',', or identifier")
+        else:
+            values[word] = None
+            after_comma = False
+            if tokens.next not in {",", ")"}:
+                raise ValueError(f"found '{tokens.next}', expected: ',' or ')'")
+    if after_comma:
+        values[""] = None
+    return values
+
+
+def _wrong_values(key: str, operator: str, values: Iterable[str]) -> Iterable[str]:
+    if operator in {"Gt", "Lt"}:
+        for number, value in enumerate(values):
+            if not _is_whole(value):
+                yield f"values[{number}]: Invalid value: {quoted(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
+    for number, value in enumerate(values):
+        if wrong := label_value(value):
+            yield f"values[{number}][{key}]: Invalid value: {quoted(value)}: {'; '.join(wrong)}"
+
+
+def _is_whole(text: str) -> bool:
+    return re.fullmatch("[+-]?[0-9]+", text) is not None
 
 
 def matches_labels(text: str, labels: Mapping[str, str] | None) -> bool:
@@ -74,16 +172,44 @@ def requirements_of(selector: Obj) -> list[Requirement]:
     ]
 
 
+def selector_text(selector: Obj) -> str:
+    """A LabelSelector object as it is written on the wire."""
+    shapes = {"Exists": "{key}", "DoesNotExist": "!{key}", "NotIn": "{key} notin ({values})", "In": "{key} in ({values})"}
+    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for part in selector.get("matchExpressions") or ():
+        values = ",".join(sorted(part.get("values") or ()))
+        parts.append((part["key"], shapes[part["operator"]].format(key=part["key"], values=values)))
+    return ",".join(text for _, text in sorted(parts, key=lambda part: part[0]))
+
+
+class Term(NamedTuple):
+    """One part of a field selector."""
+
+    field: str
+    equal: bool
+    value: str
+
+
 @functools.lru_cache(maxsize=1024)
-def parse_fields(text: str) -> tuple[tuple[str, bool, str], ...]:
-    """`metadata.name=a,spec.nodeName!=b` as (path, equal, value)."""
-    terms = []
-    for part in filter(None, text.split(",")):
-        path, operator, value = re.split(r"(!=|==|=)", part, maxsplit=1) if "=" in part else (part, "", "")
-        if not operator:
-            raise ValueError(f"invalid selector: {text!r}; can't understand {part!r}")
-        terms.append((path.strip(), operator != "!=", value.strip()))
-    return tuple(terms)
+def parse_fields(text: str) -> tuple[Term, ...]:
+    """`metadata.name=a,spec.nodeName!=b`; a backslash before a comma, an equals sign or itself makes it plain."""
+    return tuple(_term(part, text) for part in sorted(re.findall(r"(?:\\.|[^,\\]|\\$)+", text)))
+
+
+def _term(part: str, text: str) -> Term:
+    found = re.match(r"(.*?)(!=|==|=)(.*)", part, re.DOTALL)
+    if not found:
+        raise ValueError(f"invalid selector: '{text}'; can't understand '{part}'")
+    field, operator, value = found.groups()
+    return Term(field, operator != "!=", re.sub(r"\\(.?)|=", _unescaped, value, flags=re.DOTALL))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[0] == "=":
+        raise ValueError(f"invalid field selector: unescaped character in value: {ord('=')}")
+    if found[1] not in {"\\", ",", "="}:
+        raise ValueError(f"invalid field selector: invalid escape sequence: {found[0]}")
+    return found[1]
 
 
 def field_at(obj: Obj, path: str) -> Any:
@@ -94,22 +220,21 @@ def field_at(obj: Obj, path: str) -> Any:
     return value
 
 
-def predicate(labels: str, fields: str) -> Callable[[Obj], bool] | None:
-    """What a list or a watch with these selectors lets through; None lets everything."""
-    wanted, terms = parse_labels(labels), parse_fields(fields)
+def predicate(labels: str, fields: Iterable[tuple[Callable[[Obj], str], bool, str]] = ()) -> Callable[[Obj], bool] | None:
+    """What a list or a watch with these selectors lets through; None lets everything. Fields: how to read, equal, value."""
+    wanted, terms = parse_labels(labels), tuple(fields)
     if not wanted and not terms:
         return None
 
     def lets_through(obj: Obj) -> bool:
-        own = obj["metadata"].get("labels") or {}
-        return all(part.holds(own) for part in wanted) and all(
-            (_text(field_at(obj, path)) == value) is equal for path, equal, value in terms
-        )
+        for read, equal, value in terms:
+            if (read(obj) == value) is not equal:
+                return False
+        if wanted:
+            own = obj["metadata"].get("labels") or {}
+            for part in wanted:
+                if not part.holds(own):
+                    return False
+        return True
 
     return lets_through
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)

@@ -1,0 +1,65 @@
+"""From a request's body to an object of its kind, at the place that the request names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.errors import BadRequest, MethodNotAllowed
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.requests import Request
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.objects.resources import Obj
+
+OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
+
+
+def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
+    """A new object, with its defaults, that may share parts with the old one; its metadata is its own."""
+    if not isinstance(body, dict):
+        raise BadRequest(f"the body must be an object of kind {kind.resource.kind}")
+    _refuse_other_kind(kind, body)
+    decoded = kind.schema.decode(body, old, strictness=request.options.field_validation, warnings=request.warnings)
+    head = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": dict(decoded.get("metadata") or {})}
+    obj = {**head, **{name: value for name, value in decoded.items() if name not in head}}
+    put_in_place(kind, request, obj["metadata"])
+    kind.rules.default(obj)
+    return obj
+
+
+def _refuse_other_kind(kind: Kind, body: Obj) -> None:
+    resource = kind.resource
+    version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
+    if (version, name) == (kind.api_version, resource.kind):
+        return
+    if kind.custom:
+        if version != kind.api_version:
+            why = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+            raise BadRequest(why)
+        raise BadRequest(f"{name} in version {version!r} cannot be handled as a {resource.kind}: no match")
+    why = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+    if version == kind.api_version and name != resource.kind:
+        package = resource.group.split(".")[0] or "core"
+        why = f"converting ({resource.version}.{name}) to ({package}.{resource.kind}): unknown conversion"
+    short = version.rpartition("/")[2]
+    raise BadRequest(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {why}')
+
+
+def put_in_place(kind: Kind, request: Request, metadata: Obj) -> None:
+    """The namespace is the request's; a body that names another one is refused."""
+    if not kind.resource.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if not request.namespace:
+        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+    if metadata.get("namespace", request.namespace) != request.namespace:
+        raise BadRequest(OTHER_NAMESPACE)
+    metadata["namespace"] = request.namespace
+
+
+def refuse_other_name(request: Request, metadata: Obj) -> None:
+    name = metadata.get("name")
+    if not name:
+        raise BadRequest(f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided")
+    if name != request.name:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({request.name})")

@@ -1,0 +1,120 @@
+"""What a deletion makes of an object: pure functions from its state and the request's options to what happens next.
+
+Most kinds go at once. Pods are given time first, which a later request may only shorten. An object with finalizers
+stays, marked, until the last of them is taken away; how its dependents end is a finalizer too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import epoch_of, timestamp_of
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.requests import Options
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.objects.resources import Obj
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+GIVEN_TIME = {("", "pods")}
+USUAL_PERIOD = 30
+NEVER_COLLECTED = {("", "events")}
+ORPHANS_BY_DEFAULT = {("batch", "jobs"), ("", "replicationcontrollers")}
+FINISHED = {"Succeeded", "Failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`marked` is the object's next state if it gets one; `goes` says that it is removed (after that)."""
+
+    marked: Obj | None
+    goes: bool
+
+
+def plan(kind: Kind, old: Obj, options: Options, now: float) -> Plan:
+    metadata = dict(old["metadata"])
+    marked = {**old, "metadata": metadata}
+    is_graceful = _give_time(kind, marked, options, now)
+    if is_graceful is None:
+        return Plan(None, goes=False)
+    finalizers = _finalizers(kind, metadata.get("finalizers") or [], options)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+        if not is_graceful:
+            _mark(metadata, now)
+    else:
+        metadata.pop("finalizers", None)
+    if is_graceful or finalizers:
+        return Plan(marked, goes=not finalizers and not metadata["deletionGracePeriodSeconds"])
+    return Plan(None, goes=True)
+
+
+def _give_time(kind: Kind, obj: Obj, options: Options, now: float) -> bool | None:
+    """True: the object has been given time (or less of it); False: it needs none; None: its time is running already."""
+    metadata, asked = obj["metadata"], options.grace_period
+    if asked is not None and asked < 0:
+        asked = 1
+    if kind.home not in GIVEN_TIME:
+        return False
+    if metadata.get("deletionTimestamp"):
+        return _shorten(metadata, asked, now) if metadata.get("deletionGracePeriodSeconds") else False
+    period = _period(obj, asked)
+    _count(metadata)
+    metadata["deletionTimestamp"] = timestamp_of(now + period)
+    metadata["deletionGracePeriodSeconds"] = period
+    return True
+
+
+def _period(pod: Obj, asked: int | None) -> int:
+    """How long a pod may take to end; one that runs nowhere needs no time."""
+    if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in FINISHED:
+        return 0
+    return int(pod["spec"].get("terminationGracePeriodSeconds", USUAL_PERIOD) if asked is None else asked)
+
+
+def _shorten(metadata: Obj, asked: int | None, now: float) -> bool | None:
+    given = metadata["deletionGracePeriodSeconds"]
+    if asked is None or asked >= given:
+        return None
+    until = epoch_of(metadata["deletionTimestamp"]) - given + asked
+    if until < now:
+        until, asked = now, min(asked, 1)
+    metadata["deletionTimestamp"] = timestamp_of(until)
+    metadata["deletionGracePeriodSeconds"] = asked
+    return True
+
+
+def _mark(metadata: Obj, now: float) -> None:
+    if not metadata.get("deletionTimestamp"):
+        _count(metadata)
+    if not metadata.get("deletionTimestamp") or epoch_of(metadata["deletionTimestamp"]) > now:
+        metadata["deletionTimestamp"] = timestamp_of(now)
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _count(metadata: Obj) -> None:
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def _finalizers(kind: Kind, present: list[str], options: Options) -> list[str]:
+    """The object's finalizers, with the garbage collector's as this deletion wants them."""
+    if kind.home in NEVER_COLLECTED:
+        return [each for each in present if each not in {ORPHAN, FOREGROUND}]
+    wanted = _dependents_end(kind, present, options)
+    rest = [each for each in present if each not in {ORPHAN, FOREGROUND}]
+    found = [*rest, wanted] if wanted else rest
+    return present if sorted(found) == sorted(present) else found
+
+
+def _dependents_end(kind: Kind, present: list[str], options: Options) -> str:
+    """The finalizer that stands for it; in the background there is none."""
+    if options.orphan_dependents is not None:
+        return ORPHAN if options.orphan_dependents else ""
+    if options.propagation:
+        return {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(options.propagation, "")
+    for each in present:
+        if each in {ORPHAN, FOREGROUND}:
+            return each
+    return ORPHAN if kind.home in ORPHANS_BY_DEFAULT else ""

@@ -1,0 +1,85 @@
+"""scale: how many replicas an object wants and has, in one form for all kinds that can be scaled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.kube.requests import Answer
+from pytest_kscen.machinery.bodies import decode, refuse_other_name
+from pytest_kscen.machinery.reading import current
+from pytest_kscen.machinery.registry import refuse_other_uid
+from pytest_kscen.machinery.subresources import kinds
+from pytest_kscen.machinery.updating import patched_with, write
+from pytest_kscen.objects.errors import Cause, invalid, not_found
+from pytest_kscen.objects.selectors import field_at, selector_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.kube.requests import Request
+    from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.objects.resources import Obj
+
+
+async def get(core: Core, kind: Kind, request: Request) -> Answer:
+    return Answer(view(kind, kind.shown(current(core, kind, request))))
+
+
+async def update(core: Core, kind: Kind, request: Request) -> Answer:
+
+    def replaced(_old: Obj, _scale: Obj) -> Obj:
+        return decode(kinds.scale(), request, request.body, None)
+
+    return await _scaled(core, kind, request, replaced)
+
+
+async def patch(core: Core, kind: Kind, request: Request) -> Answer:
+
+    def patched(_old: Obj, scale: Obj) -> Obj:
+        return patched_with(core, kinds.scale(), request, scale)
+
+    return await _scaled(core, kind, request, patched)
+
+
+async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable[[Obj, Obj], Obj]) -> Answer:
+    def made(old: Obj | None) -> Obj:
+        if old is None:
+            raise not_found(kind.resource, request.name)
+        scale = make_scale(old, view(kind, old))
+        refuse_other_name(request, scale["metadata"])
+        refuse_other_uid(kind, request, scale["metadata"], old)
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        if replicas < 0:
+            cause = Cause.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid(kinds.scale().resource, request.name, [cause])
+        new = with_value(old, kind.subresources["scale"].paths[0], replicas)
+        version = scale["metadata"].get("resourceVersion")
+        return {**new, "metadata": {**old["metadata"], "resourceVersion": version or old["metadata"]["resourceVersion"]}}
+
+    answer = await write(core, kind, request, made)
+    return Answer(view(kind, answer.body), answer.code)
+
+
+def view(kind: Kind, obj: Obj) -> Obj:
+    """The scale of an object."""
+    wanted, present, selector = kind.subresources["scale"].paths
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    replicas = field_at(obj, wanted) or 0
+    status: Obj = {"replicas": field_at(obj, present) or 0}
+    chosen = field_at(obj, selector) if selector else None
+    if chosen:
+        status["selector"] = chosen if isinstance(chosen, str) else selector_text(chosen)
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: obj["metadata"][name] for name in kept if name in obj["metadata"]},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def with_value(obj: Obj, path: str, value: Any) -> Obj:
+    """The object with another value at a dotted path; what lies beside the path is shared."""
+    first, _, rest = path.partition(".")
+    return {**obj, first: with_value(obj.get(first) or {}, rest, value) if rest else value}
