@@ -161,7 +161,7 @@ class Connection:
 
 
 def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
+    session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_IDLE, socket_factory=_probed_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept-Encoding": "identity"},
@@ -169,6 +169,8 @@ def _session() -> aiohttp.ClientSession:
         trust_env=False,
         read_bufsize=2**18,
     )
+    session._retry_connection = False  # noqa: SLF001  # it would repeat a PUT or a DELETE that may have happened
+    return session
 
 
 def _probed_socket(address: tuple[Any, ...]) -> socket.socket:
