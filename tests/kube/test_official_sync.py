@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import threading
 
 import kubernetes
@@ -115,7 +114,7 @@ def test_a_watch_turns_the_loop_until_its_next_event_and_ends_with_its_timeout(c
 
     async def change_later():
         await runner.clock.sleep(10)
-        runner.ask(asyncio.sleep(0, core.replace_namespaced_config_map("c", "default", {"metadata": {"name": "c"}, "data": {"a": "2"}})))
+        core.replace_namespaced_config_map("c", "default", {**CONFIG_MAP, "data": {"a": "2"}})
 
     runner.start(change_later(), "changer")
     seen = [(event["type"], event["object"].data["a"], runner.clock.now() - before) for event in watch(core, timeout_seconds=60)]

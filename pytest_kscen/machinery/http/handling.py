@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from pytest_kscen.clock import WallClock
 from pytest_kscen.machinery.http.pipe import Pipe
 from pytest_kscen.machinery.wire import refused
 from pytest_kscen.objects.errors import InternalError, TooLarge, Unauthorized
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 OPEN = ("healthz", "livez", "readyz", "version")
 PASSED_ON = ("accept", "content-type", "user-agent", "impersonate-user", "if-none-match")
 LARGEST = 3 * 1024 * 1024
+FAREWELL = 0.5  # seconds
 WORTH_ZIPPING = 128 * 1024
 
 
@@ -33,6 +35,16 @@ class Handler:
         self._wire = wire
         self._runner = runner
         self._secret = f"Bearer {token}".encode()
+        self._pipes: dict[Pipe, None] = {}
+
+    async def end_streams(self) -> None:
+        """End every open stream as if its time was up; who does not read that is not waited for."""
+        for pipe in self._pipes:
+            pipe.cut()
+        clock = WallClock()
+        end = clock.now() + FAREWELL
+        while self._pipes and clock.now() < end:
+            await clock.sleep(0.005)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if not self._may_enter(request):
@@ -65,6 +77,7 @@ class Handler:
     async def _stream(self, request: web.BaseRequest, answer: WireAnswer, stream: Stream) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
         pipe = Pipe()
+        self._pipes[pipe] = None
         carried = self._runner.submit(pipe.pump(stream))
         try:
             await response.prepare(request)
@@ -73,6 +86,7 @@ class Handler:
             await response.write_eof()
         finally:
             carried.cancel()
+            del self._pipes[pipe]
         return response
 
 

@@ -79,6 +79,12 @@ class Pipe:
                 return None
             await self._arrived
 
+    def cut(self) -> None:
+        """End here, whatever may still come."""
+        with self._lock:
+            self._ended = True
+        self._notice()
+
     def _notice(self) -> None:
         if self._arrived and not self._arrived.done():
             self._arrived.set_result(None)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.wire import Wire
 
 HOST = "127.0.0.1"
-CLOSING = 1.0  # seconds that open connections get to end
 
 
 class Answering(Protocol):
@@ -50,17 +49,24 @@ class Port:
     def close(self) -> None:
         if self._loop.is_closed():
             return
-        self._within(self._runner.cleanup())
+        self._within(self._shut())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     async def _open(self) -> tuple[web.ServerRunner, int]:
         server = web.Server(self._handler.handle, handler_cancellation=True, access_log=None)
-        runner = web.ServerRunner(server, shutdown_timeout=CLOSING)
+        runner = web.ServerRunner(server, shutdown_timeout=0)
         await runner.setup()
         await web.TCPSite(runner, HOST, 0, ssl_context=self._keys.context()).start()
         return runner, runner.addresses[0][1]
+
+    async def _shut(self) -> None:
+        await self._handler.end_streams()
+        server: Any = self._runner.server
+        for transport in [connection.transport for connection in server.connections if connection.transport]:
+            transport.abort()  # a polite end of TLS waits for the client's farewell
+        await self._runner.cleanup()
 
     def _within(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
