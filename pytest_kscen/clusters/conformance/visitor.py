@@ -144,6 +144,10 @@ class Visitor:
             self.road.wait(0.5)
         raise AssertionError(f"never came true: {holds}")
 
+    def settle(self) -> None:
+        """Wait until pods may be made here: they need the namespace's service account."""
+        self.until(lambda: self.get("serviceaccounts/default").status == 200)  # noqa: PLR2004
+
     def leave(self) -> None:
         for path in reversed(self._left_behind):
             self.call("PATCH", path, {"metadata": {"finalizers": None}}, type="application/merge-patch+json")
@@ -152,8 +156,8 @@ class Visitor:
 
 def _understood(raw: Raw) -> Answer:
     headers = {name.lower(): value for name, value in raw.headers.items()}
-    is_json = headers.get("content-type", "").startswith("application/json")
-    body = orjson.loads(raw.body) if is_json and raw.body else raw.body.decode(errors="replace")
+    is_json = raw.body.startswith((b"{", b"[")) and "yaml" not in headers.get("content-type", "")
+    body = orjson.loads(raw.body) if is_json else raw.body.decode(errors="replace")
     return Answer(raw.status, headers, body)
 
 

@@ -1,0 +1,235 @@
+"""What is spoken: JSON, YAML, tables, metadata alone; and what is politely refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clusters.conformance.case import case, case_of
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.conformance.visitor import Answer, Visitor
+
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+def asked(visitor: Visitor, path: str, accept: str) -> Answer:
+    return visitor.call("GET", path, headers={"Accept": accept})
+
+
+@case
+def yaml_is_read(visitor: Visitor) -> None:
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '1'}\n"
+    made = visitor.call("POST", "configmaps", body, type="application/yaml").ok(201)
+    assert made["data"] == {"a": "1"}
+
+
+@case
+def yaml_is_written(visitor: Visitor) -> None:
+    visitor.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
+    answer = asked(visitor, "configmaps/c", "application/yaml")
+    assert answer.headers["content-type"].startswith("application/yaml")
+    assert 'data:\n  a: "1"\n' in answer.body
+
+
+@case_of([("tabs", b"a:\n\t- b"), ("open quote", b"a: 'b")])
+def yaml_that_is_none_is_a_bad_request(visitor: Visitor, body: bytes) -> None:
+    assert visitor.call("POST", "configmaps", body, type="application/yaml").status == 400  # noqa: PLR2004
+
+
+@case
+def what_cannot_be_read_is_an_unsupported_media_type(visitor: Visitor) -> None:
+    answer = visitor.call("POST", "configmaps", b"<a/>", type="text/xml")
+    answer.refused(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+
+
+@case
+def what_cannot_be_written_is_not_acceptable(visitor: Visitor) -> None:
+    answer = asked(visitor, "configmaps", "text/xml")
+    assert answer.status == 406  # noqa: PLR2004
+    assert "application/json, application/yaml" in str(answer.body)
+
+
+@case_of(
+    [
+        ("first of two", "text/xml, application/json"),
+        ("anything", "*/*"),
+        ("any application", "application/*"),
+        ("quality", "application/json;q=0.9, */*;q=0.1"),
+    ]
+)
+def json_is_found_among_what_is_accepted(visitor: Visitor, accept: str) -> None:
+    assert asked(visitor, "configmaps", accept).headers["content-type"].startswith("application/json")
+
+
+@case
+def a_table_has_columns_and_rows(visitor: Visitor) -> None:
+    visitor.post("configmaps", {"metadata": {"name": "c", "labels": {"only": "this"}}, "data": {"a": "1", "b": "2"}}).ok(201)
+    table = visitor.call("GET", "configmaps", headers={"Accept": TABLE}, labelSelector="only").ok()
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
+    (row,) = table["rows"]
+    assert row["cells"][:2] == ["c", 2]
+    assert row["object"]["kind"] == "PartialObjectMetadata"
+    assert row["object"]["metadata"]["name"] == "c"
+    assert "data" not in row["object"]
+
+
+@case_of(
+    [
+        ("pods", "pods", "Name Ready Status Restarts Age IP Node Nominated_Node Readiness_Gates"),
+        ("nodes", "nodes", "Name Status Roles Age Version Internal-IP External-IP OS-Image Kernel-Version Container-Runtime"),
+        ("deployments", "deployments", "Name Ready Up-to-date Available Age Containers Images Selector"),
+        ("replicasets", "replicasets", "Name Desired Current Ready Age Containers Images Selector"),
+        ("statefulsets", "statefulsets", "Name Ready Age Containers Images"),
+        (
+            "daemonsets",
+            "daemonsets",
+            "Name Desired Current Ready Up-to-date Available Node_Selector Age Containers Images Selector",
+        ),
+        ("jobs", "jobs", "Name Status Completions Duration Age Containers Images Selector"),
+        ("cronjobs", "cronjobs", "Name Schedule Timezone Suspend Active Last_Schedule Age Containers Images Selector"),
+        ("services", "services", "Name Type Cluster-IP External-IP Port(s) Age Selector"),
+        ("namespaces", "namespaces", "Name Status Age"),
+        ("secrets", "secrets", "Name Type Data Age"),
+        ("events", "events", "Last_Seen Type Reason Object Subobject Source Message First_Seen Count Name"),
+        (
+            "volumes",
+            "persistentvolumes",
+            "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass VolumeAttributesClass Reason Age VolumeMode",
+        ),
+        (
+            "claims",
+            "persistentvolumeclaims",
+            "Name Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass Age VolumeMode",
+        ),
+        ("leases", "leases", "Name Holder Age"),
+        ("budgets", "poddisruptionbudgets", "Name Min_Available Max_Unavailable Allowed_Disruptions Age"),
+        ("classes", "storageclasses", "Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age"),
+        ("endpointslices", "endpointslices", "Name AddressType Ports Endpoints Age"),
+        ("ingresses", "ingresses", "Name Class Hosts Address Ports Age"),
+        ("priorities", "priorityclasses", "Name Value Global-Default Age PreemptionPolicy"),
+        ("definitions", "customresourcedefinitions", "Name Created_At"),
+    ]
+)
+def tables_have_the_columns_that_people_know(visitor: Visitor, plural: str, columns: str) -> None:
+    table = asked(visitor, plural, TABLE).ok()
+    assert " ".join(column["name"].replace(" ", "_") for column in table["columnDefinitions"]) == columns
+
+
+@case
+def metadata_can_be_had_alone(visitor: Visitor) -> None:
+    visitor.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
+    one = asked(visitor, "configmaps/c", PARTIAL).ok()
+    assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == ("PartialObjectMetadata", "meta.k8s.io/v1", "c")
+    assert "data" not in one
+    many = asked(visitor, "configmaps", PARTIAL_LIST).ok()
+    assert many["kind"] == "PartialObjectMetadataList"
+    assert all(set(item) <= {"kind", "apiVersion", "metadata"} for item in many["items"])
+
+
+@case
+def a_body_too_large_is_refused(visitor: Visitor) -> None:
+    answer = visitor.call("POST", "configmaps", b'{"metadata":{"name":"c"},"data":{"a":"' + b"x" * 3_200_000 + b'"}}')
+    answer.refused(413, "RequestEntityTooLarge", "limit is 3145728")
+
+
+@case_of([("twice", b'{"metadata":{"name":"c"},"data":{"a":"1","a":"2"}}')])
+def a_field_that_stands_twice_is_told(visitor: Visitor, body: bytes) -> None:
+    visitor.call("POST", "configmaps", body, fieldValidation="Strict").refused(400, "BadRequest", 'duplicate field "data.a"')
+    answer = visitor.call("POST", "configmaps", body)
+    assert answer.ok(201)["data"] == {"a": "2"}
+    assert "duplicate field" in answer.headers["warning"]
+
+
+@case_of(
+    [
+        ("unknown group", "/apis/nowhere.example/v1/things", 404),
+        ("unknown kind", "/api/v1/things", 404),
+        ("unknown version", "/apis/apps/v9/deployments", 404),
+        ("root", "/nowhere", 404),
+        ("method", "/api/v1/namespaces/default/configmaps", 405),
+    ]
+)
+def what_is_not_served_is_said(visitor: Visitor, path: str, status: int) -> None:
+    answer = visitor.call("PUT", path, {}) if status == 405 else visitor.get(path)  # noqa: PLR2004
+    assert answer.status == status, answer.body
+
+
+def groups(visitor: Visitor, path: str) -> list[Any]:
+    return [group["name"] for group in visitor.get(path).ok()["groups"]]
+
+
+@case_of(
+    [
+        (group, group)
+        for group in (
+            "apps",
+            "batch",
+            "policy",
+            "storage.k8s.io",
+            "networking.k8s.io",
+            "rbac.authorization.k8s.io",
+            "events.k8s.io",
+        )
+    ]
+)
+def groups_are_discovered(visitor: Visitor, group: str) -> None:
+    assert group in groups(visitor, "/apis")
+    found = visitor.get(f"/apis/{group}").ok()
+    assert (found["kind"], found["name"]) == ("APIGroup", group)
+    assert found["preferredVersion"]["version"] == "v1"
+
+
+@case_of(
+    [
+        ("pods", "/api/v1", "pods", ("Pod", True, "po")),
+        ("nodes", "/api/v1", "nodes", ("Node", False, "no")),
+        ("deployments", "/apis/apps/v1", "deployments", ("Deployment", True, "deploy")),
+        ("jobs", "/apis/batch/v1", "cronjobs", ("CronJob", True, "cj")),
+    ]
+)
+def resources_are_discovered(visitor: Visitor, path: str, plural: str, expected: tuple[str, bool, str]) -> None:
+    listed = visitor.get(path).ok()
+    assert listed["kind"] == "APIResourceList"
+    (found,) = [one for one in listed["resources"] if one["name"] == plural]
+    assert (found["kind"], found["namespaced"], found["shortNames"][0]) == expected
+    assert {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"} == set(found["verbs"])
+    assert f"{plural}/status" in {one["name"] for one in listed["resources"]}
+
+
+@case
+def the_version_says_what_it_is(visitor: Visitor) -> None:
+    version = visitor.get("/version").ok()
+    assert (version["major"], version["minor"]) == ("1", "36")
+    assert version["gitVersion"].startswith("v1.36.")
+
+
+@case_of([("health", "/healthz"), ("life", "/livez"), ("readiness", "/readyz")])
+def it_says_that_it_is_well(visitor: Visitor, path: str) -> None:
+    visitor.until(lambda: visitor.get(path).status == 200)  # noqa: PLR2004
+    assert visitor.get(path).body == "ok"
+
+
+@case
+def everything_is_discovered_at_once(visitor: Visitor) -> None:
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    listed = asked(visitor, "/apis", accept).ok()
+    assert listed["kind"] == "APIGroupDiscoveryList"
+    apps = next(item for item in listed["items"] if item["metadata"]["name"] == "apps")
+    (version,) = apps["versions"]
+    deployments = next(one for one in version["resources"] if one["resource"] == "deployments")
+    assert deployments["responseKind"]["kind"] == "Deployment"
+    assert deployments["scope"] == "Namespaced"
+    assert {one["subresource"] for one in deployments["subresources"]} == {"scale", "status"}
+
+
+@case
+def schemas_are_published(visitor: Visitor) -> None:
+    paths = visitor.get("/openapi/v3").ok()["paths"]
+    document = visitor.get(paths["apis/apps/v1"]["serverRelativeURL"].partition("?")[0]).ok()
+    deployment = document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"]
+    kind = {"group": "apps", "kind": "Deployment", "version": "v1"}
+    assert kind in deployment["x-kubernetes-group-version-kind"]
+    assert "spec" in deployment["properties"]

@@ -1,0 +1,299 @@
+"""Pods: what is filled in, what cannot be, what may still change, and how they go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clusters.conformance.case import case, case_of
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.conformance.visitor import Visitor
+
+NOBODY = {"schedulerName": "nobody"}
+
+
+def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A pod that no scheduler touches."""
+    containers = [{"name": "c", "image": "i:1", **(container or {})}]
+    return {"metadata": {"name": "p"}, "spec": {**NOBODY, "containers": containers, **spec}}
+
+
+def made(visitor: Visitor, body: dict[str, Any]) -> Any:
+    visitor.settle()
+    return visitor.post("pods", body).ok(201)
+
+
+def at(value: Any, path: str) -> Any:
+    for step in path.split("."):
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+@case_of(
+    [
+        ("restart policy", {}, "spec.restartPolicy", "Always"),
+        ("dns policy", {}, "spec.dnsPolicy", "ClusterFirst"),
+        ("grace", {}, "spec.terminationGracePeriodSeconds", 30),
+        ("security context", {}, "spec.securityContext", {}),
+        ("service links", {}, "spec.enableServiceLinks", True),
+        ("service account", {}, "spec.serviceAccountName", "default"),
+        ("priority", {}, "spec.priority", 0),
+        ("preemption", {}, "spec.preemptionPolicy", "PreemptLowerPriority"),
+        ("pull of a tag", {}, "spec.containers.0.imagePullPolicy", "IfNotPresent"),
+        ("message path", {}, "spec.containers.0.terminationMessagePath", "/dev/termination-log"),
+        ("message policy", {}, "spec.containers.0.terminationMessagePolicy", "File"),
+        ("resources", {}, "spec.containers.0.resources", {}),
+        ("pull of latest", {"image": "i"}, "spec.containers.0.imagePullPolicy", "Always"),
+        ("pull of named latest", {"image": "i:latest"}, "spec.containers.0.imagePullPolicy", "Always"),
+        ("port's protocol", {"ports": [{"containerPort": 80}]}, "spec.containers.0.ports.0.protocol", "TCP"),
+        ("requests from limits", {"resources": {"limits": {"cpu": "1"}}}, "spec.containers.0.resources.requests", {"cpu": "1"}),
+        ("quantities", {"resources": {"requests": {"cpu": "1000m"}}}, "spec.containers.0.resources.requests", {"cpu": "1"}),
+        (
+            "quantity's form",
+            {"resources": {"requests": {"memory": "1024Mi"}}},
+            "spec.containers.0.resources.requests",
+            {"memory": "1Gi"},
+        ),
+        ("probe's period", {"readinessProbe": {"exec": {"command": ["x"]}}}, "spec.containers.0.readinessProbe.periodSeconds", 10),
+        (
+            "probe's failures",
+            {"livenessProbe": {"exec": {"command": ["x"]}}},
+            "spec.containers.0.livenessProbe.failureThreshold",
+            3,
+        ),
+        ("probe's scheme", {"livenessProbe": {"httpGet": {"port": 80}}}, "spec.containers.0.livenessProbe.httpGet.scheme", "HTTP"),
+        (
+            "field's version",
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
+            "spec.containers.0.env.0.valueFrom.fieldRef.apiVersion",
+            "v1",
+        ),
+    ]
+)
+def what_is_left_out_is_filled_in(visitor: Visitor, container: dict[str, Any], path: str, expected: Any) -> None:
+    assert at(made(visitor, pod(container)), path) == expected
+
+
+@case
+def its_scheduler_is_the_default_one(visitor: Visitor) -> None:
+    body = {"metadata": {"name": "p"}, "spec": {"nodeName": "nowhere", "containers": [{"name": "c", "image": "i"}]}}
+    assert made(visitor, body)["spec"]["schedulerName"] == "default-scheduler"
+    visitor.delete("pods/p", gracePeriodSeconds=0)
+
+
+@case
+def it_begins_as_pending(visitor: Visitor) -> None:
+    status = made(visitor, {**pod(), "status": {"phase": "Running"}})["status"]
+    assert status["phase"] == "Pending"
+    assert status["qosClass"] == "BestEffort"
+
+
+@case_of(
+    [
+        ("guaranteed", {"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+        ("burstable", {"requests": {"cpu": "1"}}, "Burstable"),
+        ("best effort", {}, "BestEffort"),
+    ]
+)
+def its_class_of_service_comes_from_its_resources(visitor: Visitor, resources: dict[str, Any], expected: str) -> None:
+    assert made(visitor, pod({"resources": resources}))["status"]["qosClass"] == expected
+
+
+@case
+def it_tolerates_a_node_that_is_away_for_a_while(visitor: Visitor) -> None:
+    tolerations = made(visitor, pod())["spec"]["tolerations"]
+    assert {(one["key"], one["effect"], one["tolerationSeconds"]) for one in tolerations} == {
+        ("node.kubernetes.io/not-ready", "NoExecute", 300),
+        ("node.kubernetes.io/unreachable", "NoExecute", 300),
+    }
+
+
+@case_of(
+    [
+        ("none", {"containers": []}, "spec.containers", "FieldValueRequired"),
+        ("name", {"containers": [{"name": "A", "image": "i"}]}, "spec.containers[0].name", "FieldValueInvalid"),
+        ("no name", {"containers": [{"image": "i"}]}, "spec.containers[0].name", "FieldValueRequired"),
+        ("no image", {"containers": [{"name": "a"}]}, "spec.containers[0].image", "FieldValueRequired"),
+        ("twice", {"containers": [{"name": "a", "image": "i"}] * 2}, "spec.containers[1].name", "FieldValueDuplicate"),
+        ("restart policy", {"restartPolicy": "Sometimes"}, "spec.restartPolicy", "FieldValueNotSupported"),
+        ("dns policy", {"dnsPolicy": "Guess"}, "spec.dnsPolicy", "FieldValueNotSupported"),
+        ("deadline", {"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds", "FieldValueInvalid"),
+        ("node selector", {"nodeSelector": {"-a": "b"}}, "spec.nodeSelector", "FieldValueInvalid"),
+        ("volumes twice", {"volumes": [{"name": "v", "emptyDir": {}}] * 2}, "spec.volumes[1].name", "FieldValueDuplicate"),
+        ("volume's name", {"volumes": [{"name": "V", "emptyDir": {}}]}, "spec.volumes[0].name", "FieldValueInvalid"),
+        (
+            "toleration",
+            {"tolerations": [{"operator": "Exists", "value": "x"}]},
+            "spec.tolerations[0].operator",
+            "FieldValueInvalid",
+        ),
+    ]
+)
+def a_spec_that_makes_no_sense_is_invalid(visitor: Visitor, spec: dict[str, Any], field: str, reason: str) -> None:
+    visitor.settle()
+    assert (field, reason) in visitor.post("pods", pod(**spec)).refused(422, "Invalid").causes
+
+
+@case_of(
+    [
+        ("port", {"ports": [{"containerPort": 70000}]}, "spec.containers[0].ports[0].containerPort", "FieldValueInvalid"),
+        ("no port", {"ports": [{}]}, "spec.containers[0].ports[0].containerPort", "FieldValueRequired"),
+        (
+            "protocol",
+            {"ports": [{"containerPort": 1, "protocol": "X"}]},
+            "spec.containers[0].ports[0].protocol",
+            "FieldValueNotSupported",
+        ),
+        ("pull policy", {"imagePullPolicy": "Maybe"}, "spec.containers[0].imagePullPolicy", "FieldValueNotSupported"),
+        ("variable", {"env": [{"name": "a=b"}]}, "spec.containers[0].env[0].name", "FieldValueInvalid"),
+        (
+            "mount",
+            {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+            "spec.containers[0].volumeMounts[0].name",
+            "FieldValueNotFound",
+        ),
+        (
+            "requests over limits",
+            {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}},
+            "spec.containers[0].resources.requests",
+            "FieldValueInvalid",
+        ),
+        ("negative", {"resources": {"requests": {"cpu": "-1"}}}, "spec.containers[0].resources.requests[cpu]", "FieldValueInvalid"),
+        ("probe of nothing", {"livenessProbe": {}}, "spec.containers[0].livenessProbe", "FieldValueRequired"),
+        (
+            "two handlers",
+            {"livenessProbe": {"exec": {"command": ["x"]}, "httpGet": {"port": 80}}},
+            "spec.containers[0].livenessProbe.httpGet",
+            "FieldValueForbidden",
+        ),
+    ]
+)
+def a_container_that_makes_no_sense_is_invalid(visitor: Visitor, container: dict[str, Any], field: str, reason: str) -> None:
+    visitor.settle()
+    assert (field, reason) in visitor.post("pods", pod(container)).refused(422, "Invalid").causes
+
+
+@case
+def a_quantity_that_is_none_is_a_bad_request(visitor: Visitor) -> None:
+    visitor.settle()
+    body = pod({"resources": {"requests": {"cpu": "lots"}}})
+    visitor.post("pods", body).refused(400, "BadRequest", "quantities must match the regular expression")
+
+
+@case_of(
+    [
+        ("image", [{"op": "replace", "path": "/spec/containers/0/image", "value": "i:2"}], 200),
+        ("deadline", [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 9}], 200),
+        ("toleration more", [{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "k", "operator": "Exists"}}], 200),
+        ("node", [{"op": "add", "path": "/spec/nodeName", "value": "n"}], 422),
+        ("command", [{"op": "add", "path": "/spec/containers/0/command", "value": ["x"]}], 422),
+        ("restart policy", [{"op": "replace", "path": "/spec/restartPolicy", "value": "Never"}], 422),
+        ("one container more", [{"op": "add", "path": "/spec/containers/-", "value": {"name": "d", "image": "i"}}], 422),
+    ]
+)
+def little_may_change_afterwards(visitor: Visitor, patch: Any, status: int) -> None:
+    made(visitor, pod())
+    answer = visitor.patch("pods/p", patch, "json")
+    assert answer.status == status, answer.body
+
+
+@case
+def the_status_changes_through_its_own_door(visitor: Visitor) -> None:
+    old = made(visitor, pod())
+    visitor.patch("pods/p", {"status": {"phase": "Failed"}}).ok()
+    assert visitor.get("pods/p").ok()["status"]["phase"] == "Pending"
+    told = visitor.patch("pods/p/status", {"status": {"message": "hello"}, "spec": {"restartPolicy": "Never"}}).ok()
+    assert told["status"]["message"] == "hello"
+    assert told["spec"]["restartPolicy"] == "Always"
+    assert told["metadata"]["generation"] == old["metadata"]["generation"]
+
+
+@case
+def a_pod_without_a_node_goes_at_once(visitor: Visitor) -> None:
+    made(visitor, pod())
+    visitor.delete("pods/p").ok()
+    visitor.get("pods/p").refused(404, "NotFound")
+
+
+@case
+def a_pod_on_a_node_goes_when_its_node_lets_it(visitor: Visitor) -> None:
+    visitor.settle()
+    visitor.post("nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}).ok(201)
+    visitor.post("pods", pod(nodeName=f"{visitor.namespace}-n", terminationGracePeriodSeconds=300)).ok(201)
+    going = visitor.delete("pods/p").ok()
+    assert going["metadata"]["deletionGracePeriodSeconds"] == 300  # noqa: PLR2004
+    assert going["metadata"]["deletionTimestamp"] > going["metadata"]["creationTimestamp"]
+    shorter = visitor.delete("pods/p", gracePeriodSeconds=200).ok()
+    assert shorter["metadata"]["deletionGracePeriodSeconds"] == 200  # noqa: PLR2004
+    visitor.delete("pods/p", gracePeriodSeconds=0)
+    visitor.get("pods/p").refused(404, "NotFound")
+
+
+@case
+def binding_gives_it_a_node(visitor: Visitor) -> None:
+    visitor.settle()
+    visitor.post("nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}).ok(201)
+    visitor.post("pods", pod()).ok(201)
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": f"{visitor.namespace}-n"}}
+    answer = visitor.post("pods/p/binding", binding).ok(201)
+    assert (answer["kind"], answer["status"]) == ("Status", "Success")
+    bound = visitor.get("pods/p").ok()
+    assert bound["spec"]["nodeName"] == f"{visitor.namespace}-n"
+    assert ("PodScheduled", "True") in {(one["type"], one["status"]) for one in bound["status"]["conditions"]}
+    again = visitor.post("pods/p/binding", binding)
+    again.refused(409, "Conflict", f'pod p is already assigned to node "{visitor.namespace}-n"')
+    visitor.delete("pods/p", gracePeriodSeconds=0)
+
+
+@case
+def binding_to_nothing_is_refused(visitor: Visitor) -> None:
+    made(visitor, pod())
+    visitor.post("pods/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node"}}).refused(
+        500, "", "target.name: Required value"
+    )
+
+
+@case
+def they_are_selected_by_their_node_and_their_phase(visitor: Visitor) -> None:
+    made(visitor, pod())
+    for selector in ("spec.nodeName=", "status.phase=Pending", "spec.restartPolicy=Always", "spec.schedulerName=nobody"):
+        assert len(visitor.get("pods", fieldSelector=selector).ok()["items"]) == 1, selector
+    for selector in ("spec.nodeName=n", "status.phase!=Pending", "spec.restartPolicy=Never"):
+        assert visitor.get("pods", fieldSelector=selector).ok()["items"] == [], selector
+
+
+@case
+def an_unknown_class_of_priority_is_forbidden(visitor: Visitor) -> None:
+    visitor.settle()
+    refusal = visitor.post("pods", pod(priorityClassName="nope"))
+    refusal.refused(403, "Forbidden", "no PriorityClass with name nope was found")
+
+
+@case
+def a_class_of_priority_gives_its_value(visitor: Visitor) -> None:
+    visitor.post("priorityclasses", {"metadata": {"name": visitor.namespace}, "value": 7}).ok(201)
+    assert made(visitor, pod(priorityClassName=visitor.namespace))["spec"]["priority"] == 7  # noqa: PLR2004
+
+
+@case
+def eviction_respects_a_budget(visitor: Visitor) -> None:
+    visitor.settle()
+    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}}
+    visitor.post("poddisruptionbudgets", budget).ok(201)
+    visitor.post("nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}).ok(201)
+    body = pod(nodeName=f"{visitor.namespace}-n")
+    visitor.post("pods", {**body, "metadata": {"name": "p", "labels": {"app": "x"}}}).ok(201)
+    running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    visitor.patch("pods/p/status", running, "strategic").ok()
+    visitor.until(lambda: visitor.get("poddisruptionbudgets/b").ok()["status"].get("currentHealthy") == 1)
+    refusal = visitor.post("pods/p/eviction", {"metadata": {"name": "p"}})
+    refusal.refused(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
+    assert ("", "DisruptionBudget") in refusal.causes
+    visitor.delete("pods/p", gracePeriodSeconds=0)
+
+
+@case
+def eviction_without_a_budget_deletes(visitor: Visitor) -> None:
+    made(visitor, pod())
+    visitor.post("pods/p/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}).ok(201)
+    visitor.get("pods/p").refused(404, "NotFound")
