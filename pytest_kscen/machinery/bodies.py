@@ -33,16 +33,19 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     if (version, name) == (kind.api_version, resource.kind):
         return
     if kind.custom:
-        if version != kind.api_version:
-            why = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
-            raise BadRequest(why)
-        raise BadRequest(f"{name} in version {version!r} cannot be handled as a {resource.kind}: no match")
+        raise BadRequest(f"{name} in version {version!r} cannot be handled as a {resource.kind}")
+    group, _, short = version.rpartition("/")
     why = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-    if version == kind.api_version and name != resource.kind:
+    if _is_known(group, short, name):
         package = resource.group.split(".")[0] or "core"
-        why = f"converting ({resource.version}.{name}) to ({package}.{resource.kind}): unknown conversion"
-    short = version.rpartition("/")[2]
+        why = f"converting ({short}.{name}) to ({package}.{resource.kind}): unknown conversion"
     raise BadRequest(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {why}')
+
+
+def _is_known(group: str, version: str, kind: str) -> bool:
+    from pytest_kscen.machinery.recorded.reading import definition_of
+
+    return bool(definition_of(group, version, kind))
 
 
 def put_in_place(kind: Kind, request: Request, metadata: Obj) -> None:

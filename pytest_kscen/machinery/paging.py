@@ -109,10 +109,15 @@ def token(revision: int, last: Place, namespace: str) -> str:
 def read_token(text: str) -> tuple[int, str]:
     """The revision, and the path of the last object that was shown."""
     try:
-        content = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        version, revision, start = content.get("v"), content.get("rv", 0), content.get("start", "")
-    except (binascii.Error, ValueError, AttributeError) as error:
-        raise _bad_token(str(error)) from None
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("latin-1")
+    except (binascii.Error, ValueError):
+        raise _bad_token("illegal base64 data at input byte 0") from None
+    try:
+        content = json.loads(raw)
+        version, revision, start = content.get("v"), int(content.get("rv", 0)), content.get("start", "")
+    except (ValueError, TypeError, AttributeError):
+        first = json.dumps(raw[:1])[1:-1]
+        raise _bad_token(f"invalid character '{first}' looking for beginning of value") from None
     if version != TOKEN_VERSION:
         raise _bad_token(f"server does not recognize this encoded version {version}")
     if not revision:
@@ -121,7 +126,7 @@ def read_token(text: str) -> tuple[int, str]:
         raise _bad_token(f"encoded start key empty (version {TOKEN_VERSION})")
     if ".." in start.split("/"):
         raise _bad_token(start)
-    return int(revision), start.strip("/\0")
+    return revision, start.strip("/\0")
 
 
 def _bad_token(why: str) -> ValueError:

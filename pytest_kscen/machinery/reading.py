@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.requests import Answer
@@ -46,6 +47,8 @@ async def list_(core: Core, kind: Kind, request: Request) -> Answer:
     except ValueError as error:
         raise BadRequest(str(error)) from None
     refuse_future(core, page.revision)
+    if selection.is_of_one:
+        page = replace(page, limit=0)
     if page.revision == core.store.revision and not page.limit and not page.after:
         return Answer(listing(kind, list(_now(core, kind, selection)), page.revision))
     items, more = page.read(core.store, selection)
@@ -55,7 +58,7 @@ async def list_(core: Core, kind: Kind, request: Request) -> Answer:
 def _now(core: Core, kind: Kind, selection: Selection) -> Iterable[Obj]:
     """All that is there now."""
     group, plural = kind.home
-    if selection.name and (selection.namespace or not kind.resource.namespaced):
+    if selection.is_of_one:
         obj = core.store.get(Key(group, plural, selection.namespace, selection.name))
         return [obj] if obj and selection.takes(obj) else []
     found = core.store.all(group, plural, selection.namespace)

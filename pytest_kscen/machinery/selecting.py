@@ -21,11 +21,12 @@ REFUSALS = {("batch", "jobs"): 'field label "{}" not supported for Job'}
 
 
 class Selection(NamedTuple):
-    """A namespace (none: all), a name if there is only one to look at, and what else must hold."""
+    """A namespace (none: all), a name if only that can be meant, and what else must hold."""
 
     namespace: str
     name: str = ""
     lets_through: Callable[[Obj], bool] | None = None
+    is_of_one: bool = False
 
     def takes(self, obj: Obj) -> bool:
         """Whether an object is meant, wherever it is."""
@@ -41,7 +42,7 @@ def selection_of(kind: Kind, request: Request) -> Selection:
     namespace = request.namespace if kind.resource.namespaced else ""
     options = request.options
     if not options.labels and not options.fields:
-        return Selection(namespace, request.name)
+        return Selection(namespace, request.name, is_of_one=bool(request.name))
     try:
         parse_labels(options.labels)
         terms = parse_fields(options.fields)
@@ -51,7 +52,8 @@ def selection_of(kind: Kind, request: Request) -> Selection:
     name = request.name or _exact(terms, NAME)
     if not namespace and kind.resource.namespaced:
         namespace = _exact(terms, NAMESPACE)
-    return Selection(namespace, name, predicate(options.labels, readers))
+    is_of_one = bool(name and (namespace or not kind.resource.namespaced))
+    return Selection(namespace, name, predicate(options.labels, readers), is_of_one)
 
 
 def _exact(terms: tuple[Term, ...], field: str) -> str:
@@ -61,7 +63,8 @@ def _exact(terms: tuple[Term, ...], field: str) -> str:
 def _reader(kind: Kind, field: str) -> Reader:
     own = kind.rules.fields
     if field in own:
-        return own[field]
+        read = own[field]
+        return (lambda obj: read(kind.shown(obj))) if kind.conversion else read
     if field == NAME:
         return _name
     if field == NAMESPACE and (kind.resource.namespaced or not own):

@@ -233,7 +233,7 @@ def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> Invalid:
     details = {
         **({"name": name} if name else {}),
         **({"group": resource.group} if resource.group else {}),
-        "kind": resource.kind,
+        **({"kind": resource.kind} if resource.kind else {}),
         "causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in listed],
     }
     return Invalid(f"{qualified} {quoted(name)} is invalid: {text}", details=details)

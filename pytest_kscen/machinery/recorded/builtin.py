@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.machinery.conversions import CONVERSIONS
 from pytest_kscen.machinery.kinds import Kind, Rules, Subresource
 from pytest_kscen.machinery.recorded.reading import resources
 from pytest_kscen.machinery.schema.builtin import BuiltinSchema
@@ -38,6 +39,7 @@ def _kind(path: str, row: dict[str, Any]) -> Kind:
         subresources={name: _subresource(part) for name, part in row.get("subresources", {}).items()},
         schema=BuiltinSchema(group, version, row["kind"]),
         rules=RULES.get((group, plural), PLAIN),
+        conversion=CONVERSIONS.get((group, plural)),
     )
 
 
