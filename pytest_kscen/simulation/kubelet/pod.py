@@ -39,6 +39,7 @@ class PodLife:
         self.mounted: dict[str, Content] = {}
         self.is_done = False
         """All that will ever be done for this pod is done; what is left is to forget it."""
+        self._ended_before = (pod.get("status") or {}).get("phase") in TERMINAL
         self._refused: Verdict | None = None
         started = (pod.get("status") or {}).get("startTime") or host.timestamp()
         self._facts = Facts(records_of(pod, host.timestamp()), host.address, started)
@@ -51,7 +52,7 @@ class PodLife:
 
     def begin(self) -> None:
         """Take the pod in, or refuse it."""
-        if (self.pod.get("status") or {}).get("phase") in TERMINAL:
+        if self._ended_before:
             self._settle()
             return
         self._refused = self.host.refusal(self)
@@ -104,6 +105,8 @@ class PodLife:
             process.kill(code, reason)
 
     def status(self) -> Obj:
+        if self._ended_before:
+            return self.pod["status"]  # type: ignore[no-any-return]
         if self._refused:
             return rejected(self.pod, self._refused)
         return status_of(self.pod, self._facts, self.host.timestamp())

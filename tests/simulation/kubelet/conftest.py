@@ -65,13 +65,28 @@ class Site:
     def delete(self, name="p", **options):
         return self.call(self.api.delete(PODS, name, "default", **options))
 
+    def power_off(self, name="node-1"):
+        self.machines.power_off(name)
+
+    def power_on(self, name="node-1"):
+        self.call(self._inside(self.machines.power_on, name))
+
+    def reconnect(self, name="node-1"):
+        self.call(self._inside(self.machines.reconnect, name))
+
+    @staticmethod
+    async def _inside(verb, *args):
+        verb(*args)
+
     def log(self, name="p", container="c", **options):
         return self.call(self.logs.read("default", name, container, {key: str(value) for key, value in options.items()}))
 
     def events(self, name="p"):
         events = self.call(self.api.list(EVENTS)).items
         mine = [event for event in events if event["involvedObject"]["name"] == name]
-        return [(event["reason"], event["message"]) for event in sorted(mine, key=lambda one: one["metadata"]["resourceVersion"])]
+        return [
+            (event["reason"], event["message"]) for event in sorted(mine, key=lambda one: int(one["metadata"]["resourceVersion"]))
+        ]
 
     def until(self, held, timeout=3600):
         """When, in seconds of the cluster's life, this first holds."""

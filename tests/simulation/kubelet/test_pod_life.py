@@ -1,0 +1,419 @@
+import itertools
+
+import pytest
+
+from pytest_kscen.objects.resources import NODES, PODS
+
+SH = {"image": "busybox:1"}
+
+
+def sh(script, **more):
+    return {**SH, "command": ["sh", "-c", script], **more}
+
+
+def running_at(site, name="p"):
+    return site.until(lambda: site.status(name)["phase"] == "Running")
+
+
+def conditions(status):
+    return {one["type"]: one["status"] for one in status["conditions"]}
+
+
+class TestStart:
+    def test_a_pod_starts_in_a_second_and_a_half_and_faster_where_its_image_is(self, site):
+        site.create()
+        assert running_at(site) == 1.5
+        site.create("q")
+        assert running_at(site, "q") == 1.5 + 0.7
+
+    def test_what_is_said_before_it_runs(self, site):
+        site.create()
+        site.advance(1)
+        status = site.status()
+        assert status["phase"] == "Pending"
+        assert status["startTime"] == "2026-01-01T00:00:00Z"
+        assert status["hostIP"] == "172.18.0.2"
+        assert "podIP" not in status
+        assert site.container()["state"] == {"waiting": {"reason": "ContainerCreating"}}
+        assert conditions(status) == {
+            "PodReadyToStartContainers": "False",
+            "Initialized": "True",
+            "Ready": "False",
+            "ContainersReady": "False",
+            "PodScheduled": "True",
+        }
+        ready = next(one for one in status["conditions"] if one["type"] == "Ready")
+        assert (ready["reason"], ready["message"]) == ("ContainersNotReady", "containers with unready status: [c]")
+
+    def test_what_is_said_when_it_runs(self, site):
+        site.create()
+        site.advance(2)
+        status = site.status()
+        assert (status["podIP"], status["podIPs"]) == ("10.128.0.1", [{"ip": "10.128.0.1"}])
+        assert set(conditions(status).values()) == {"True"}
+        container = site.container()
+        assert container["state"] == {"running": {"startedAt": "2026-01-01T00:00:01Z"}}
+        assert (container["ready"], container["started"], container["restartCount"]) == (True, True, 0)
+        assert container["image"] == "docker.io/library/app:1"
+        assert container["containerID"].startswith("containerd://")
+        assert site.events() == [
+            ("Pulling", 'Pulling image "app:1"'),
+            (
+                "Pulled",
+                'Successfully pulled image "app:1" in 800ms (800ms including waiting). Image size: 10000000 bytes.',
+            ),
+            ("Created", "Container created"),
+            ("Started", "Container started"),
+        ]
+
+    def test_addresses_are_unique_and_not_soon_used_again(self, site):
+        for name in "abc":
+            site.create(name)
+        site.advance(2)
+        assert [site.status(name)["podIP"] for name in "abc"] == ["10.128.0.1", "10.128.0.2", "10.128.0.3"]
+        site.delete("a", grace_period=0)
+        site.create("d")
+        site.advance(2)
+        assert site.status("d")["podIP"] == "10.128.0.4"
+
+    def test_on_the_hosts_network_it_has_the_hosts_address(self, site):
+        site.create(hostNetwork=True)
+        site.advance(2)
+        assert site.status()["podIP"] == site.status()["hostIP"]
+
+    def test_foreign_conditions_stay(self, site):
+        site.create(readinessGates=[{"conditionType": "example.com/gate"}])
+        site.advance(2)
+        ready = next(one for one in site.status()["conditions"] if one["type"] == "Ready")
+        assert ready["message"] == 'corresponding condition of pod readiness gate "example.com/gate" does not exist.'
+        gate = {"type": "example.com/gate", "status": "True"}
+        status = {**site.status(), "conditions": [*site.status()["conditions"], gate]}
+        site.call(site.api.update(PODS, {**site.pod(), "status": status}, subresource="status"))
+        site.advance(0)
+        assert conditions(site.status())["example.com/gate"] == "True"
+        assert conditions(site.status())["Ready"] == "True"
+
+    def test_readiness_and_startup_take_their_delays(self, site):
+        probe = {"exec": {"command": ["true"]}}
+        site.create(
+            container={
+                "image": "app:1",
+                "startupProbe": {**probe, "initialDelaySeconds": 4},
+                "readinessProbe": {**probe, "initialDelaySeconds": 10},
+            }
+        )
+        assert running_at(site) == 1.5
+        assert (site.container()["started"], site.container()["ready"]) == (False, False)
+        assert site.until(lambda: site.container()["started"]) == 5.5
+        assert site.until(lambda: site.container()["ready"]) == 11.5
+
+
+class TestEnd:
+    @pytest.mark.parametrize(
+        ("script", "phase", "code", "reason"),
+        [("exit 0", "Succeeded", 0, "Completed"), ("sleep 5; exit 3", "Failed", 3, "Error"), ("nonsense", "Failed", 127, "Error")],
+    )
+    def test_by_itself(self, site, script, phase, code, reason):
+        site.create(container=sh(script), restartPolicy="Never")
+        site.advance(10)
+        status, ended = site.status(), site.container()["state"]["terminated"]
+        assert status["phase"] == phase
+        assert (ended["exitCode"], ended["reason"]) == (code, reason)
+        ready = next(one for one in status["conditions"] if one["type"] == "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "PodCompleted" if phase == "Succeeded" else "PodFailed")
+
+    def test_its_times_are_told(self, site):
+        site.create(container=sh("sleep 5"), restartPolicy="Never")
+        site.advance(10)
+        ended = site.container()["state"]["terminated"]
+        assert (ended["startedAt"], ended["finishedAt"]) == ("2026-01-01T00:00:01Z", "2026-01-01T00:00:06Z")
+
+    def test_a_deletion_lets_a_server_stop_at_once(self, site):
+        site.create()
+        site.advance(2)
+        site.delete()
+        assert site.until(lambda: not site.exists()) == 2.5
+        assert site.events()[-1] == ("Killing", "Stopping container c")
+
+    def test_a_shell_does_not_hear_sigterm(self, site):
+        site.create(container=sh("sleep 1000"), terminationGracePeriodSeconds=7)
+        site.advance(2)
+        site.delete()
+        site.advance(7.1)
+        assert site.container()["state"]["terminated"]["exitCode"] == 137
+        assert site.until(lambda: not site.exists()) == 9.5
+
+    def test_a_second_deletion_may_shorten_the_grace(self, site):
+        site.create(container=sh("sleep 1000"))
+        site.advance(2)
+        site.delete()
+        site.advance(1)
+        site.delete(grace_period=2)
+        assert site.until(lambda: not site.exists()) == 5.5
+
+    def test_one_that_never_started_goes_at_once(self, site):
+        site.create(volumes=[{"name": "v", "configMap": {"name": "missing"}}])
+        site.advance(2)
+        site.delete()
+        assert site.until(lambda: not site.exists()) == 2
+
+    def test_pre_stop_sleep_comes_first(self, site):
+        site.create(container={"image": "app:1", "lifecycle": {"preStop": {"sleep": {"seconds": 5}}}})
+        site.advance(2)
+        site.delete()
+        assert site.until(lambda: not site.exists()) == 7.5
+
+    def test_deadline(self, site):
+        site.create(activeDeadlineSeconds=5)
+        site.advance(10)
+        status = site.status()
+        assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+        assert status["message"] == "Pod was active on the node longer than the specified deadline"
+        assert ("DeadlineExceeded", status["message"]) in site.events()
+
+    def test_the_last_words_of_a_log(self, site):
+        site.create(container=sh("echo boom; exit 1", terminationMessagePolicy="FallbackToLogsOnError"), restartPolicy="Never")
+        site.advance(3)
+        assert site.container()["state"]["terminated"]["message"] == "boom\n"
+
+    def test_oom(self, site):
+        site.create(annotations={"kscen.io/exit-reason": "OOMKilled"}, restartPolicy="Never")
+        site.advance(3)
+        ended = site.container()["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+
+
+class TestRestart:
+    def test_back_off_doubles_to_five_minutes(self, site):
+        site.create(container=sh("exit 1"))
+        starts = [site.until(lambda count=count: site.container()["restartCount"] == count, timeout=1000) for count in range(1, 9)]
+        assert [round(later - earlier, 1) for earlier, later in itertools.pairwise(starts)] == [
+            10.3, 20.3, 40.3, 80.3, 160.3, 300.3, 300.3
+        ]  # fmt: skip
+
+    def test_what_a_crash_loop_looks_like(self, site):
+        site.create(container=sh("exit 1"))
+        site.until(lambda: site.container()["restartCount"] == 1)
+        site.advance(0.5)
+        assert site.container()["state"]["terminated"]["reason"] == "Error"
+        site.advance(1)
+        pod, container = site.pod(), site.container()
+        where = f"p_default({pod['metadata']['uid']})"
+        assert pod["status"]["phase"] == "Running"
+        assert container["state"]["waiting"] == {
+            "reason": "CrashLoopBackOff",
+            "message": f"back-off 10s restarting failed container=c pod={where}",
+        }
+        assert container["lastState"]["terminated"]["exitCode"] == 1
+        assert ("BackOff", f"Back-off restarting failed container c in pod {where}") in site.events()
+
+    def test_ten_good_minutes_forgive(self, site):
+        site.create(annotations={"kscen.io/exit-after": "601s"})
+        site.until(lambda: site.container()["restartCount"] == 3)
+        assert site.now == round(1.5 + 3 * (601 + 0.3), 6)
+
+    def test_on_failure(self, site):
+        site.create(annotations={"kscen.io/exit-code": "1,1,0"}, restartPolicy="OnFailure")
+        site.advance(60)
+        assert site.status()["phase"] == "Succeeded"
+        assert site.container()["restartCount"] == 2
+        assert site.container()["lastState"]["terminated"]["exitCode"] == 1
+
+    def test_the_previous_log_stays(self, site):
+        site.create(container=sh("echo hello; exit 1"))
+        site.until(lambda: site.container()["restartCount"] == 1)
+        assert site.log() == "hello\n"
+        assert site.log(previous="true") == "hello\n"
+
+    def test_a_killed_container_comes_back(self, site):
+        site.create(terminationGracePeriodSeconds=0)
+        site.advance(2)
+        site.call(_kill(site))
+        site.advance(1)
+        assert site.container()["lastState"]["terminated"]["exitCode"] == 137
+        assert site.container()["restartCount"] == 1
+
+    def test_another_image_restarts_its_container(self, site):
+        site.create(restartPolicy="Never")
+        site.advance(2)
+        pod = site.pod()
+        containers = [{**pod["spec"]["containers"][0], "image": "app:2"}]
+        site.call(site.api.update(PODS, {**pod, "spec": {**pod["spec"], "containers": containers}}))
+        site.advance(2)
+        assert site.container()["image"] == "docker.io/library/app:2"
+        assert site.container()["restartCount"] == 1
+        assert ("Killing", "Container c definition changed, will be restarted") in site.events()
+
+
+async def _kill(site):
+    site.kubelets.kill("default", "p", "c")
+
+
+class TestInitContainers:
+    def test_they_run_one_after_the_other(self, site):
+        inits = [{"name": name, **sh("sleep 10")} for name in ("one", "two")]
+        site.create(initContainers=inits)
+        site.advance(13)
+        assert site.container(container="one")["ready"] is True
+        assert "running" in site.container(container="two")["state"]
+        assert site.container()["state"] == {"waiting": {"reason": "PodInitializing"}}
+        initialized = next(one for one in site.status()["conditions"] if one["type"] == "Initialized")
+        assert initialized["message"] == "containers with incomplete status: [two]"
+        assert running_at(site) == round(0.4 + (0.8 + 0.3 + 10) + (0.3 + 10) + 0.8 + 0.3, 6)
+
+    def test_one_that_fails_for_good_fails_the_pod(self, site):
+        site.create(initContainers=[{"name": "i", **sh("exit 4")}], restartPolicy="Never")
+        site.advance(3)
+        assert site.status()["phase"] == "Failed"
+        assert site.container()["state"] == {"waiting": {"reason": "PodInitializing"}}
+
+    def test_one_that_fails_is_tried_again(self, site):
+        site.create(initContainers=[{"name": "i", **sh("exit 4")}])
+        site.advance(5)
+        assert site.status()["phase"] == "Pending"
+        assert site.container(container="i")["restartCount"] == 1
+
+    def test_a_sidecar_starts_first_and_ends_last(self, site):
+        sidecar = {"name": "side", "image": "app:1", "restartPolicy": "Always"}
+        site.create(initContainers=[sidecar], container=sh("sleep 5"), restartPolicy="Never")
+        assert running_at(site) == 0.4 + 0.8 + 0.3 + 0.8 + 0.3
+        assert site.container(container="side")["started"] is True
+        assert site.until(lambda: site.status()["phase"] == "Succeeded") == 2.6 + 5
+        assert site.container(container="side")["state"]["terminated"]["exitCode"] == 0
+
+
+class TestWhatIsMissing:
+    def test_an_image(self, site):
+        give_back = site.images.withhold("app")
+        site.create()
+        site.advance(1.5)
+        assert site.container()["state"]["waiting"]["reason"] == "ErrImagePull"
+        site.advance(1)
+        waiting = site.container()["state"]["waiting"]
+        assert waiting["reason"] == "ImagePullBackOff"
+        assert waiting["message"].startswith('Back-off pulling image "app:1": ErrImagePull: failed to pull')
+        give_back()
+        assert running_at(site) == round(0.4 + 0.8 + 10 + 0.8 + 0.3, 6)
+
+    def test_a_registry_that_cannot_be(self, site):
+        site.create(container={"image": "registry.invalid/app:1"})
+        site.advance(600)
+        assert site.container()["state"]["waiting"]["reason"] == "ImagePullBackOff"
+
+    def test_an_image_that_may_not_be_pulled(self, site):
+        site.create(container={"image": "app:1", "imagePullPolicy": "Never"})
+        site.advance(2)
+        assert site.container()["state"]["waiting"] == {
+            "reason": "ErrImageNeverPull",
+            "message": 'Container image "app:1" is not present with pull policy of Never',
+        }
+
+    def test_a_config_map_for_a_variable(self, site, make):
+        reference = {"configMapKeyRef": {"name": "settings", "key": "color"}}
+        container = {"env": [{"name": "COLOR", "valueFrom": reference}]}
+        site.create(container=sh("echo $COLOR; sleep 1000", **container))
+        site.advance(2)
+        assert site.container()["state"]["waiting"] == {
+            "reason": "CreateContainerConfigError",
+            "message": 'configmap "settings" not found',
+        }
+        make("ConfigMap", "settings", data={"color": "blue"})
+        assert running_at(site) == 0.4 + 0.8 + 10 + 0.3
+        assert site.log() == "blue\n"
+
+    def test_a_config_map_for_a_volume(self, site, make):
+        mounts = [{"name": "v", "mountPath": "/etc/v"}]
+        site.create(
+            container=sh("cat /etc/v/color; sleep 1000", volumeMounts=mounts),
+            volumes=[{"name": "v", "configMap": {"name": "settings"}}],
+        )
+        site.advance(2)
+        assert site.events()[0] == ("FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "settings" not found')
+        make("ConfigMap", "settings", data={"color": "blue\n"})
+        assert running_at(site) == 0.5 + 1 + 2 + 1.5
+        assert site.log() == "blue\n"
+
+    def test_a_claim(self, site, make):
+        claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+        site.create(volumes=[claim])
+        site.advance(60)
+        assert site.status()["phase"] == "Pending"
+        assert site.events()[0][0] == "FailedMount"
+        assert site.events()[0][1].endswith('failed to fetch PVC from API server: persistentvolumeclaim "data" not found')
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "pv"}
+        made = make("PersistentVolumeClaim", "data", spec=spec)
+        site.advance(1)
+        assert site.events()[-1][1].endswith("error processing PVC default/data: PVC is not bound")
+        made(status={"phase": "Bound"})
+        assert running_at(site) == 62.5
+
+
+class TestEnvironment:
+    def test_variables_from_everywhere(self, site, make):
+        make("Secret", "s", stringData={"TOKEN": "t"}, data={"TOKEN": "dA=="})
+        env = [
+            {"name": "PLAIN", "value": "x"},
+            {"name": "JOINED", "value": "$(PLAIN)-$(UNKNOWN)-$$(PLAIN)"},
+            {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}},
+        ]
+        script = "echo $PLAIN $JOINED $POD $IP $NODE $CPU $S_TOKEN $HOSTNAME; sleep 1000"
+        container = sh(script, env=env, resources={"requests": {"cpu": "250m"}})
+        container["envFrom"] = [{"prefix": "S_", "secretRef": {"name": "s"}}]
+        site.create(container=container)
+        site.advance(2)
+        assert site.log() == "x x-$(UNKNOWN)-$(PLAIN) p 10.128.0.1 node-1 250 t p\n"
+
+    def test_commands_know_them(self, site):
+        container = {"image": "busybox", "command": ["echo", "$(WHO)"], "env": [{"name": "WHO", "value": "me"}]}
+        site.create(container=container, restartPolicy="Never")
+        site.advance(2)
+        assert site.log() == "me\n"
+
+
+class TestRefusal:
+    def test_too_little_cpu(self, site):
+        site.create(container={"image": "app:1", "resources": {"requests": {"cpu": "6"}}})
+        site.create("q", container={"image": "app:1", "resources": {"requests": {"cpu": "3"}}})
+        site.advance(2)
+        status = site.status("q")
+        assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
+        words = "Node didn't have enough resource: cpu, requested: 3000, used: 6000, capacity: 8000"
+        assert status["message"] == f"Pod was rejected: {words}"
+        assert site.events("q") == [("OutOfcpu", words)]
+
+    def test_what_a_pod_leaves_is_free_again(self, site):
+        heavy = {"image": "app:1", "resources": {"requests": {"cpu": "6"}}}
+        site.create(container=heavy)
+        site.advance(2)
+        site.delete()
+        site.advance(1)
+        site.create("q", container=heavy)
+        site.advance(2)
+        assert site.status("q")["phase"] == "Running"
+
+    def test_the_wrong_node(self, site):
+        site.create(nodeSelector={"disk": "fast"})
+        site.advance(1)
+        assert site.status()["reason"] == "NodeAffinity"
+        assert (
+            site.status()["message"]
+            == "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+        )
+
+    def test_a_port_that_is_taken(self, site):
+        listening = {"image": "app:1", "ports": [{"containerPort": 80, "hostPort": 80}]}
+        site.create(container=listening)
+        site.create("q", container=listening)
+        site.advance(1)
+        assert site.status("q")["reason"] == "NodePorts"
+
+    def test_a_taint_that_executes(self, site):
+        taint = {"key": "broken", "effect": "NoExecute"}
+        site.call(site.api.patch(NODES, "node-1", {"spec": {"taints": [taint]}}))
+        site.advance(0)
+        site.create()
+        site.advance(1)
+        assert site.status()["reason"] == "TaintToleration"
