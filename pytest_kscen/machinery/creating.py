@@ -9,6 +9,7 @@ from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.metadata import without_repetition, wrong_in_new
+from pytest_kscen.machinery.patching import check_options, track
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, about, already_exists, invalid, quoted
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ BORN_WITH_STATUS = {("", "nodes")}  # a kubelet registers its node with the stat
 
 
 async def create(core: Core, kind: Kind, request: Request) -> Answer:
+    check_options(request)
     return await make(core, kind, request, decode(kind, request, request.body, None))
 
 
@@ -32,6 +34,7 @@ async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
     for name in THE_SERVERS:
         obj["metadata"].pop(name, None)
     without_repetition(obj["metadata"], request.warnings, after_admission=False)
+    track(kind, request, obj, None, core.clock.now())
     review = Review("CREATE", request, core, obj, None)
     await core.admission.mutate(review)
     fill_in(core, kind, request, obj)

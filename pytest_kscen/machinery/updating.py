@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.kube.requests import MERGE_PATCH, Answer
+from pytest_kscen.kube.requests import Answer
 from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode, refuse_other_name
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.creating import make
 from pytest_kscen.machinery.metadata import without_repetition, wrong_in_update
+from pytest_kscen.machinery.patching import check_options, misfit, patched, same_owners, track
 from pytest_kscen.machinery.registry import refuse_other_uid
-from pytest_kscen.objects.errors import ApiError, Cause, UnsupportedMediaType, conflict, invalid, not_found, quoted
-from pytest_kscen.objects.patches import merge_patch
+from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, conflict, invalid, not_found, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,7 @@ STAYS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 async def update(core: Core, kind: Kind, request: Request) -> Answer:
+    check_options(request)
 
     def replaced(old: Obj | None) -> Obj:
         new = decode(kind, request, request.body, old)
@@ -51,19 +52,24 @@ async def update(core: Core, kind: Kind, request: Request) -> Answer:
 
 async def patch(core: Core, kind: Kind, request: Request) -> Answer:
 
-    def patched(old: Obj | None) -> Obj:
-        if old is None:
-            raise not_found(kind.resource, request.name)
+    def made(old: Obj | None) -> Obj:
         return patched_with(core, kind, request, old)
 
-    return await write(core, kind, request, patched)
+    return await write(core, kind, request, made)
 
 
-def patched_with(core: Core, kind: Kind, request: Request, old: Obj) -> Obj:  # noqa: ARG001
-    """What the request's patch makes of an object."""
-    if request.patch_type != MERGE_PATCH:
-        raise UnsupportedMediaType("415: Unsupported Media Type", details={})
-    new = decode(kind, request, merge_patch(old, request.body), old)
+def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> Obj:
+    """What the request's patch makes of an object; applied to none, it brings one into being."""
+    if old is None and request.subresource:
+        raise not_found(kind.resource, request.name)
+    body = patched(kind, old, request, core.clock.now())
+    try:
+        new = decode(kind, request, body, old)
+    except BadRequest as refusal:
+        _, undecodable, why = refusal.message.partition(f" cannot be handled as a {kind.resource.kind}: ")
+        if not undecodable:
+            raise
+        raise misfit(request, body, why) from None
     refuse_other_name(request, new["metadata"])
     return new
 
@@ -78,6 +84,7 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
             return await make(core, kind, request, make_new(None))
         old = kind.shown(stored)
         new = make_new(old)
+        track(kind, request, new, old, core.clock.now())
         await _agree(core, kind, request, new, old)
         if core.store.get(key) is stored:
             return Answer(_commit(core, kind, request, new, old))
@@ -170,7 +177,7 @@ def _is_same(new: Obj, old: Obj) -> bool:
     return (
         all(alike(new.get(name), old.get(name)) for name in {**new, **old} if name != "metadata")
         and all(alike(head.get(name), before.get(name)) for name in {**head, **before} if name != "managedFields")
-        and alike(head.get("managedFields"), before.get("managedFields"))
+        and same_owners(new, old)
     )
 
 

@@ -1,13 +1,25 @@
 """What a patch makes of an object, and who owns which of its fields. Nothing that stores, admits or answers may enter here.
 
 A patch goes `patched` -> decoded and defaulted (a `misfit` if it cannot be) -> like an update. Every create and update
-is noted by `track` before admission. `unchanged` tells a write that changes nothing. Edges that read without Python's
-methods (orjson) take `materialised` objects.
+is noted by `track` before admission; `same_owners` tells whether it has moved any field to another owner. Edges that
+read without Python's methods (orjson) take `materialised` objects.
 """
 
 from pytest_kscen.machinery.patching.ledger import Ledger, materialised
 from pytest_kscen.machinery.patching.managers import check_options
 from pytest_kscen.machinery.patching.patched import misfit, patched
-from pytest_kscen.machinery.patching.tracking import track, unchanged
+from pytest_kscen.machinery.patching.scaling import owners_of_scale, owners_of_scaled
+from pytest_kscen.machinery.patching.tracking import same_owners, track, unchanged
 
-__all__ = ["Ledger", "check_options", "materialised", "misfit", "patched", "track", "unchanged"]
+__all__ = [
+    "Ledger",
+    "check_options",
+    "materialised",
+    "misfit",
+    "owners_of_scale",
+    "owners_of_scaled",
+    "patched",
+    "same_owners",
+    "track",
+    "unchanged",
+]

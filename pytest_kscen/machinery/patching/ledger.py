@@ -30,7 +30,7 @@ class Note(NamedTuple):
     writer: Writer
     before: Obj
     after: Obj
-    at: float
+    at: float | None
 
 
 class Ledger(list[Obj]):
@@ -59,7 +59,8 @@ class Ledger(list[Obj]):
             return
         entries = list(note.earlier)
         if entries or not note.before.get("metadata", {}).get("uid"):
-            entries = list(updated(entries, note.writer, note.before, note.after, timestamp_of(note.at)))
+            time = None if note.at is None else timestamp_of(note.at)
+            entries = list(updated(entries, note.writer, note.before, note.after, time))
         super().__setitem__(slice(None), entries)
         self._note = None
 

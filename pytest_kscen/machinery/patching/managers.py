@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.requests import APPLY_PATCH
+from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS
 from pytest_kscen.machinery.patching.ownership import Writer
 from pytest_kscen.machinery.patching.resets import resets
 from pytest_kscen.machinery.patching.shapes import shape_of
@@ -36,6 +36,8 @@ def check_options(request: Request) -> None:
     """What a request says of its writer must make sense."""
     options = request.options
     applies = request.verb == "patch" and request.patch_type == APPLY_PATCH
+    if options is DEFAULTS and not applies:
+        return
     causes = []
     if applies and not options.field_manager:
         causes.append(Cause.required("fieldManager", "is required for apply patch"))

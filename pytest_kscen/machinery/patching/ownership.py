@@ -70,7 +70,7 @@ def _in_order(entries: Entries) -> list[Obj]:
     return sorted(entries, key=place)
 
 
-def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str) -> Entries:
+def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | None) -> Entries:
     """The entries after a plain write: who changed a field owns it, and nobody owns what is gone."""
     changes = compare(writer.shape, old, new).outside(writer.ignored)
     if not changes.touched and not changes.removed:

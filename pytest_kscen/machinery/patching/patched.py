@@ -98,6 +98,12 @@ def _json_name(value: Any) -> str:
 
 def misfit(request: Request, body: Obj, why: str) -> ApiError:
     """The refusal of a patch whose outcome is no object of its kind; `why` is the decoder's own word."""
+    if request.patch_type == APPLY_PATCH:
+        version = body["apiVersion"] if "/" in body["apiVersion"] else f"/{body['apiVersion']}"
+        gvk, metadata = f"{version}, Kind={body['kind']}", request.body.get("metadata") or {}
+        whose = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {gvk}"
+        said = f"failed to convert new object ({whose}) to proper version: unable to convert unstructured object to {gvk}: "
+        return ApiError(said.replace("to /", "to ") + _restored(why))
     if request.patch_type == STRATEGIC_PATCH:
         shown, why = plain(request.body), _restored(why)
     else:

@@ -147,7 +147,9 @@ class GoShape(Shape):
     @cached_property
     def written(self) -> Mapping[str, Any]:
         parts: Obj = self._schema.get("properties") or {}
-        return {name: part.get("default") for name, part in parts.items() if "x-go-null" in part or part.get("default") in ZEROS}
+        filled = {name: part["default"] for name, part in parts.items() if "x-go-omitted" not in part and "default" in part}
+        zeros = {name: part["x-go-zero"] for name, part in parts.items() if "x-go-zero" in part}
+        return {name: value for name, value in filled.items() if value in ZEROS} | zeros
 
 
 UNKNOWN = Shape({})

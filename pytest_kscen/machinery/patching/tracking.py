@@ -28,7 +28,8 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
     given = metadata.pop("managedFields", None)
     live = old["metadata"].get("managedFields", ()) if old else ()
     earlier = live if request.subresource else _earlier(given, live)
-    note = Note(earlier, writer_of(kind, request), old or NOTHING, {**new, "metadata": metadata.copy()}, at)
+    when = None if request.subresource == "scale" else at
+    note = Note(earlier, writer_of(kind, request), old or NOTHING, {**new, "metadata": metadata.copy()}, when)
     metadata["managedFields"] = Ledger(note)
 
 
@@ -68,8 +69,8 @@ def _element(name: str) -> str:
 
 
 def unchanged(new: Obj, old: Obj) -> bool:
-    """Whether a write would leave the object as it is. Times at which fields were owned do not count."""
-    return _same_but_owners(new, old) and _same_owners(new["metadata"].get("managedFields"), old)
+    """Whether a write would leave the object as it is."""
+    return _same_but_owners(new, old) and same_owners(new, old)
 
 
 def _same_but_owners(new: Obj, old: Obj) -> bool:
@@ -85,8 +86,9 @@ def _same_but_owners(new: Obj, old: Obj) -> bool:
     return True
 
 
-def _same_owners(now: Any, old: Obj) -> bool:
-    was = old["metadata"].get("managedFields")
+def same_owners(new: Obj, old: Obj) -> bool:
+    """Whether a write leaves managedFields as they are. Times do not count."""
+    now, was = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if now is was:
         return True
     note = now.note if type(now) is Ledger else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.machinery.recorded.reading import definition
 from pytest_kscen.machinery.schema import leaves
 from pytest_kscen.machinery.schema.containers import listing, mapping, struct, texts_by_name
-from pytest_kscen.machinery.schema.special import SPECIAL, SPECIAL_ZEROS
+from pytest_kscen.machinery.schema.special import META, SPECIAL, SPECIAL_ZEROS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.schema.containers import Members
     from pytest_kscen.machinery.schema.leaves import Walk
 
+OWNERS = f"{META}.ManagedFieldsEntry"  # no entries at all ask for the record to be cleared
 SCALARS: dict[tuple[str, str], tuple[str, Callable[..., Walk], Any]] = {
     ("string", ""): ("string", leaves.text, ""),
     ("string", "byte"): ("[]uint8", leaves.octets, ""),
@@ -53,7 +54,7 @@ def _walk(schema: dict[str, Any], *, keep: bool) -> Walk:
         return walk_of(schema["$ref"])
     if schema["type"] == "array":
         inner = schema["items"]
-        return listing(go_type(schema), _walk(inner, keep=True), zero_of(inner))
+        return listing(go_type(schema), _walk(inner, keep=True), zero_of(inner), keep=inner.get("$ref") == OWNERS)
     if schema["type"] == "object":
         inner = schema["additionalProperties"]
         slow = mapping(go_type(schema), _walk(inner, keep=True), zero_of(inner))

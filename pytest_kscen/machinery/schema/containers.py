@@ -61,20 +61,22 @@ def stranger(_value: Any, _old: Any) -> Any:
     raise Stranger
 
 
-def listing(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
-    """A slice; an empty one is nothing, and null in it stands for its element's zero."""
+def listing(go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool = False) -> Walk:
+    """A slice; an empty one is nothing unless it is kept, and null in it stands for its element's zero."""
 
     def walk(value: Any, old: Any) -> Any:
         if value is old or value is None:
             return value
         if type(value) is not list:
-            raise Mismatch(value, go_type)
+            if not isinstance(value, list):
+                raise Mismatch(value, go_type)
+            value = list(value)  # one that is worked out when it is looked at
         before = old if type(old) is list else []
         new = [element(part, other) for part, other in zip(value, before)]  # noqa: B905 - the rest follows
         new += [element(part, None) for part in value[len(before) :]]
         if None in new:
             new = [zero() if part is None else part for part in new]
-        return new or None
+        return new if new or keep else None
 
     return walk
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.kube.requests import Answer
+from pytest_kscen.kube.requests import APPLY_PATCH, Answer
 from pytest_kscen.machinery.bodies import decode, refuse_other_name
+from pytest_kscen.machinery.patching import owners_of_scale, owners_of_scaled
 from pytest_kscen.machinery.reading import current
 from pytest_kscen.machinery.registry import refuse_other_uid
 from pytest_kscen.machinery.subresources import kinds
 from pytest_kscen.machinery.updating import patched_with, write
-from pytest_kscen.objects.errors import Cause, invalid, not_found
+from pytest_kscen.objects.errors import ApiError, Cause, invalid, not_found
 from pytest_kscen.objects.selectors import field_at, selector_text
 
 if TYPE_CHECKING:
@@ -35,8 +36,17 @@ async def update(core: Core, kind: Kind, request: Request) -> Answer:
 
 
 async def patch(core: Core, kind: Kind, request: Request) -> Answer:
+    applies = request.patch_type == APPLY_PATCH
+    path = kind.subresources["scale"].paths[0]
 
-    def patched(_old: Obj, scale: Obj) -> Obj:
+    def patched(old: Obj, scale: Obj) -> Obj:
+        if applies and kind.custom:
+            whose = f"{request.namespace}/{request.name}; autoscaling/v1, Kind=Scale"
+            why = "request to convert CR to an invalid group/version: autoscaling/v1"
+            raise ApiError(f"failed to convert new object ({whose}) to proper version: {why}")
+        if applies:
+            owners = owners_of_scale(old["metadata"].get("managedFields", ()), path)
+            scale = {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
         return patched_with(core, kinds.scale(), request, scale)
 
     return await _scaled(core, kind, request, patched)
@@ -55,7 +65,11 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
             raise invalid(kinds.scale().resource, request.name, [cause])
         new = with_value(old, kind.subresources["scale"].paths[0], replicas)
         version = scale["metadata"].get("resourceVersion")
-        return {**new, "metadata": {**old["metadata"], "resourceVersion": version or old["metadata"]["resourceVersion"]}}
+        metadata = {**old["metadata"], "resourceVersion": version or old["metadata"]["resourceVersion"]}
+        if request.patch_type == APPLY_PATCH:
+            of_scale, path = scale["metadata"].get("managedFields", ()), kind.subresources["scale"].paths[0]
+            metadata["managedFields"] = owners_of_scaled(metadata.get("managedFields", ()), of_scale, path, kind.api_version)
+        return {**new, "metadata": metadata}
 
     answer = await write(core, kind, request, made)
     return Answer(view(kind, answer.body), answer.code)
