@@ -48,6 +48,7 @@ class PersistentVolumes:
         self._volumes_by_class = self._volumes.index("class", lambda volume: [class_of(volume)])
         self._pending = self._claims.index("pending of class", _class_of_pending)
         pictures = (self._claims, self._volumes, self._classes)
+        self._claims_by_volume = self._claims.index("volume", _volume_of)
         self._claim_queue = bench.controller(self._sync_claim, *pictures)
         self._volume_queue = bench.controller(self._sync_volume, *pictures)
         self._claims.on_change(self._claim_changed)
@@ -71,6 +72,8 @@ class PersistentVolumes:
             return
         if new:
             self._volume_queue.enqueue(Ref.of(new))
+        for claim in self._claims_by_volume.of(volume["metadata"]["name"]):
+            self._claim_queue.enqueue(Ref.of(claim))
         if reference := volume["spec"].get("claimRef"):
             self._claim_queue.enqueue(Ref(reference["namespace"], reference["name"]))
         elif new and (new.get("status") or {}).get("phase") == "Available":
@@ -220,3 +223,8 @@ class PersistentVolumes:
 
 def _class_of_pending(claim: Obj) -> list[str]:
     return [] if claim["spec"].get("volumeName") else [class_of(claim)]
+
+
+def _volume_of(claim: Obj) -> list[str]:
+    name = claim["spec"].get("volumeName")
+    return [name] if name else []
