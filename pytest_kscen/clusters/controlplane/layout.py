@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clusters.controlplane import keys
+from pytest_kscen.machinery.http.keys import make_keys
 
 if TYPE_CHECKING:
     import pathlib
@@ -17,8 +18,7 @@ ADMIN = "kscen-admin"
 MASTERS = "system:masters"
 CONTROLLERS, SCHEDULER = "system:kube-controller-manager", "system:kube-scheduler"
 ETCD = "unix://etcd:1"  # a socket in the folder, which keeps others out and takes no port
-SERVICES, FIRST_SERVICE = "10.0.0.0/24", "10.0.0.1"
-NAMES = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
+SERVICES = "10.0.0.0/24"
 QPS, BURST = 1000, 2000  # the defaults would be what a busy test measures
 
 
@@ -37,10 +37,10 @@ class Layout:
     def kubeconfig(self) -> pathlib.Path:
         return self.folder / "kubeconfig"
 
-    def write(self, now: float) -> None:
+    def write(self) -> None:
         """Keys, tokens, and a kubeconfig for each who comes."""
-        authority, server = keys.authority_and_server(NAMES, ["127.0.0.1", "::1", FIRST_SERVICE], now)
-        self._write("ca.crt", authority)
+        server = make_keys()
+        self._write("ca.crt", server.authority)
         self._write("server.crt", server.certificate)
         self._write("server.key", server.key)
         self._write("service-accounts.key", keys.signing_key())

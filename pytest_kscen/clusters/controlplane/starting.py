@@ -40,7 +40,7 @@ def start(runner: WallRunner) -> tuple[Processes, Layout]:
         processes = Processes()
         try:
             layout = Layout(processes.folder, _free_port())
-            layout.write(runner.clock.now())
+            layout.write()
             _Start(runner, processes, layout).run(found)
         except _PortTakenError:
             processes.close()
