@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.garbage import GarbageCollector
+from pytest_kscen.simulation.kubelet.kubelets import Kubelets
 from pytest_kscen.simulation.namespaces import Namespaces
 from pytest_kscen.simulation.service_accounts import root_certificates, service_accounts
+from pytest_kscen.simulation.site import Site
+from pytest_kscen.simulation.volumes.binder import PersistentVolumes
+from pytest_kscen.simulation.volumes.ephemeral import EphemeralVolumes
+from pytest_kscen.simulation.volumes.protection import Protection
+from pytest_kscen.simulation.volumes.provisioner import Provisioner
 from pytest_kscen.simulation.workloads.daemonsets import DaemonSets
 from pytest_kscen.simulation.workloads.deployments import Deployments
 from pytest_kscen.simulation.workloads.replicasets import ReplicaSets
@@ -30,7 +36,13 @@ if TYPE_CHECKING:
         def run(self) -> Coroutine[Any, Any, Any]: ...
 
 
+EVERYWHERE: dict[str, Callable[[Bench], Runnable]] = {
+    "provisioner": Provisioner,
+}
 CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
+    "persistentvolume-binder-controller": PersistentVolumes,
+    "persistentvolume-protection-controller": Protection,
+    "ephemeral-volume-controller": EphemeralVolumes,
     "serviceaccount-controller": service_accounts,
     "root-ca-certificate-publisher-controller": root_certificates,
     "namespace-controller": Namespaces,
@@ -48,11 +60,20 @@ def actors(
     clock: Clock,
     chance: Chance,
     *,
-    nodes: int = 0,  # noqa: ARG001  # the machines that a cluster is born with
+    nodes: int = 0,
+    site: Site | None = None,
 ) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
-    """The actors of a cluster by name; whoever starts them must start them in this order."""
-    if role != "embedded":
-        return []
+    """The actors of a cluster by name; whoever starts them must start them in this order.
+
+    The cluster is born with so many machines, or with those of a site that the caller keeps a hand on.
+    """
+    site = site or Site.of(clock, chance, nodes=nodes)
     informers = Informers(api_for("informers"), clock, chance)
-    controllers = {name: make(Bench.of(name, api_for(name), clock, informers)) for name, make in CONTROLLERS.items()}
-    return [("informers", informers.run()), *((name, controller.run()) for name, controller in controllers.items())]
+
+    def bench(name: str) -> Bench:
+        return Bench.of(name, api_for(name), clock, informers)
+
+    cast: dict[str, Runnable] = {"informers": informers, "kubelet": Kubelets(bench("kubelet"), site)}
+    controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
+    cast |= {name: make(bench(name)) for name, make in controllers.items()}
+    return [(name, actor.run()) for name, actor in cast.items()]

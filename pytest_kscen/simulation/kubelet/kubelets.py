@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
-    from pytest_kscen.simulation.images import Images
-    from pytest_kscen.simulation.kubelet.machines import Machine, Machines
-    from pytest_kscen.simulation.logs import Logs
+    from pytest_kscen.simulation.kubelet.machines import Machine
+    from pytest_kscen.simulation.site import Site
 
 
 def node_of(pod: Obj) -> Sequence[str]:
@@ -36,18 +35,18 @@ def node_of(pod: Obj) -> Sequence[str]:
 class Kubelets:
     """The actor. Machines that exist when it begins register themselves."""
 
-    def __init__(self, bench: Bench, machines: Machines, images: Images, logs: Logs) -> None:
-        self._machines = machines
+    def __init__(self, bench: Bench, site: Site) -> None:
+        self._machines = site.machines
         self._brood = Brood()
         self._heartbeats = Heartbeats(bench.clock)
         mounter = Mounter(bench.api, bench.clock, bench.informers)
-        self._tools = Tools(bench.api, bench.clock, bench.recorder, images, logs, mounter, self._brood)
+        self._tools = Tools(bench.api, bench.clock, bench.recorder, site.images, site.logs, mounter, self._brood)
         self._kubelets: dict[str, Kubelet] = {}
         self._nodes = bench.informers.of(NODES)
         self._pods = bench.informers.of(PODS)
         self._pods_by_node = self._pods.index("node", node_of)
         self._adoptions = Controller(bench.name, bench.clock, self._look_after)
-        machines.on_change(self._machine_changed)
+        site.machines.on_change(self._machine_changed)
 
     async def run(self) -> Never:
         for machine in self._machines:

@@ -3,10 +3,8 @@ import pytest
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.resources import CONFIG_MAPS, EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
 from pytest_kscen.simulation.bench import Bench
-from pytest_kscen.simulation.images import Images
 from pytest_kscen.simulation.kubelet.kubelets import Kubelets
-from pytest_kscen.simulation.kubelet.machines import Machines
-from pytest_kscen.simulation.logs import Logs
+from pytest_kscen.simulation.site import Site as BuiltSite
 
 
 class Site:
@@ -14,13 +12,10 @@ class Site:
 
     def __init__(self, api, runner, chance, nodes):
         self.api, self.runner, self.clock = api, runner, runner.clock
-        self.machines = Machines(chance.stream("machines"))
-        self.images = Images()
-        self.logs = Logs(self.clock)
-        for number in range(1, nodes + 1):
-            self.machines.add(f"node-{number}")
+        site = BuiltSite.of(self.clock, chance, nodes=nodes)
+        self.machines, self.images, self.logs = site.machines, site.images, site.logs
         informers = Informers(api, self.clock, chance)
-        self.kubelets = Kubelets(Bench.of("kubelet", api, self.clock, informers), self.machines, self.images, self.logs)
+        self.kubelets = Kubelets(Bench.of("kubelet", api, self.clock, informers), site)
         runner.start(informers.run(), "informers")
         runner.start(self.kubelets.run(), "kubelets")
         self.advance(0)

@@ -1,0 +1,31 @@
+"""What stands behind a cluster's nodes, for the rooms that act on it: the machines, what images do, and what was logged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.images import Images
+from pytest_kscen.simulation.kubelet.machines import Machines
+from pytest_kscen.simulation.logs import Logs
+
+if TYPE_CHECKING:
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One cluster's. An embedded server answers `pods/log` from `logs`."""
+
+    machines: Machines
+    images: Images
+    logs: Logs
+
+    @classmethod
+    def of(cls, clock: Clock, chance: Chance, *, nodes: int = 0) -> Site:
+        """With machines that are there from the beginning, and register themselves."""
+        machines = Machines(chance.stream("machines"))
+        for number in range(1, nodes + 1):
+            machines.add(f"node-{number}")
+        return cls(machines, Images(), Logs(clock))
