@@ -81,6 +81,8 @@ class _Walk:
         before, old_zero = (one, shape.written) if isinstance(one, dict) else (NOTHING, NOTHING)
         after, new_zero = (other, shape.written) if isinstance(other, dict) else (NOTHING, NOTHING)
         for name in {**before, **after}:
+            if name in shape.silent:
+                continue
             old = before[name] if name in before else old_zero.get(name, ABSENT)
             new = after[name] if name in after else new_zero.get(name, ABSENT)
             if old is new:

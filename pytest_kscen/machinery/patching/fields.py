@@ -31,32 +31,41 @@ def _closed(node: Fields) -> Fields:
 
 
 def union(one: Fields, other: Fields) -> Fields:
+    """What is in either; the first itself if the other adds nothing."""
     if not one or one is other:
         return other
-    both = dict(one)
+    added: Fields = {}
     for element, theirs in other.items():
         ours = one.get(element)
         if ours is None:
-            both[element] = theirs
+            added[element] = theirs
         elif ours is not theirs and element != SELF:
-            both[element] = _closed(union(_opened(ours), _opened(theirs)))
-    return both
+            both = union(_opened(ours), _opened(theirs))
+            if both is not ours and (ours or both is not MEMBER):
+                added[element] = _closed(both)
+    return {**one, **added} if added else one
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """What is in one and not in the other; taking a field away leaves the fields below it."""
-    rest = {}
-    for element, ours in one.items():
-        theirs = other.get(element)
-        if theirs is None:
-            rest[element] = ours
-        elif element != SELF and (left := difference(_opened(ours), _opened(theirs))):
+    """What is in one and not in the other; taking a field away leaves the fields below it. Itself if it stays whole."""
+    taken = [element for element in other if element in one]
+    if not taken:
+        return one
+    rest = dict(one)
+    for element in taken:
+        ours = one[element]
+        left = difference(_opened(ours), _opened(other[element])) if element != SELF else None
+        if not left:
+            del rest[element]
+        elif left is not ours:
             rest[element] = _closed(left)
-    return rest
+    return rest if len(rest) < len(one) or any(rest[element] is not one[element] for element in taken) else one
 
 
 def without(one: Fields, other: Fields) -> Fields:
     """What is in one and neither in the other nor below a member of it."""
+    if not any(element in one for element in other):
+        return one
     rest = {}
     for element, ours in one.items():
         theirs = other.get(element)

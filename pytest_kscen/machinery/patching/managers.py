@@ -15,6 +15,7 @@ from pytest_kscen.objects.resources import Resource
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.machinery.patching.shapes import Shape
 
 LONGEST_NAME = 128  # bytes
 OPTIONS = {verb: Resource("meta.k8s.io", "v1", "", f"{verb.title()}Options") for verb in ("create", "update", "patch")}
@@ -22,8 +23,14 @@ OPTIONS = {verb: Resource("meta.k8s.io", "v1", "", f"{verb.title()}Options") for
 
 def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer:
     manager = request.options.field_manager or _first_word(request.agent)
-    subresource = request.subresource
-    return Writer(manager, operation, kind.api_version, subresource, shape_of(kind), resets(kind, subresource))
+    return _writer((manager, operation, request.subresource), kind.resource, shape_of(kind), (kind.has_status, kind.custom))
+
+
+@lru_cache(maxsize=4096)
+def _writer(who: tuple[str, str, str], resource: Resource, shape: Shape, traits: tuple[bool, bool]) -> Writer:
+    (manager, operation, subresource), (has_status, custom) = who, traits
+    ignored = resets(resource, subresource, has_status=has_status, custom=custom)
+    return Writer(manager, operation, resource.api_version, subresource, shape, ignored)
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kscen.machinery.patching.comparing import compare
 from pytest_kscen.machinery.patching.fields import difference, intersection, ordered, paths, set_of, union, without
 from pytest_kscen.machinery.patching.merging import field_set, merged, taken_out, with_named
-from pytest_kscen.machinery.patching.shapes import ABSENT
+from pytest_kscen.machinery.patching.shapes import ABSENT, NOBODYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 
 MOST_UPDATERS = 10
 BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
-SERVERS_OWN = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields")
-NOBODYS: Fields = set_of(
-    ("f:apiVersion",),
-    ("f:kind",),
-    ("f:metadata",),
-    ("f:metadata", "f:resourceVersion"),
-    *(("f:metadata", f"f:{name}") for name in SERVERS_OWN),
-)
+HEAD: Fields = set_of(("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in NOBODYS))
 
 
 class Writer(NamedTuple):
@@ -43,6 +36,11 @@ class Writer(NamedTuple):
     subresource: str
     shape: Shape
     ignored: Fields
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        version = "" if self.operation == "Apply" else self.api_version
+        return self.manager or "unknown", self.operation, version, self.subresource
 
     def entry(self, fields: Fields, time: str | None) -> Obj:
         return {
@@ -75,22 +73,26 @@ def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | No
     changes = compare(writer.shape, old, new).outside(writer.ignored)
     if not changes.touched and not changes.removed:
         return entries
-    left = _robbed(entries, changes)
-    if own := difference(changes.touched, NOBODYS):
-        entry = writer.entry(own, time)
-        mine = identity(entry)
-        previous = next((each for each in left if identity(each) == mine), None)
-        if previous:
-            left.remove(previous)
-            entry["fieldsV1"] = ordered(union(own, previous["fieldsV1"]))
-        left.append(entry)
+    own = difference(changes.touched, HEAD)
+    mine = writer.identity if own else None
+    left = []
+    for entry in entries:
+        if identity(entry) == mine:
+            own = union(difference(entry["fieldsV1"], changes.removed), own)
+            if own is entry["fieldsV1"]:
+                left.append({**entry, "time": time} if time else entry)
+                mine = None
+        else:
+            left += _robbed([entry], changes)
+    if mine:
+        left.append(writer.entry(own, time))
     return _in_order(_capped(left))
 
 
 def _robbed(entries: Entries, changes: Changes) -> list[Obj]:
     """The entries without the fields that were changed now, or that are gone."""
     return [
-        entry if fields == entry["fieldsV1"] else {**entry, "fieldsV1": fields}
+        entry if fields is entry["fieldsV1"] else {**entry, "fieldsV1": fields}
         for entry in entries
         if (fields := difference(difference(entry["fieldsV1"], changes.touched), changes.removed))
     ]
@@ -133,8 +135,7 @@ def applied(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str,
     """The live object with a configuration applied, and the entries then; the same object if nothing has changed."""
     shape = writer.shape
     own = without(field_set(shape, config), writer.ignored)
-    mine = identity(writer.entry({}, None))
-    last = next((each for each in entries if identity(each) == mine), None)
+    last = next((each for each in entries if identity(each) == writer.identity), None)
     others = [each for each in entries if each is not last]
     new = merged(shape, live, config)
     if last:
@@ -146,7 +147,7 @@ def applied(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str,
     if new == live:
         new = live
     left = _robbed(others, changes)
-    if own := difference(own, NOBODYS):
+    if own := difference(own, HEAD):
         before = last.get("time") if last else None
         left.append(writer.entry(own, before if new is live else time))
     return new, _in_order(left)

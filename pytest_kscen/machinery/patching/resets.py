@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.patching.fields import set_of
 
 if TYPE_CHECKING:
-    from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.machinery.patching.fields import Fields
+    from pytest_kscen.objects.resources import Resource
 
 Path = tuple[str, ...]
 
@@ -37,13 +36,8 @@ METADATA_TOO = {
 }
 
 
-def resets(kind: Kind, subresource: str) -> Fields:
-    resource = kind.resource
-    return _resets(resource.group, resource.plural, subresource, has_status=kind.has_status, custom=kind.custom)
-
-
-@cache
-def _resets(group: str, plural: str, subresource: str, *, has_status: bool, custom: bool) -> Fields:
+def resets(resource: Resource, subresource: str, *, has_status: bool, custom: bool) -> Fields:
+    group, plural = resource.group, resource.plural
     special = SPECIAL.get((group, plural, subresource))
     if special is not None:
         return set_of(*special)

@@ -34,6 +34,9 @@ OPAQUE: dict[str, Obj] = {
 }
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 ZEROS: tuple[Any, ...] = ({}, "", 0)  # as defaults: what Go writes, not what Kubernetes fills in
+NOBODYS = frozenset(
+    "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion".split()  # noqa: SIM905
+)
 HEAD: Obj = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": OBJECT_META}}
 
 
@@ -57,6 +60,7 @@ class Shape:
     """One level of a kind, as a structural schema has it."""
 
     name = ""
+    silent: frozenset[str] = frozenset()  # fields that nobody owns, so that nobody needs to know when they change
 
     def __init__(self, schema: Obj, *, lenient: bool = False) -> None:
         self._schema = schema
@@ -158,10 +162,10 @@ UNKNOWN = Shape({})
 @cache
 def typed(name: str) -> Shape:
     """The shape of a recorded definition."""
-    schema = OPAQUE.get(name) or definition(name)
-    if name == OBJECT_META:  # who owns the record of owners is not recorded
-        schema = {**schema, "properties": {field: part for field, part in schema["properties"].items() if field != "managedFields"}}
-    return GoShape(schema, name.rpartition(".")[2])
+    shape = GoShape(OPAQUE.get(name) or definition(name), name.rpartition(".")[2])
+    if name == OBJECT_META:
+        shape.silent = NOBODYS
+    return shape
 
 
 def structural(schema: Obj) -> Shape:
