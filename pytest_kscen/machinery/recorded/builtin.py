@@ -23,8 +23,7 @@ if find_spec("pytest_kscen.machinery.rules"):
 
 
 @cache
-def builtin_kinds() -> Iterable[Kind]:
-    """All of them, in discovery's order; the same objects for every cluster of this process."""
+def kinds() -> Iterable[Kind]:
     return tuple(_kind(path, row) for path, row in resources().items())
 
 

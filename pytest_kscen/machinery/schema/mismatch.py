@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kscen.objects.errors import BadRequest
+from pytest_kscen.objects.errors import BadRequest, shown
 
 JSON_TYPES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object", type(None): "null"}
 
@@ -34,6 +34,21 @@ class Mismatch(Unfit):
     def __str__(self) -> str:
         where = f"struct field {self._struct}.{'.'.join(reversed(self._path))} of" if self._path else "value of"
         return f"json: cannot unmarshal {self._found} into Go {where} type {self._wanted}"
+
+
+class Misplaced(Unfit):
+    """Something is wrong in a resource that is embedded in another one; the objects around it say where."""
+
+    def __init__(self, value: Any, why: str) -> None:
+        super().__init__(value, why)
+        self._worded = f"Invalid value: {shown(value)}: {why}"
+        self._path = ""
+
+    def below(self, step: str) -> None:
+        self._path = step + self._path
+
+    def __str__(self) -> str:
+        return f"{self._path.removeprefix('.')}: {self._worded}"
 
 
 class Stranger(Exception):

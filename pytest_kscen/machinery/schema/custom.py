@@ -1,0 +1,100 @@
+"""The schema of one version of a custom kind: decoding, and judging by the definition's own words."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery.schema.embedded import embedded_faults
+from pytest_kscen.machinery.schema.judging import UNKNOWN, judge_by
+from pytest_kscen.machinery.schema.leaves import NOTHING
+from pytest_kscen.machinery.schema.listtypes import repetitions
+from pytest_kscen.machinery.schema.mismatch import Stranger, Undecodable, Unfit
+from pytest_kscen.machinery.schema.scaling import scale_faults
+from pytest_kscen.machinery.schema.strangers import without_custom_strangers
+from pytest_kscen.machinery.schema.structural import root_walk
+from pytest_kscen.machinery.schema.verdicts import NOWHERE, Verdict
+from pytest_kscen.machinery.schema.visiting import visitor
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.machinery.schema.keywords import Check
+    from pytest_kscen.machinery.schema.leaves import Walk
+    from pytest_kscen.machinery.schema.visiting import Visit
+    from pytest_kscen.objects.resources import Obj
+
+BLOCKING = {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+)
+
+
+class CustomSchema:
+    """A `machinery.kinds.Schema`. Each of its parts is compiled when it is first needed."""
+
+    def __init__(self, kind: str, version: str, structure: Obj, scale: Obj | None = None) -> None:
+        self._kind, self._version, self._structure, self._scale = kind, version, structure, scale or NOTHING
+
+    @cached_property
+    def _walk(self) -> Walk:
+        return root_walk(self._structure)
+
+    @cached_property
+    def _judge(self) -> Check:
+        return judge_by(self._structure)
+
+    @cached_property
+    def _judge_status(self) -> Check:
+        return judge_by((self._structure.get("properties") or NOTHING).get("status") or NOTHING)
+
+    @cached_property
+    def _repetitions(self) -> Visit | None:
+        return visitor(self._structure, repetitions)
+
+    @cached_property
+    def _embedded(self) -> Visit | None:
+        return visitor(self._structure, embedded_faults)
+
+    def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
+        strangers: list[str] = []
+        new: Obj
+        try:
+            try:
+                new = self._walk(obj, old)
+            except Stranger:
+                new = self._walk(without_custom_strangers(obj, self._structure, strangers), old)
+        except Unfit as misfit:
+            raise Undecodable(self._kind, self._version, str(misfit)) from None
+        told = [f'unknown field "{path}"' for path in strangers]
+        if told and strictness == "Strict":
+            raise Undecodable(self._kind, self._version, f"strict decoding error: {', '.join(told)}")
+        if strictness == "Warn":
+            warnings += told
+        return new
+
+    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
+        """Of a status, the status alone is judged."""
+        status = subresource == "status"
+        causes = [*self._shape_faults(new, old, status=status), *scale_faults(self._scale, new, status_alone=status)]
+        if self._embedded and not status:
+            causes += self._embedded(new, "")
+        if self._repetitions and not (old is not None and any(self._repetitions(old, ""))):
+            causes += self._repetitions(new, "")
+        return causes
+
+    def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
+        verdict = Verdict()
+        if not status:
+            self._judge(new, "", UNKNOWN if old is None else old, verdict)
+        elif "status" in new:
+            self._judge_status(new["status"], "", (old or NOTHING).get("status", UNKNOWN), verdict)
+        for cause in verdict.faults.values():
+            yield cause("status" if status else "")
+
+    def blocked(self, causes: list[Cause]) -> list[Cause]:
+        """What stands instead of the rules' causes, where an object is too wrong for them."""
+        if any(cause.reason in BLOCKING for cause in causes):
+            return [Cause.invalid(NOWHERE, None, UNCHECKED)]
+        return []

@@ -1,0 +1,227 @@
+"""Go's regular expressions: read, refused in Go's words, and rewritten for Python's engine."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import unicodedata
+
+MOST_REPEATS = 1000
+SAME_IN_BOTH = frozenset("dDwWsSbBAafnrtv")
+POSIX = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7F",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1F\x7F",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+REPEATS = 1000
+SAME_IN_BOTH = frozenset("dDwWsSbBAafnrtv")
+POSIX = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7F",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1F\x7F",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+REPEAT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+FLAGS = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
+NAMED = re.compile(r"\(\?P?<(\w+)>")
+
+
+class BadPattern(ValueError):
+    """Go would not compile this; the text is Go's."""
+
+
+@functools.lru_cache(maxsize=2048)
+def compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(_Reader(pattern).rewritten(), re.ASCII)
+    except re.error as mistake:
+        raise BadPattern(f"error parsing regexp: {mistake.msg}: `{pattern}`") from None
+
+
+@functools.lru_cache(maxsize=64)
+def _category(name: str) -> str:
+    """All characters of a Unicode category, as ranges of a class."""
+    ranges: list[list[int]] = []
+    for code in range(sys.maxunicode + 1):
+        if unicodedata.category(chr(code)).startswith(name):
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+
+
+class _Reader:
+    """Walks over a pattern once. Each open group remembers the flags that were switched on inside it."""
+
+    def __init__(self, pattern: str) -> None:
+        self._text = pattern
+        self._at = 0
+        self._out: list[str] = []
+        self._flags: list[list[str]] = [[]]
+        self._multiline = False
+        self._repeatable = False
+        self._repeated = ""
+
+    def rewritten(self) -> str:
+        while self._at < len(self._text):
+            self._step()
+        if len(self._flags) > 1:
+            raise self._refusal("missing closing )", self._text)
+        self._out.append(")" * len(self._flags[0]))
+        return "".join(self._out)
+
+    def _step(self) -> None:
+        letter = self._text[self._at]
+        if letter in "*+?" or (letter == "{" and REPEAT.match(self._text, self._at)):
+            self._repeat()
+            return
+        self._repeated = ""
+        handlers = {"\\": self._escape, "[": self._class, "(": self._open, ")": self._close, "|": self._alternative}
+        if letter in handlers:
+            handlers[letter]()
+        else:
+            literal = "$" if self._multiline else r"\Z"
+            self._emit({"$": literal, "{": r"\{"}.get(letter, letter), 1)
+
+    def _emit(self, piece: str, length: int, *, repeatable: bool = True) -> None:
+        self._out.append(piece)
+        self._at += length
+        self._repeatable = repeatable
+
+    def _refusal(self, why: str, what: str) -> BadPattern:
+        return BadPattern(f"error parsing regexp: {why}: `{what}`")
+
+    def _repeat(self) -> None:
+        found = REPEAT.match(self._text, self._at)
+        operator = found[0] if found else self._text[self._at]
+        lazy = self._text[self._at + len(operator) : self._at + len(operator) + 1] == "?"
+        whole = operator + ("?" if lazy else "")
+        if self._repeated:
+            raise self._refusal("invalid nested repetition operator", self._repeated + whole)
+        if not self._repeatable:
+            raise self._refusal("missing argument to repetition operator", operator)
+        if found:
+            least, most = int(found[1]), int(found[2] or 0)
+            if max(least, most) > MOST_REPEATS or (found[2] and most < least):
+                raise self._refusal("invalid repeat count", operator)
+        self._emit(whole, len(whole))
+        self._repeated = whole
+
+    def _escape(self) -> None:
+        piece, length = self._escaped(self._at, in_class=False)
+        self._emit(piece, length)
+
+    def _escaped(self, at: int, *, in_class: bool) -> tuple[str, int]:
+        """An escape at a place: its rewriting and its length."""
+        letter = self._text[at + 1 : at + 2]
+        if not letter:
+            raise self._refusal("trailing backslash at end of expression", "")
+        if letter in "pP":
+            return self._property(at, in_class=in_class)
+        if letter == "Q" and not in_class:
+            end = self._text.find(r"\E", at)
+            quoted = self._text[at + 2 :] if end < 0 else self._text[at + 2 : end]
+            return re.escape(quoted), len(quoted) + (2 if end < 0 else 4)
+        if letter == "z" and not in_class:
+            return r"\Z", 2
+        if found := re.compile(r"\\x\{([0-9A-Fa-f]+)\}|\\x([0-9A-Fa-f]{2})|\\([0-7]{2,3}|0)").match(self._text, at):
+            code = int(found[1] or found[2], 16) if found[1] or found[2] else int(found[3], 8)
+            return f"\\U{code:08x}", len(found[0])
+        if letter in SAME_IN_BOTH or not letter.isalnum():
+            return f"\\{letter}", 2
+        raise self._refusal("invalid escape sequence", f"\\{letter}")
+
+    def _property(self, at: int, *, in_class: bool) -> tuple[str, int]:
+        found = re.compile(r"\\[pP](?:\{(\^?)(\w+)\}|(\w))").match(self._text, at)
+        name = (found[2] or found[3]) if found else ""
+        if found is None or not (ranges := _category(name)):
+            raise self._refusal("invalid character class range", found[0] if found else self._text[at : at + 2])
+        negated = (self._text[at + 1] == "P") != bool(found[1])
+        if in_class and not negated:
+            return ranges, len(found[0])
+        return f"[{'^' if negated else ''}{ranges}]", len(found[0])
+
+    def _class(self) -> None:
+        start, at = self._at, self._at + 1
+        piece = "["
+        if self._text[at : at + 1] == "^":
+            piece, at = "[^", at + 1
+        first = True
+        while first or self._text[at : at + 1] != "]":
+            if at >= len(self._text):
+                raise self._refusal("missing closing ]", self._text[start:])
+            part, length = self._class_part(at)
+            piece, at, first = piece + part, at + length, False
+        self._emit(f"{piece}]", at + 1 - start)
+
+    def _class_part(self, at: int) -> tuple[str, int]:
+        if found := re.compile(r"\[:(\^?)(\w+):\]").match(self._text, at):
+            if found[2] not in POSIX:
+                raise self._refusal("invalid character class range", found[0])
+            return POSIX[found[2]], len(found[0])
+        if self._text[at] == "\\":
+            return self._escaped(at, in_class=True)
+        if found := re.compile(r"([^\\\]])-([^\\\]])").match(self._text, at):
+            if found[1] > found[2]:
+                raise self._refusal("invalid character class range", found[0])
+            return f"{re.escape(found[1])}-{re.escape(found[2])}", 3
+        return re.escape(self._text[at]) if self._text[at] != "-" else r"\-", 1
+
+    def _open(self) -> None:
+        if self._text[self._at + 1 : self._at + 2] != "?":
+            self._enter("(", 1)
+        elif found := NAMED.match(self._text, self._at):
+            self._enter(f"(?P<{found[1]}>", len(found[0]))
+        elif found := FLAGS.match(self._text, self._at):
+            self._switch(found)
+        else:
+            length = 4 if self._text[self._at + 2 : self._at + 4] in {"<=", "<!"} else 3
+            raise self._refusal("invalid or unsupported Perl syntax", self._text[self._at : self._at + length])
+
+    def _enter(self, piece: str, length: int) -> None:
+        self._flags.append([])
+        self._emit(piece, length, repeatable=False)
+
+    def _switch(self, found: re.Match[str]) -> None:
+        """Flags, for a group of their own or for the rest of this one."""
+        on, off, end = found[1].replace("U", ""), (found[2] or "").replace("U", ""), found[3]
+        self._multiline = ("m" in on) or (self._multiline and "m" not in off)
+        piece = f"(?{on}{'-' + off if off else ''}:"
+        if end == ":":
+            self._enter(piece, len(found[0]))
+            return
+        self._flags[-1].append(piece)
+        self._emit(piece, len(found[0]), repeatable=False)
+
+    def _close(self) -> None:
+        if len(self._flags) == 1:
+            raise self._refusal("unexpected )", self._text)
+        self._emit(")" * len(self._flags.pop()) + ")", 1)
+
+    def _alternative(self) -> None:
+        """What was switched on goes on behind the bar."""
+        inside = self._flags[-1]
+        self._emit(")" * len(inside) + "|" + "".join(inside), 1, repeatable=False)

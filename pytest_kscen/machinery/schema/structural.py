@@ -1,0 +1,187 @@
+"""Custom objects on their way in: unknown fields dropped, nulls judged, defaults filled in, all in one walk.
+
+A structural schema is compiled branch by branch, when a value first reaches the branch: definitions may be huge.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.schema.compiling import walk_of
+from pytest_kscen.machinery.schema.leaves import NOTHING
+from pytest_kscen.machinery.schema.mismatch import Misplaced, Stranger, Unfit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kscen.machinery.schema.leaves import Walk
+    from pytest_kscen.objects.resources import Obj
+
+LARGEST = 1 << 63
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+TYPE_META = ("apiVersion", "kind")
+NO_SCHEMA: Obj = {}
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED = "x-kubernetes-embedded-resource"
+
+
+def plain(value: Any, old: Any) -> Any:
+    """A copy of any JSON that is not the old object's own, its numbers as Go has them."""
+    if value is old:
+        return value
+    if type(value) is dict:
+        before = old if type(old) is dict else NOTHING
+        return {name: plain(part, before.get(name)) for name, part in value.items()}
+    if type(value) is list:
+        return [plain(part, None) for part in value]
+    return number(value)
+
+
+def number(value: Any) -> Any:
+    """Whole numbers are integers, and what is no int64 is a float."""
+    if type(value) is float and value.is_integer() and abs(value) < LARGEST:
+        return int(value)
+    if type(value) is int and not -LARGEST <= value < LARGEST:
+        return float(value)
+    return value
+
+
+def walk_by(schema: Obj, *, kept: bool = False) -> Walk:
+    """The walk of a schema. `kept`: unknown fields are kept, because a schema above says so."""
+    kept = kept or bool(schema.get(PRESERVE))
+    if kept and not any(key in schema for key in ("properties", "items", "additionalProperties", EMBEDDED)):
+        return plain
+    head = EMBEDDED_HEAD if schema.get(EMBEDDED) else NOTHING
+    objects, lists = _objects(schema, kept=kept, head=head), _lists(schema, kept=kept)
+
+    def walk(value: Any, old: Any) -> Any:
+        if value is old:
+            return value
+        if type(value) is dict:
+            return objects(value, old)
+        if type(value) is list:
+            return lists(value, old)
+        return number(value)
+
+    return walk
+
+
+def root_walk(schema: Obj) -> Walk:
+    """The walk of whole objects. What is wrong in their metadata is told without a path, as Kubernetes does."""
+    return _objects(schema, kept=bool(schema.get(PRESERVE)), head={**dict.fromkeys(TYPE_META, plain), "metadata": _root_metadata})
+
+
+class _Members(dict[str, "Walk"]):
+    """The walks of an object's fields, each compiled at its first use."""
+
+    def __init__(self, schema: Obj, *, kept: bool) -> None:
+        super().__init__()
+        self._schema, self._kept = schema, kept
+
+    def __missing__(self, name: str) -> Walk:
+        schema = member_schema(self._schema, name)
+        if schema is None and not self._kept:
+            raise Stranger
+        walk = self[name] = plain if schema is None else walk_by(schema)
+        return walk
+
+
+def member_schema(schema: Obj, name: str) -> Obj | None:
+    """The schema of an object's field, if it has one."""
+    properties: Obj = schema.get("properties", NOTHING)
+    if name in properties:
+        found: Obj = properties[name]
+        return found
+    more = schema.get("additionalProperties")
+    return more if isinstance(more, dict) else NO_SCHEMA if more else None
+
+
+def _objects(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = NOTHING) -> Walk:
+    """The walk of an object; `head` are the fields that have a walk whatever the schema says."""
+    members = _Members(schema, kept=kept)
+    members.update(head)
+    defaults: dict[str, Callable[[], Any]] | None = None
+
+    def walk(value: Any, old: Any) -> Any:
+        nonlocal defaults
+        if defaults is None:
+            defaults = _defaults(schema)
+        before = old if type(old) is dict else NOTHING
+        new, name = {}, ""
+        try:
+            for name, part in value.items():
+                if part is None and _drops_null(schema, name):
+                    continue
+                new[name] = members[name](part, before.get(name))
+        except Misplaced as misfit:
+            named = name in head or name in schema.get("properties", NOTHING)
+            misfit.below(f".{name}" if named else f"[{name}]")
+            raise
+        for name, default in defaults.items():
+            if name not in new:
+                new[name] = default()
+        return new
+
+    return walk
+
+
+def _drops_null(schema: Obj, name: str) -> bool:
+    """Null is nothing, where it may not be; what has a default gets it then."""
+    inner = member_schema(schema, name)
+    return inner is not None and inner is not NO_SCHEMA and not inner.get("nullable")
+
+
+def _defaults(schema: Obj) -> dict[str, Callable[[], Any]]:
+    """The defaults of an object's fields, each with those inside it; a new copy for each object."""
+    properties = schema.get("properties", NOTHING)
+    return {name: _filled(inner) for name, inner in properties.items() if inner.get("default") is not None}
+
+
+def _filled(schema: Obj) -> Callable[[], Any]:
+    default = walk_by(schema)(schema["default"], None)
+    return lambda: plain(default, None)
+
+
+def _lists(schema: Obj, *, kept: bool) -> Walk:
+    items = schema.get("items", NO_SCHEMA)
+    element: Walk | None = None
+    default = None if items.get("nullable") else items.get("default")
+
+    def walk(value: Any, old: Any) -> Any:
+        nonlocal element
+        if element is None:
+            element = walk_by(items, kept=kept)
+        before = old if type(old) is list else []
+        place = 0
+        new = []
+        try:
+            for place, part in enumerate(value):
+                given = default if part is None else part
+                new.append(element(given, before[place] if place < len(before) else None))
+        except Misplaced as misfit:
+            misfit.below(f"[{place}]")
+            raise
+        return new
+
+    return walk
+
+
+def _word(value: Any, _: Any) -> Any:
+    """An embedded resource's apiVersion or kind."""
+    if type(value) is not str:
+        raise Misplaced(value, "must be a string")
+    return value
+
+
+def _root_metadata(value: Any, old: Any) -> Any:
+    return walk_of(OBJECT_META)({} if value is None else value, old)
+
+
+def _metadata(value: Any, old: Any) -> Any:
+    try:
+        return _root_metadata(value, old)
+    except Unfit as misfit:
+        raise Misplaced(value, str(misfit)) from None
+
+
+EMBEDDED_HEAD: Mapping[str, Walk] = {**dict.fromkeys(TYPE_META, _word), "metadata": _metadata}
