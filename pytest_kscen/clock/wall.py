@@ -100,6 +100,10 @@ class WallRunner:
         for task in actors:
             task.cancel()
         await asyncio.gather(*actors, return_exceptions=True)
+        leftover = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in leftover:
+            task.cancel()
+        await asyncio.gather(*leftover, return_exceptions=True)
         if last:
             await last
         await self.loop.shutdown_asyncgens()

@@ -41,4 +41,7 @@ class LiveCluster(TimedCluster[WallRunner]):
 
     def close(self) -> None:
         """End the actors, then the connection that they spoke through."""
-        self.runner.close(last=self._connection.close())
+        self.runner.close(last=self._put_away())
+
+    async def _put_away(self) -> None:
+        await self._connection.close()

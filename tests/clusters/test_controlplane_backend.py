@@ -114,6 +114,16 @@ def test_it_takes_nobody_without_its_token(cluster):
 def test_workloads_come_alive_on_simulated_machines():
     with contextlib.closing(ControlPlaneCluster(nodes=2)) as cluster:
         run_a_deployment(cluster)
+        read_a_log(cluster)
+
+
+def read_a_log(cluster):
+    core = kubernetes.client.CoreV1Api(cluster.client)
+    container = {"name": "c", "image": "busybox", "command": ["sh", "-c", "echo one; echo two; sleep 3600"]}
+    core.create_namespaced_pod("default", {"metadata": {"name": "talker"}, "spec": {"containers": [container]}})
+    cluster.until(lambda: core.read_namespaced_pod("talker", "default").status.phase == "Running", timeout="60s")
+    assert cluster.runner.call(cluster.api().log("talker", "default")) == "one\ntwo\n"
+    assert core.read_namespaced_pod_log("talker", "default", tail_lines=1) == "two\n"
 
 
 def run_a_deployment(cluster):

@@ -7,12 +7,15 @@ import functools
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.controlplane.starting import start
+from pytest_kscen.clusters.controlplane.tunnel import Tunnel
 from pytest_kscen.clusters.live import LiveCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.kube.remote import configuration_of
+from pytest_kscen.machinery.http.keys import make_keys
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.simulation.assembly import actors
+from pytest_kscen.simulation.site import Site
 
 PATIENCE = 60.0
 
@@ -28,24 +31,31 @@ class ControlPlaneCluster(LiveCluster):
             undo.callback(self.processes.close)
             self.kubeconfig = layout.kubeconfig
             super().__init__("controlplane", runner, functools.partial(configuration_of, self.kubeconfig), seed=seed, owned=True)
+            self.site = Site.of(runner.clock, self.chance, nodes=nodes)
+            self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read)
             undo.callback(super().close)
             self._attach_machines(nodes)
             undo.pop_all()
 
     def _attach_machines(self, nodes: int) -> None:
         """Simulated nodes and their kubelets; everything else is real."""
-        self.runner.call(self._start_actors(nodes))
+        self.runner.call(self._start_actors())
         if not self.runner.until(lambda: self.runner.call(self._has_ready(nodes)), PATIENCE):
             raise ClusterRefused(f"the real control plane has not seen its {nodes} simulated nodes ready within {PATIENCE:.0f} s")
 
-    async def _start_actors(self, nodes: int) -> None:
-        for name, life in actors("controlplane", self.api, self.runner.clock, self.chance, nodes=nodes):
+    async def _start_actors(self) -> None:
+        await self._tunnel.open()
+        for name, life in actors("controlplane", self.api, self.runner.clock, self.chance, site=self.site):
             self.runner.start(life, name)
 
     async def _has_ready(self, nodes: int) -> bool:
         """Ready, and free of the taint that keeps pods off a new node."""
         listed = (await self._api.list(NODES)).items
         return sum(is_true(node, "Ready") and not node["spec"].get("taints") for node in listed) >= nodes
+
+    async def _put_away(self) -> None:
+        await self._tunnel.close()
+        await super()._put_away()
 
     def close(self) -> None:
         super().close()

@@ -37,6 +37,10 @@ class Layout:
     def kubeconfig(self) -> pathlib.Path:
         return self.folder / "kubeconfig"
 
+    @property
+    def tunnel(self) -> pathlib.Path:
+        return self.folder / "tunnel"
+
     def write(self) -> None:
         """Keys, tokens, and a kubeconfig for each who comes."""
         server = make_keys()
@@ -51,6 +55,7 @@ class Layout:
         for name, path in ((ADMIN, self.kubeconfig), (CONTROLLERS, "controllers"), (SCHEDULER, "scheduler")):
             self._write(str(path), json.dumps(self._kubeconfig(name, tokens[name]), indent=2).encode())
         self._write("scheduler.yaml", json.dumps(self._scheduler_configuration()).encode())
+        self._write("egress.yaml", json.dumps(self._egress_configuration()).encode())
 
     def etcd(self, program: pathlib.Path) -> list[str]:
         peer = "http://127.0.0.1:0"
@@ -80,6 +85,7 @@ class Layout:
             "service-account-signing-key-file": "service-accounts.key",
             "service-cluster-ip-range": SERVICES,
             "allow-privileged": "true",
+            "egress-selector-config-file": "egress.yaml",
             "max-requests-inflight": 4000,
             "max-mutating-requests-inflight": 2000,
         }
@@ -100,6 +106,15 @@ class Layout:
 
     def scheduler(self, program: pathlib.Path) -> list[str]:
         return _command(program, {"config": "scheduler.yaml", "secure-port": 0})
+
+    def _egress_configuration(self) -> dict[str, object]:
+        """Whatever is meant for machines goes through the tunnel."""
+        connection = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": str(self.tunnel)}}}
+        return {
+            "apiVersion": "apiserver.k8s.io/v1beta1",
+            "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{"name": "cluster", "connection": connection}],
+        }
 
     def _scheduler_configuration(self) -> dict[str, object]:
         return {

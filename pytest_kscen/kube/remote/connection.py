@@ -107,6 +107,7 @@ class Connection:
             close()
         if self._session:
             await self._session.close()
+            await self._clock.sleep(0)  # a connection is gone one turn of the loop after it was closed
 
     async def _persist(self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
         """Ask until there is an answer, or a refusal or a loss that another try would not better."""

@@ -52,6 +52,8 @@ class RemoteWatch:
         if self._opening and not self._opening.done():
             self._opening.cancel()
         if self._response:
+            if (connection := self._response.connection) and connection.transport:
+                connection.transport.abort()  # TLS would wait for the other side to say good-bye
             self._response.close()
 
     async def _more(self) -> bytes:
