@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Iterator, Mapping
 
+    from pytest_kscen.clock import Runner
     from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 SOCKET_TIMEOUT = 60.0
@@ -56,35 +57,33 @@ class InProcess:
     def call(self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> Raw:
         lowered = {name.lower(): value for name, value in headers.items()}
         answer = self._runner.ask(self._wire.call(method, path, urlencode(query), lowered, body))
-        if isinstance(answer.body, bytes):
+        if answer.stream is None:
             return Raw(answer.status, answer.headers, answer.body)
-        chunks: list[bytes] = []
-
-        async def drain(stream: Any) -> None:
-            chunks.extend([chunk async for chunk in stream])
-
-        self._runner.call(drain(answer.body))
-        return Raw(answer.status, answer.headers, b"".join(chunks))
+        return Raw(answer.status, answer.headers, self._runner.call(_drained(answer.stream)))
 
     def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
         answer = self._runner.ask(self._wire.call("GET", path, urlencode(query), {}, b""))
-        assert answer.status == 200, answer.body  # noqa: PLR2004
-        return _Lines(self, answer.body)
+        assert answer.stream, answer.body
+        return _Lines(self._runner, answer.stream)
 
     def wait(self, seconds: float) -> None:
         self._runner.advance(seconds)
 
 
+async def _drained(stream: Any) -> bytes:
+    return b"".join([chunk async for chunk in stream])
+
+
 class _Lines:
-    def __init__(self, road: InProcess, stream: Any) -> None:
-        self._road = road
+    def __init__(self, runner: Runner, stream: Any) -> None:
+        self._runner = runner
         self._stream = stream
         self._buffered: list[bytes] = []
 
     def __next__(self) -> dict[str, Any]:
         while not self._buffered:
             try:
-                chunk = self._road._runner.ask(self._stream.__anext__())  # noqa: SLF001
+                chunk = self._runner.ask(self._stream.__anext__())
             except StopAsyncIteration:
                 raise StopIteration from None
             self._buffered = [line for line in chunk.split(b"\n") if line]

@@ -1,0 +1,340 @@
+"""Custom resources: defined, served, validated, pruned, defaulted, and gone with their definition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clusters.conformance.case import case, case_of
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.conformance.visitor import Answer, Visitor
+
+GROUP = "conformance.example.com"
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
+        "colour": {"type": "string", "enum": ["red", "blue"]},
+        "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
+        "count": {"x-kubernetes-int-or-string": True},
+        "nothing": {"type": "string", "nullable": True},
+        "tags": {"type": "array", "maxItems": 2, "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        "parts": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["id"],
+            "items": {
+                "type": "object",
+                "required": ["id"],
+                "properties": {"id": {"type": "string"}, "weight": {"type": "integer"}},
+            },
+        },
+        "free": OPEN,
+        "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "replicas": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "on": {"type": "boolean"},
+    },
+    "x-kubernetes-validations": [
+        {
+            "rule": "!has(self.replicas) || self.replicas <= self.size",
+            "message": "no more replicas than size",
+            "fieldPath": ".replicas",
+        }
+    ],
+}
+
+
+def definition(visitor: Visitor, **version: Any) -> dict[str, Any]:
+    """The visitor's own kind: one for each case, since definitions belong to the whole cluster."""
+    plural = f"w{visitor.namespace.rpartition('-')[2]}"
+    served = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": OPEN}}},
+        **version,
+    }
+    return {
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": plural.upper()},
+            "versions": [served],
+        },
+    }
+
+
+class Widgets:
+    """A defined kind, ready to be used."""
+
+    def __init__(self, visitor: Visitor, **version: Any) -> None:
+        self.visitor = visitor
+        body = definition(visitor, **version)
+        self.name = body["metadata"]["name"]
+        self.kind = body["spec"]["names"]["kind"]
+        visitor.post("customresourcedefinitions", body).ok(201)
+        visitor.until(self._established)
+        self.path = f"/apis/{GROUP}/v1/namespaces/{visitor.namespace}/{body['spec']['names']['plural']}"
+        visitor.until(lambda: visitor.get(self.path).status == 200)  # noqa: PLR2004
+
+    def _established(self) -> bool:
+        found = self.visitor.get(f"customresourcedefinitions/{self.name}").ok()
+        conditions = {one["type"]: one["status"] for one in found.get("status", {}).get("conditions") or ()}
+        return conditions.get("Established") == "True"
+
+    def body(self, spec: Any = None, **more: Any) -> dict[str, Any]:
+        head = {"apiVersion": f"{GROUP}/v1", "kind": self.kind, "metadata": {"name": "w"}}
+        return {**head, **({} if spec is None else {"spec": spec}), **more}
+
+    def make(self, spec: Any = None, **query: Any) -> Answer:
+        return self.visitor.post(self.path, self.body(spec), **query)
+
+
+@case
+def a_definition_is_accepted_and_established(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    found = visitor.get(f"customresourcedefinitions/{widgets.name}").ok()
+    assert {one["type"]: one["status"] for one in found["status"]["conditions"]} == {"NamesAccepted": "True", "Established": "True"}
+    assert found["spec"]["conversion"] == {"strategy": "None"}
+    assert found["spec"]["names"]["singular"] == widgets.kind.lower()
+    assert found["spec"]["names"]["listKind"] == f"{widgets.kind}List"
+    assert found["status"]["acceptedNames"] == found["spec"]["names"]
+    assert found["status"]["storedVersions"] == ["v1"]
+
+
+@case
+def its_kind_is_discovered(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    (found,) = [one for one in visitor.get(f"/apis/{GROUP}/v1").ok()["resources"] if one["kind"] == widgets.kind]
+    assert found["namespaced"]
+    assert GROUP in {group["name"] for group in visitor.get("/apis").ok()["groups"]}
+
+
+@case
+def an_object_of_it_has_all_that_objects_have(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    made = widgets.make({"colour": "red"}).ok(201)
+    assert made["metadata"]["generation"] == 1
+    assert visitor.get(f"{widgets.path}/w").ok() == made
+    listing = visitor.get(widgets.path).ok()
+    assert listing["kind"] == f"{widgets.kind}List"
+    assert [item["kind"] for item in listing["items"]] == [widgets.kind]
+    visitor.delete(f"{widgets.path}/w").ok()
+    visitor.get(f"{widgets.path}/w").refused(404, "NotFound", f'{widgets.name} "w" not found')
+
+
+@case_of(
+    [
+        ("default", {}, {"size": 3}),
+        ("no default for null", {"size": None}, {"size": 3}),
+        ("nullable stays null", {"nothing": None}, {"size": 3, "nothing": None}),
+        ("unknown is pruned", {"colour": "red", "shade": 1}, {"size": 3, "colour": "red"}),
+        ("unknown in an item is pruned", {"parts": [{"id": "a", "x": 1}]}, {"size": 3, "parts": [{"id": "a"}]}),
+        ("what is free is kept", {"free": {"x": [1, {"y": None}]}}, {"size": 3, "free": {"x": [1, {"y": None}]}}),
+        ("number as text", {"count": "5"}, {"size": 3, "count": "5"}),
+        ("number as number", {"count": 5}, {"size": 3, "count": 5}),
+        ("whole as ratio", {"ratio": 1}, {"size": 3, "ratio": 1}),
+        ("map", {"map": {"a": 1}}, {"size": 3, "map": {"a": 1}}),
+    ]
+)
+def it_is_kept_as_its_schema_says(visitor: Visitor, spec: Any, expected: Any) -> None:
+    assert Widgets(visitor).make(spec).ok(201)["spec"] == expected
+
+
+@case_of(
+    [
+        ("type", {"size": "x"}, "spec.size", "FieldValueTypeInvalid", 'must be of type integer: "string"'),
+        ("minimum", {"size": 0}, "spec.size", "FieldValueInvalid", "should be greater than or equal to 1"),
+        ("maximum", {"size": 10}, "spec.size", "FieldValueInvalid", "should be less than or equal to 9"),
+        ("enum", {"colour": "green"}, "spec.colour", "FieldValueNotSupported", 'supported values: "red", "blue"'),
+        ("pattern", {"name": "A"}, "spec.name", "FieldValueInvalid", "should match '^[a-z]+$'"),
+        ("length", {"name": "abcdef"}, "spec.name", "FieldValueTooLong", "may not be more than 5"),
+        ("items", {"tags": ["a", "b", "c"]}, "spec.tags", "FieldValueTooMany", "must have at most 2 items"),
+        ("item's type", {"tags": [1]}, "spec.tags[0]", "FieldValueTypeInvalid", "must be of type string"),
+        ("set", {"tags": ["a", "a"]}, "spec.tags[1]", "FieldValueDuplicate", "Duplicate value"),
+        ("required", {"parts": [{}]}, "spec.parts[0].id", "FieldValueRequired", "Required value"),
+        ("list map", {"parts": [{"id": "a"}, {"id": "a"}]}, "spec.parts[1]", "FieldValueDuplicate", "Duplicate value"),
+        ("int or string", {"count": True}, "spec.count", "FieldValueTypeInvalid", "must be of type integer,string"),
+        ("map's value", {"map": {"a": "x"}}, "spec.map.a", "FieldValueTypeInvalid", "must be of type integer"),
+        ("boolean", {"on": "yes"}, "spec.on", "FieldValueTypeInvalid", "must be of type boolean"),
+        ("rule", {"replicas": 5}, "spec.replicas", "FieldValueInvalid", "no more replicas than size"),
+    ]
+)
+def what_breaks_its_schema_is_invalid(visitor: Visitor, spec: Any, field: str, reason: str, words: str) -> None:
+    refusal = Widgets(visitor).make(spec).refused(422, "Invalid", words)
+    assert (field, reason) in refusal.causes, refusal.causes
+
+
+@case
+def an_unknown_field_is_told_when_asked(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    widgets.make({"shade": 1}, fieldValidation="Strict").refused(
+        400, "BadRequest", 'strict decoding error: unknown field "spec.shade"'
+    )
+    assert "unknown field" in widgets.make({"shade": 1}, fieldValidation="Warn").headers["warning"]
+
+
+@case
+def it_is_patched_but_not_strategically(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    widgets.make({"size": 1}).ok(201)
+    assert visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["spec"] == {"size": 2}
+    assert visitor.patch(f"{widgets.path}/w", [{"op": "replace", "path": "/spec/size", "value": 4}], "json").ok()["spec"] == {
+        "size": 4
+    }
+    answer = visitor.patch(f"{widgets.path}/w", {"spec": {"size": 5}}, "strategic")
+    answer.refused(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+
+
+@case
+def it_is_applied_by_its_lists_keys(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    visitor.apply(f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 1}]}), "me").ok(201)
+    both = visitor.apply(f"{widgets.path}/w", widgets.body({"parts": [{"id": "b", "weight": 2}]}), "you").ok()
+    assert [part["id"] for part in both["spec"]["parts"]] == ["a", "b"]
+    visitor.apply(f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 5}]}), "you").refused(
+        409, "Conflict", "conflict with"
+    )
+
+
+@case
+def its_generation_counts_its_spec(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    widgets.make({"size": 1}).ok(201)
+    assert visitor.patch(f"{widgets.path}/w", {"metadata": {"labels": {"a": "b"}}}).ok()["metadata"]["generation"] == 1
+    assert visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["metadata"]["generation"] == 2  # noqa: PLR2004
+
+
+@case
+def with_a_status_of_its_own_each_keeps_to_its_part(visitor: Visitor) -> None:
+    widgets = Widgets(visitor, subresources={"status": {}})
+    made = visitor.post(widgets.path, widgets.body({"size": 1}, status={"done": True})).ok(201)
+    assert "status" not in made
+    told = visitor.patch(f"{widgets.path}/w/status", {"status": {"done": True}, "spec": {"size": 9}}).ok()
+    assert (told["status"], told["spec"]) == ({"done": True}, {"size": 1})
+    assert told["metadata"]["generation"] == 1
+    assert visitor.patch(f"{widgets.path}/w", {"status": {"done": False}}).ok()["status"] == {"done": True}
+
+
+@case
+def without_one_there_is_no_such_door(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    widgets.make({}).ok(201)
+    visitor.patch(f"{widgets.path}/w/status", {"status": {}}).refused(
+        404, "NotFound", "not found"
+    )
+
+
+@case
+def it_is_scaled_where_its_definition_says(visitor: Visitor) -> None:
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    widgets = Widgets(visitor, subresources={"status": {}, "scale": paths})
+    widgets.make({"size": 9, "replicas": 2}).ok(201)
+    scale = visitor.get(f"{widgets.path}/w/scale").ok()
+    assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 2})
+    visitor.patch(f"{widgets.path}/w/scale", {"spec": {"replicas": 5}}).ok()
+    assert visitor.get(f"{widgets.path}/w").ok()["spec"]["replicas"] == 5  # noqa: PLR2004
+
+
+@case
+def its_columns_are_printed(visitor: Visitor) -> None:
+    columns = [
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Colour", "type": "string", "jsonPath": ".spec.colour"},
+    ]
+    widgets = Widgets(visitor, additionalPrinterColumns=columns)
+    widgets.make({"size": 4}).ok(201)
+    table = visitor.call("GET", widgets.path, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}).ok()
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Size", "Colour"]
+    assert [row["cells"] for row in table["rows"]] == [["w", 4, None]]
+
+
+@case
+def fields_that_it_names_select(visitor: Visitor) -> None:
+    widgets = Widgets(visitor, selectableFields=[{"jsonPath": ".spec.colour"}])
+    widgets.make({"colour": "red"}).ok(201)
+    assert len(visitor.get(widgets.path, fieldSelector="spec.colour=red").ok()["items"]) == 1
+    assert visitor.get(widgets.path, fieldSelector="spec.colour=blue").ok()["items"] == []
+    visitor.get(widgets.path, fieldSelector="spec.size=1").refused(400, "BadRequest", "field label not supported: spec.size")
+
+
+@case
+def a_rule_can_compare_with_what_was(visitor: Visitor) -> None:
+    grow = {"rule": "self.size >= oldSelf.size", "message": "it only grows"}
+    schema = {"type": "object", "properties": {"spec": {**SPEC, "x-kubernetes-validations": [grow]}}}
+    widgets = Widgets(visitor, schema={"openAPIV3Schema": schema})
+    widgets.make({"size": 3}).ok(201)
+    visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).refused(422, "Invalid", "it only grows")
+    visitor.patch(f"{widgets.path}/w", {"spec": {"size": 4}}).ok()
+
+
+@case
+def several_versions_show_the_same_object(visitor: Visitor) -> None:
+    body = definition(visitor)
+    body["spec"]["versions"].append({**body["spec"]["versions"][0], "name": "v2", "storage": False})
+    visitor.post("customresourcedefinitions", body).ok(201)
+    plural, kind = body["spec"]["names"]["plural"], body["spec"]["names"]["kind"]
+    one, two = (f"/apis/{GROUP}/{version}/namespaces/{visitor.namespace}/{plural}" for version in ("v1", "v2"))
+    visitor.until(lambda: visitor.get(two).status == 200)  # noqa: PLR2004
+    visitor.until(lambda: visitor.get(one).status == 200)  # noqa: PLR2004
+    visitor.post(one, {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "w"}, "spec": {"size": 5}}).ok(201)
+    found = visitor.get(f"{two}/w").ok()
+    assert (found["apiVersion"], found["spec"]) == (f"{GROUP}/v2", {"size": 5})
+
+
+@case_of(
+    [
+        ("name", {"metadata": {"name": "wrong"}}, "must be spec.names.plural+"),
+        ("scope", {"spec": {"scope": "Galaxy"}}, "spec.scope"),
+        ("no version", {"spec": {"versions": []}}, "must have exactly one version marked as storage version"),
+        ("plural", {"spec": {"names": {"plural": "A_B"}}}, "spec.names.plural"),
+    ]
+)
+def a_definition_that_makes_no_sense_is_invalid(visitor: Visitor, change: dict[str, Any], words: str) -> None:
+    body = definition(visitor)
+    for part, fields in change.items():
+        for name, value in fields.items():
+            body[part][name] = {**body[part][name], **value} if isinstance(value, dict) else value
+    visitor.post("customresourcedefinitions", body).refused(422, "Invalid", words)
+
+
+@case_of(
+    [
+        ("no schema", {"schema": None}, "schema.openAPIV3Schema: Required value"),
+        ("no type", {"schema": {"openAPIV3Schema": {"properties": {"spec": {}}}}}, "must not be empty for specified object fields"),
+        (
+            "rule",
+            {"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-validations": [{"rule": "self."}]}}},
+            "compilation failed",
+        ),
+        (
+            "default",
+            {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "integer", "default": "x"}}}}},
+            "must be of type integer",
+        ),
+        ("scale", {"subresources": {"scale": {"specReplicasPath": "x", "statusReplicasPath": ".status.r"}}}, "specReplicasPath"),
+    ]
+)
+def a_schema_that_makes_no_sense_is_invalid(visitor: Visitor, version: dict[str, Any], words: str) -> None:
+    visitor.post("customresourcedefinitions", definition(visitor, **version)).refused(422, "Invalid", words)
+
+
+@case
+def with_its_definition_its_objects_go(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    widgets.make({}).ok(201)
+    visitor.delete(f"customresourcedefinitions/{widgets.name}").ok()
+    visitor.until(lambda: visitor.get(f"customresourcedefinitions/{widgets.name}").status == 404)  # noqa: PLR2004
+    visitor.until(lambda: visitor.get(widgets.path).status == 404)  # noqa: PLR2004
+
+
+@case
+def it_is_watched_like_any_other(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    start = visitor.get(widgets.path).ok()["metadata"]["resourceVersion"]
+    with visitor.watch(widgets.path, resourceVersion=start, timeoutSeconds=30) as stream:
+        made = widgets.make({"size": 1}).ok(201)
+        assert next(stream) == {"type": "ADDED", "object": made}
