@@ -44,9 +44,10 @@ class WallRunner:
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self._crash or threading.current_thread() is self._thread:
+            coroutine.close()
         self._raise_crash()
         if threading.current_thread() is self._thread:
-            coroutine.close()
             raise RuntimeError(
                 "a synchronous call inside the running loop would block it: use the asynchronous client and await it"
             )
