@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.clusters.kind.wish import KindWish
     from pytest_kscen.runs.runner import ScenarioRunner
 
 _SHARED = pytest.StashKey[dict[Any, Any]]()
 _SEED = pytest.StashKey[str]()
+
+REMADE = ("embedded", "controlplane")
 _KIND_KEPT = pytest.StashKey[bool]()
 
 
@@ -27,7 +28,8 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cl
     opened: list[Cluster] = []
 
     def open_one(backend: str | None = None, nodes: int = 6) -> Cluster:
-        opened.append(_open(request, markers.ClusterWish(backend, nodes)))
+        default = request.config.stash[SETTINGS].kscen_cluster
+        opened.append(_open(request, markers.ClusterWish(backend or default, nodes)))
         return opened[-1]
 
     yield open_one
@@ -38,7 +40,7 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cl
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The test's cluster: fresh, unless @pytest.mark.cluster(scope=...) shares it."""
-    wish = markers.cluster_wish(request.node)
+    wish = _wish(request)
     if wish.scope == "function":
         own = _open(request, wish)
         yield own
@@ -68,7 +70,7 @@ def _keep(runner: ScenarioRunner, item: pytest.Item) -> None:
     from pytest_kscen.reports.archive import archive, folder_name
 
     chosen = {option.flag: getattr(settings, option.name) for option in OPTIONS if getattr(settings, option.name) is not None}
-    facts = {"test": item.nodeid, "seed": item.stash[_SEED], "options": chosen, "again": how_to_run_again(item)}
+    facts = {"test": item.nodeid, "seed": runner.cluster.chance.seed, "options": chosen, "again": how_to_run_again(item)}
     for number, run in enumerate(runner.runs, 1):
         outcome = run.outcome.as_json() if run.outcome else None
         archive(settings.kscen_archive / folder_name(item.nodeid, number), run.journal, outcome, facts)
@@ -96,36 +98,36 @@ def seed_of(item: pytest.Item) -> str:
     return item.config.stash[SETTINGS].kscen_seed or seed_from(item.nodeid)
 
 
+def _wish(request: pytest.FixtureRequest) -> markers.ClusterWish:
+    """What the marker asks for and the settings fill in. A cluster that is not ours to remake lasts for the session."""
+    wish = markers.cluster_wish(request.node)
+    backend = wish.backend or request.config.stash[SETTINGS].kscen_cluster
+    scope = wish.scope if backend in REMADE else "session"
+    return markers.ClusterWish(backend, wish.nodes, scope)
+
+
 def _open(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
-    from pytest_kscen.clusters import open_cluster
-    from pytest_kscen.clusters.refusal import ClusterRefused
+    from pytest_kscen.clusters import ClusterRefused, open_cluster
+    from pytest_kscen.clusters.kind.wish import KindWish
 
     settings = request.config.stash[SETTINGS]
     seed = request.node.stash[_SEED] = seed_of(request.node)
-    backend = wish.backend or settings.kscen_cluster
     try:
         return open_cluster(
-            backend,
+            wish.backend or settings.kscen_cluster,
             seed=seed,
             nodes=wish.nodes,
             kubeconfig=settings.kubeconfig,
             context=settings.kscen_context,
-            kind=keep_kind_cluster(request.config) if backend == "kind" else None,
+            kind=KindWish.of(request.config.getoption, _run_of(request.config)),
         )
     except ClusterRefused as refusal:
         pytest.fail(str(refusal), pytrace=False)
 
 
-def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindWish:
-    """What the command line wants of kind; the cluster, once made, lasts as long as this process or its controller."""
-    from pytest_kscen.clusters.kind.cluster import hold
-    from pytest_kscen.clusters.kind.wish import KindWish
-
-    wish = KindWish.of(config.getoption, run or getattr(config, "workerinput", {}).get("testrunuid", ""))
-    if not config.stash.get(_KIND_KEPT, False):
-        config.stash[_KIND_KEPT] = True
-        config.add_cleanup(hold(wish))
-    return wish
+def _run_of(config: pytest.Config) -> str:
+    """What all processes of one test run share; empty where there is but one."""
+    return str(getattr(config, "workerinput", {}).get("testrunuid", ""))
 
 
 def _shared(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.clusters.refusal import ClusterRefused
+
 if TYPE_CHECKING:
     import pathlib
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.clusters.kind.wish import KindWish
+
+__all__ = ["ClusterRefused", "open_cluster"]
 
 
 def open_cluster(

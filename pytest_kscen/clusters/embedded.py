@@ -15,11 +15,14 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clusters.cluster import TimedCluster
 from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.machinery.kinds import Kinds
 from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
-from pytest_kscen.objects.resources import NAMESPACES
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.resources import NAMESPACES, NODES
 from pytest_kscen.simulation.assembly import actors
+from pytest_kscen.simulation.site import Site
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
@@ -31,7 +34,7 @@ BORN_WITH = ("default", "kube-node-lease", "kube-public", "kube-system")
 BOOT = 60.0  # seconds of cluster time within which every node must be ready
 
 
-class EmbeddedCluster(TimedCluster):
+class EmbeddedCluster(TimedCluster[VirtualRunner]):
     """A `Cluster`."""
 
     backend = "embedded"
@@ -41,6 +44,8 @@ class EmbeddedCluster(TimedCluster):
         self.runner = VirtualRunner()
         self.chance = Chance(seed)
         self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()))
+        self.site = Site.of(self.runner.clock, self.chance, nodes=nodes)
+        self.server.core.logs = self.site.logs
         self._port: Port | None = None
         self._folder: pathlib.Path | None = None
         try:
@@ -50,11 +55,13 @@ class EmbeddedCluster(TimedCluster):
             raise
 
     async def _boot(self, nodes: int) -> None:
-        api = self.api("kube-apiserver")
+        api, clock = self.api("kube-apiserver"), self.runner.clock
         for name in BORN_WITH:
             await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for name, life in actors("embedded", self.api, self.runner.clock, self.chance, nodes=nodes):
+        for name, life in actors("embedded", self.api, clock, self.chance, site=self.site):
             self.runner.start(life, name)
+        for number in range(1, nodes + 1):
+            await wait_for(api, clock, NODES, f"node-{number}", condition=_ready, timeout=BOOT)
 
     def api(self, agent: str = "") -> Api:
         return InProcessApi(self.server, agent=agent)
