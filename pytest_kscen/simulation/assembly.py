@@ -21,6 +21,7 @@ from pytest_kscen.simulation.volumes.protection import Protection
 from pytest_kscen.simulation.volumes.provisioner import Provisioner
 from pytest_kscen.simulation.workloads.daemonsets import DaemonSets
 from pytest_kscen.simulation.workloads.deployments import Deployments
+from pytest_kscen.simulation.workloads.jobs import FinishedJobs, Jobs, OrphanedPods
 from pytest_kscen.simulation.workloads.replicasets import ReplicaSets
 from pytest_kscen.simulation.workloads.statefulsets import StatefulSets
 
@@ -51,6 +52,9 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "replicaset-controller": ReplicaSets,
     "statefulset-controller": StatefulSets,
     "daemonset-controller": DaemonSets,
+    "job-controller": Jobs,
+    "orphaned-job-pods-controller": OrphanedPods,
+    "ttl-after-finished-controller": FinishedJobs,
 }
 
 

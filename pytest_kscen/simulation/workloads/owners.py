@@ -8,11 +8,10 @@ from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.selectors import matches_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from pytest_kscen.kube.informer import Index, Informer
     from pytest_kscen.objects.resources import Obj, Resource
-    from pytest_kscen.simulation.controller import Controller
 
 Uid: TypeAlias = str
 
@@ -63,8 +62,8 @@ def namespaced(informer: Informer) -> Index:
 class Dependents:
     """Wakes the owners of what has changed: the controller, a former one, or all that might adopt an orphan."""
 
-    def __init__(self, controller: Controller[Ref], owners: Informer, dependents: Informer) -> None:
-        self._controller = controller
+    def __init__(self, enqueue: Callable[[Ref], None], owners: Informer, dependents: Informer) -> None:
+        self._enqueue = enqueue
         self._owners = owners
         self._by_namespace = namespaced(owners)
         dependents.on_change(self.see)
@@ -84,10 +83,10 @@ class Dependents:
         ref = Ref(dependent["metadata"].get("namespace", ""), reference["name"])
         owner = self._owners.objects.get(ref)
         if owner and owner["metadata"]["uid"] == reference["uid"]:
-            self._controller.enqueue(ref)
+            self._enqueue(ref)
 
     def _wake_adopters(self, orphan: Obj) -> None:
         metadata = orphan["metadata"]
         for owner in self._by_namespace.of(metadata.get("namespace", "")):
             if matches_selector(owner["spec"].get("selector"), metadata.get("labels")):
-                self._controller.enqueue(Ref.of(owner))
+                self._enqueue(Ref.of(owner))

@@ -36,7 +36,7 @@ class ReplicaSets:
         self._by_set = controlled(self._informer)
         self._controller = bench.controller(self._reconcile, self._sets, self._informer)
         follow(self._controller, self._sets)
-        Dependents(self._controller, self._sets, self._informer)
+        Dependents(self._controller.enqueue, self._sets, self._informer)
 
     async def run(self) -> None:
         await self._controller.run()

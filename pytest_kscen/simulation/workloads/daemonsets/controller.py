@@ -38,7 +38,7 @@ class DaemonSets:
         self._retries = Retries()
         self._controller = bench.controller(self._reconcile, self._sets, self._nodes, pods, revisions)
         follow(self._controller, self._sets)
-        Dependents(self._controller, self._sets, pods)
+        Dependents(self._controller.enqueue, self._sets, pods)
         self._nodes.on_change(self._node_changed)
 
     async def run(self) -> None:

@@ -56,7 +56,7 @@ class Deployments:
         self._claims = Claims(bench, DEPLOYMENTS, REPLICA_SETS)
         self._controller = bench.controller(self._reconcile, self._deployments, self._sets, self._pods)
         follow(self._controller, self._deployments)
-        Dependents(self._controller, self._deployments, self._sets)
+        Dependents(self._controller.enqueue, self._deployments, self._sets)
         self._pods.on_change(self._pod_changed)
 
     async def run(self) -> None:

@@ -36,7 +36,7 @@ class StatefulSets:
         self._storage = Storage(bench)
         self._controller = bench.controller(self._reconcile, self._sets, pods, revisions, volume_claims)
         follow(self._controller, self._sets)
-        Dependents(self._controller, self._sets, pods)
+        Dependents(self._controller.enqueue, self._sets, pods)
 
     async def run(self) -> None:
         await self._controller.run()
