@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.clusters.kind.wish import KindWish
     from pytest_kscen.runs.runner import ScenarioRunner
 
 _SHARED = pytest.StashKey[dict[Any, Any]]()
 _SEED = pytest.StashKey[str]()
+_KIND_KEPT = pytest.StashKey[bool]()
 
 REMADE = ("embedded", "controlplane")
 _KIND_KEPT = pytest.StashKey[bool]()
@@ -108,26 +110,33 @@ def _wish(request: pytest.FixtureRequest) -> markers.ClusterWish:
 
 def _open(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
     from pytest_kscen.clusters import ClusterRefused, open_cluster
-    from pytest_kscen.clusters.kind.wish import KindWish
 
     settings = request.config.stash[SETTINGS]
     seed = request.node.stash[_SEED] = seed_of(request.node)
+    backend = wish.backend or settings.kscen_cluster
     try:
         return open_cluster(
-            wish.backend or settings.kscen_cluster,
+            backend,
             seed=seed,
             nodes=wish.nodes,
             kubeconfig=settings.kubeconfig,
             context=settings.kscen_context,
-            kind=KindWish.of(request.config.getoption, _run_of(request.config)),
+            kind=keep_kind_cluster(request.config) if backend == "kind" else None,
         )
     except ClusterRefused as refusal:
         pytest.fail(str(refusal), pytrace=False)
 
 
-def _run_of(config: pytest.Config) -> str:
-    """What all processes of one test run share; empty where there is but one."""
-    return str(getattr(config, "workerinput", {}).get("testrunuid", ""))
+def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindWish:
+    """What the command line wants of kind; the cluster, once made, lasts as long as this process or its controller."""
+    from pytest_kscen.clusters.kind.cluster import hold
+    from pytest_kscen.clusters.kind.wish import KindWish
+
+    wish = KindWish.of(config.getoption, run or getattr(config, "workerinput", {}).get("testrunuid", ""))
+    if not config.stash.get(_KIND_KEPT, False):
+        config.stash[_KIND_KEPT] = True
+        config.add_cleanup(hold(wish))
+    return wish
 
 
 def _shared(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
