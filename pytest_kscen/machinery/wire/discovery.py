@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.recorded import resources
+from pytest_kscen.machinery.kinds import stability
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.machinery.kinds import Kind, Kinds, Subresource
-    from pytest_kscen.objects.resources import Obj, Resource
-
-_VERSION = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")
-_STAGES = {None: 2, "beta": 1, "alpha": 0}
+    from pytest_kscen.objects.resources import Obj
 
 
 def groups_of(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
@@ -22,16 +18,11 @@ def groups_of(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
     found: dict[str, dict[str, list[Kind]]] = {}
     for kind in kinds:
         found.setdefault(kind.resource.group, {}).setdefault(kind.resource.version, []).append(kind)
-    return {group: dict(sorted(versions.items(), key=_rank)) for group, versions in found.items()}
+    return {group: dict(sorted(versions.items(), key=_stability, reverse=True)) for group, versions in found.items()}
 
 
-def _rank(item: tuple[str, Any]) -> tuple[Any, ...]:
-    """Kubernetes' order of versions: v2, v1, v1beta2, v1alpha1, then other names by the alphabet."""
-    parsed = _VERSION.match(item[0])
-    if not parsed:
-        return (1, item[0])
-    major, stage, minor = parsed.groups()
-    return (0, -_STAGES[stage], -int(major), -int(minor or 0))
+def _stability(item: tuple[str, Any]) -> tuple[int, int, int]:
+    return stability(item[0])
 
 
 # --- group by group ---
@@ -100,10 +91,6 @@ def _part_rows(kind: Kind) -> list[Obj]:
     ]
 
 
-def _built_in(resource: Resource) -> bool:
-    return f"{resource.group}/{resource.version}/{resource.plural}" in resources()
-
-
 def _home(part: Subresource) -> Obj:
     """Group and version of a subresource's own kind."""
     group, _, version = part.api_version.rpartition("/")
@@ -128,7 +115,7 @@ def _aggregated_group(name: str, versions: dict[str, list[Kind]]) -> Obj:
 
 def _aggregated_row(kind: Kind) -> Obj:
     resource = kind.resource
-    home = {"group": "", "version": ""} if _built_in(resource) else {"group": resource.group, "version": resource.version}
+    home = {"group": resource.group, "version": resource.version} if kind.custom else {"group": "", "version": ""}
     parts = [
         {
             "subresource": name,

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import orjson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kscen.kube.requests import Event, Watch
+    from pytest_kscen.kube.requests import Watch
+    from pytest_kscen.machinery.wire.shaping import Shaper
 
 
 class WatchStream:
     """The frames of one watch."""
 
-    def __init__(self, watch: Watch, shape: Callable[[Event], Any] | None) -> None:
+    def __init__(self, watch: Watch, shaper: Shaper) -> None:
         self._watch = watch
-        self._shape = shape
+        self._shaper = shaper
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
         event = await self._watch.__anext__()
-        obj = self._shape(event) if self._shape and event.type != "ERROR" else event.object
-        return orjson.dumps({"type": event.type, "object": obj}, option=orjson.OPT_APPEND_NEWLINE)
+        frame = {"type": event.type, "object": self._shaper.event(event)}
+        return orjson.dumps(frame, option=orjson.OPT_APPEND_NEWLINE)
 
     def close(self) -> None:
         self._watch.close()

@@ -13,6 +13,7 @@ from pytest_kscen.machinery.wire.elsewhere import Elsewhere
 from pytest_kscen.machinery.wire.media import PLAIN, accepted
 from pytest_kscen.machinery.wire.queries import NO_QUERY, Query
 from pytest_kscen.machinery.wire.routing import route_of
+from pytest_kscen.machinery.wire.shaping import Shaper
 from pytest_kscen.machinery.wire.streams import WatchStream
 from pytest_kscen.objects.errors import ApiError
 
@@ -56,9 +57,11 @@ class Wire:
             address, resource = asked.address, asked.route.kind.resource
             await self._server.handle(Request("get", resource, address.namespace, address.name))
             raise
+        shaper = Shaper(self._server.core, asked.route.kind, media, asked.query.text("includeObject"))
         if request.verb == "watch":
-            return WireAnswer(200, {"Content-Type": media.content_type}, stream=WatchStream(self._server.watch(request), None))
+            stream = WatchStream(self._server.watch(request), shaper)
+            return WireAnswer(200, {"Content-Type": media.content_type}, stream=stream)
         answer = await self._server.handle(request)
         if isinstance(answer.body, str):
             return text(answer.body, answer.code)
-        return encoded(Reply(answer.body, answer.code, warnings), media)
+        return encoded(Reply(shaper.answer(answer.body), answer.code, warnings), media)

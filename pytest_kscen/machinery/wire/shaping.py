@@ -1,0 +1,77 @@
+"""The form in which an answer's objects go out: as they are, as a table, or as their metadata alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery.store import Key
+from pytest_kscen.machinery.wire.media import AS_PARTIAL_LIST, AS_TABLE
+from pytest_kscen.machinery.wire.tables import PLAIN, Column, Printer, columns_of, custom_columns, partial
+from pytest_kscen.objects.errors import NotAcceptable
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS as DEFINITIONS
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.requests import Event
+    from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.machinery.wire.media import Media
+    from pytest_kscen.objects.resources import Obj
+
+
+class Shaper:
+    """Shapes one answer, or the events of one watch."""
+
+    def __init__(self, core: Core, kind: Kind, media: Media, included: str) -> None:
+        self._core = core
+        self._kind = kind
+        self._media = media
+        self._included = included
+        self._columns = _columns(core, kind) if media.transform == AS_TABLE else ()
+        self._seen = False
+
+    def answer(self, body: Obj) -> Obj:
+        is_list = "items" in body and body["kind"].endswith("List")
+        if body["kind"] == "Status":
+            return body
+        match self._media.transform:
+            case "":
+                return self._typed(body) if is_list and not self._kind.custom else body
+            case "Table":
+                return self._printer().of_list(body) if is_list else self._printer().of_one(body)
+        self._check_partial(body["kind"], is_list=is_list)
+        if not is_list:
+            return partial(body, self._media.version)
+        head = {"kind": AS_PARTIAL_LIST, "apiVersion": f"meta.k8s.io/{self._media.version}", "metadata": body["metadata"]}
+        return {**head, "items": [partial(item, self._media.version) for item in body["items"]]}
+
+    def event(self, event: Event) -> Obj:
+        if event.type == "ERROR" or not self._media.transform:
+            return event.object
+        if self._media.transform == AS_TABLE:
+            first, self._seen = not self._seen, True
+            return self._printer().of_event(event, first=first)
+        return partial(event.object, self._media.version)
+
+    def _printer(self) -> Printer:
+        return Printer(self._columns, self._core.clock.now(), self._included, self._media.version)
+
+    def _typed(self, body: Obj) -> Obj:
+        """In a list of a built-in kind the items do not say what they are: the list does."""
+        items = [{name: part for name, part in item.items() if name not in ("kind", "apiVersion")} for item in body["items"]]
+        return {**body, "items": items}
+
+    def _check_partial(self, kind: str, *, is_list: bool) -> None:
+        wanted, group = self._media.transform, self._kind.resource.group
+        if is_list is (wanted == AS_PARTIAL_LIST):
+            return
+        what = "is a list" if is_list else "is not a list"
+        type_ = f"*{group.partition('.')[0] or 'core'}.{kind}"
+        raise NotAcceptable(f"you requested {wanted}, but the requested object {what} ({type_})")
+
+
+def _columns(core: Core, kind: Kind) -> tuple[Column, ...]:
+    if not kind.custom:
+        return columns_of(kind.resource)
+    resource = kind.resource
+    definition = core.store.get(Key(DEFINITIONS.group, DEFINITIONS.plural, "", f"{resource.plural}.{resource.group}"))
+    return custom_columns(definition, resource.version) if definition else PLAIN

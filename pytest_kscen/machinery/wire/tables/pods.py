@@ -1,0 +1,169 @@
+"""A pod in one line: how many of its containers are ready, what it is doing or failing at, how often it was restarted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.wire.tables.ages import age
+from pytest_kscen.machinery.wire.tables.cells import condition
+from pytest_kscen.machinery.wire.tables.columns import AGE, NAME, NONE, Column, text, whole, wide
+from pytest_kscen.objects.selectors import field_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.objects.resources import Obj
+
+FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(slots=True)
+class Summary:
+    """What the containers' states add up to."""
+
+    reason: str
+    total: int = 0
+    ready: int = 0
+    restarts: int = 0
+    last_restart: str = ""
+    sidecar_restarts: int = 0
+    sidecar_last_restart: str = ""
+    errors: list[str] = field(default_factory=list)
+    running: bool = False
+
+
+def summary_of(pod: Obj) -> Summary:
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    inits = spec.get("initContainers") or ()
+    sidecars = [container["name"] for container in inits if container.get("restartPolicy") == "Always"]
+    summary = Summary(_first_reason(pod, status), total=len(spec.get("containers") or ()) + len(sidecars))
+    initializing = _look_at_inits(summary, status.get("initContainerStatuses") or (), sidecars, len(inits))
+    if not initializing or condition(pod, "Initialized").get("status") == "True":
+        _look_at_containers(summary, status.get("containerStatuses") or ())
+        if summary.reason == "Completed":
+            summary.reason = _completed(summary, is_ready=condition(pod, "Ready").get("status") == "True")
+    if pod["metadata"].get("deletionTimestamp"):
+        summary.reason = _ending(summary.reason, status)
+    return summary
+
+
+def _first_reason(pod: Obj, status: Obj) -> str:
+    if condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
+        return "SchedulingGated"
+    return str(status.get("reason") or status.get("phase") or "")
+
+
+def _look_at_inits(summary: Summary, statuses: Iterable[Obj], sidecars: list[str], count: int) -> bool:
+    """Whether the pod is still initializing, or has failed to."""
+    for position, status in enumerate(statuses):
+        is_sidecar = status["name"] in sidecars
+        _count_restarts(summary, status, is_sidecar=is_sidecar)
+        state = status.get("state") or {}
+        ended, waiting = state.get("terminated"), (state.get("waiting") or {}).get("reason", "")
+        if ended is not None and not ended.get("exitCode"):
+            continue
+        if is_sidecar and status.get("started"):
+            summary.ready += bool(status.get("ready"))
+            continue
+        if ended is not None:
+            summary.reason = f"Init:{_why_ended(ended)}"
+        elif waiting and waiting != "PodInitializing":
+            summary.reason = f"Init:{waiting}"
+        else:
+            summary.reason = f"Init:{position}/{count}"
+        return True
+    return False
+
+
+def _look_at_containers(summary: Summary, statuses: Any) -> None:
+    summary.restarts, summary.last_restart = summary.sidecar_restarts, summary.sidecar_last_restart
+    for status in reversed(statuses):
+        _count_restarts(summary, status, is_sidecar=False)
+        state = status.get("state") or {}
+        waiting, ended = (state.get("waiting") or {}).get("reason"), state.get("terminated")
+        if waiting:
+            summary.reason = waiting
+        elif ended is not None:
+            summary.reason = _why_ended(ended)
+            summary.errors = [summary.reason] if ended.get("exitCode") else summary.errors
+        elif status.get("ready") and "running" in state:
+            summary.running = True
+            summary.ready += 1
+
+
+def _count_restarts(summary: Summary, status: Obj, *, is_sidecar: bool) -> None:
+    count = status.get("restartCount") or 0
+    when = field_at(status, "lastState.terminated.finishedAt") or ""
+    summary.restarts += count
+    summary.last_restart = max(summary.last_restart, when)
+    if is_sidecar:
+        summary.sidecar_restarts += count
+        summary.sidecar_last_restart = max(summary.sidecar_last_restart, when)
+
+
+def _why_ended(ended: Obj) -> str:
+    if ended.get("reason"):
+        return str(ended["reason"])
+    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
+
+
+def _completed(summary: Summary, *, is_ready: bool) -> str:
+    """One container has completed: what of the others?"""
+    if summary.running and is_ready:
+        return "Running"
+    if summary.errors:
+        return summary.errors[-1]
+    return "NotReady" if summary.running else "Completed"
+
+
+def _ending(reason: str, status: Obj) -> str:
+    if status.get("reason") == "NodeLost":
+        return "Unknown"
+    return reason if status.get("phase") in FINISHED else "Terminating"
+
+
+def _ready(pod: Obj) -> str:
+    summary = summary_of(pod)
+    return f"{summary.ready}/{summary.total}"
+
+
+def _restarts(pod: Obj, now: float) -> str:
+    summary = summary_of(pod)
+    when = f" ({age(summary.last_restart, now)} ago)" if summary.restarts and summary.last_restart else ""
+    return f"{summary.restarts}{when}"
+
+
+def _readiness_gates(pod: Obj) -> str:
+    gates = field_at(pod, "spec.readinessGates") or ()
+    passed = [gate for gate in gates if condition(pod, gate["conditionType"]).get("status") == "True"]
+    return f"{len(passed)}/{len(gates)}" if gates else NONE
+
+
+def _address(pod: Obj) -> str:
+    addresses = field_at(pod, "status.podIPs") or ()
+    return (addresses[0].get("ip") if addresses else "") or NONE
+
+
+COLUMNS = (
+    NAME,
+    Column("Ready", whole(_ready)),
+    Column("Status", whole(lambda pod: summary_of(pod).reason)),
+    Column("Restarts", _restarts),
+    AGE,
+    wide("IP", whole(_address)),
+    wide("Node", text("spec.nodeName", NONE)),
+    wide("Nominated Node", text("status.nominatedNodeName", NONE)),
+    wide("Readiness Gates", whole(_readiness_gates)),
+)
+
+ROW_CONDITIONS = {
+    "Succeeded": {"type": "Completed", "status": "True", "reason": "Succeeded", "message": "The pod has completed successfully."},
+    "Failed": {"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."},
+}
+
+
+def conditions(pod: Obj) -> list[Obj]:
+    """What a row says about a pod that is over."""
+    phase = field_at(pod, "status.phase")
+    return [ROW_CONDITIONS[phase]] if phase in ROW_CONDITIONS else []
