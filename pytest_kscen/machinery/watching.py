@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.machinery.selecting import Selection
-    from pytest_kscen.machinery.store import Change, Store
+    from pytest_kscen.machinery.store import Change
     from pytest_kscen.objects.resources import Obj
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
@@ -35,7 +35,7 @@ LAST_BOOKMARK = 2.0  # before the time-out
 
 def watch(core: Core, kind: Kind, request: Request) -> Subscription:
     options = request.options
-    subscription = Subscription(core.store, kind, selection_of(kind, request), bookmarks=options.bookmarks)
+    subscription = Subscription(core, kind, selection_of(kind, request), bookmarks=options.bookmarks)
     try:
         since = version_in(options.resource_version or "0")
     except ValueError as error:
@@ -49,22 +49,21 @@ def watch(core: Core, kind: Kind, request: Request) -> Subscription:
     else:
         life = core.chance.stream("watches").between(SHORTEST_LIFE, LONGEST_LIFE)
         subscription.until = core.clock.now() + life
-    core.keep_house()
     return subscription
 
 
 class Subscription:
     """One open watch, at first at the end of the history."""
 
-    def __init__(self, store: Store, kind: Kind, selection: Selection, *, bookmarks: bool) -> None:
+    def __init__(self, core: Core, kind: Kind, selection: Selection, *, bookmarks: bool) -> None:
         self.until = math.inf
-        self._store = store
+        self._core, self._store = core, core.store
         self._kind = kind
         self._selection = selection
         self._takes_all = not selection.name and selection.lets_through is None
-        self._shelf = store.shelf(*kind.home)
+        self._shelf = core.store.shelf(*kind.home)
         self._position, self._end = self._shelf.end, math.inf
-        self._since = store.revision
+        self._since = core.store.revision
         self._first: Iterator[Event] = iter(())
         self._bookmarks, self._bookmark_is_due = bookmarks, False
         self._reader: asyncio.Future[None] | None = None
@@ -186,6 +185,7 @@ class Subscription:
         while (event := self._next()) is None:
             if self.is_over:
                 raise StopAsyncIteration
+            self._core.keep_house()
             self._reader = asyncio.get_running_loop().create_future()
             self._shelf.idle[self] = None
             try:

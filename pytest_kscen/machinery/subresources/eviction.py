@@ -107,12 +107,9 @@ def _refuse_violation(budget: Obj) -> None:
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
         raise _violation(f"The disruption budget {name} is still being processed by the server.", retryAfterSeconds=10)
-    of_budgets = replace(POD_DISRUPTION_BUDGETS, plural="poddisruptionbudget")
-    if allowed < 0:
-        raise forbidden(of_budgets, name, "pdb disruptions allowed is negative")
     if len(status.get("disruptedPods") or ()) > MOST_DISRUPTED:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        raise forbidden(of_budgets, name, why)
+        raise forbidden(replace(POD_DISRUPTION_BUDGETS, plural="poddisruptionbudget"), name, why)
     if allowed == 0:
         raise _violation(_why_none_is_allowed(name, budget))
 

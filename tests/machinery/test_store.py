@@ -1,0 +1,87 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kscen.machinery import store as stores
+from pytest_kscen.machinery.store import Key, Store
+
+PLACES = [(namespace, name) for namespace in ("a", "a-b", "b") for name in ("x", "y", "z")]
+
+
+def put(store, namespace, name, **content):
+    return store.commit(Key("", "things", namespace, name), {"metadata": {"namespace": namespace, "name": name}, **content})
+
+
+def remove(store, namespace, name):
+    return store.remove(Key("", "things", namespace, name))
+
+
+def places(objects):
+    return [(obj["metadata"]["namespace"], obj["metadata"]["name"]) for obj in objects]
+
+
+def test_every_commit_has_a_revision_of_its_own():
+    store = Store()
+    first, second = put(store, "a", "x"), put(store, "a", "y")
+    assert [obj["metadata"]["resourceVersion"] for obj in (first, second)] == ["2", "3"]
+    assert remove(store, "a", "x")["metadata"]["resourceVersion"] == "4"
+    assert first["metadata"]["resourceVersion"] == "2"
+
+
+def test_namespaces_are_in_the_order_of_their_keys():
+    store = Store()
+    for namespace, name in reversed(PLACES):
+        put(store, namespace, name)
+    assert places(store.all("", "things")) == [(namespace, name) for namespace in ("a-b", "a", "b") for name in ("x", "y", "z")]
+
+
+@given(st.lists(st.tuples(st.sampled_from(PLACES), st.booleans()), max_size=40), st.data())
+def test_the_past_is_what_it_was(writes, data):
+    store, states = Store(), []
+    for place, is_kept in writes:
+        states.append((store.revision, list(store.all("", "things"))))
+        if is_kept:
+            put(store, *place)
+        elif store.get(Key("", "things", *place)):
+            remove(store, *place)
+    states.append((store.revision, list(store.all("", "things"))))
+    revision, state = data.draw(st.sampled_from(states))
+    assert [obj for _, obj in store.all_at("", "things", "", revision)] == state
+    for after in PLACES:
+        rest = [obj for obj in state if stores._in_order(places([obj])[0]) > stores._in_order(after)]
+        assert [obj for _, obj in store.all_at("", "things", "", revision, after)] == rest
+        assert store.count_at("", "things", "", revision, after) == len(rest)
+        inside = [obj for obj in rest if obj["metadata"]["namespace"] == after[0]]
+        assert [obj for _, obj in store.all_at("", "things", after[0], revision, after)] == inside
+
+
+def test_old_changes_are_forgotten(monkeypatch):
+    monkeypatch.setattr(stores, "HISTORY", 10)
+    store = Store()
+    for number in range(31):
+        put(store, "a", f"x{number}")
+    shelf = store.shelf("", "things")
+    assert (len(shelf.changes), shelf.end, shelf.compacted) == (11, 31, 21)
+    assert shelf.at(19) is None
+    assert shelf.at(20).revision == 22
+    assert shelf.position_after(25) == 24
+
+
+def test_compaction_forgets_all_and_reaches_shelves_that_are_made_later():
+    store = Store()
+    put(store, "a", "x")
+    store.compact()
+    assert store.shelf("", "things").compacted == store.shelf("", "others").compacted == 2
+
+
+@pytest.mark.parametrize("order", [["c", "a", "b"], ["a", "b", "c"]])
+def test_names_stay_in_order_through_removals(order):
+    store = Store()
+    for name in order:
+        put(store, "n", name)
+    assert places(store.all("", "things", "n")) == [("n", "a"), ("n", "b"), ("n", "c")]
+    remove(store, "n", "b")
+    put(store, "n", "b")
+    remove(store, "n", "a")
+    put(store, "n", "d")
+    assert places(store.all("", "things", "n")) == [("n", "b"), ("n", "c"), ("n", "d")]
