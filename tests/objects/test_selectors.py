@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,7 +81,7 @@ def test_label_selectors(selector, labels, holds):
     ],
 )
 def test_what_is_no_label_selector(selector, words):
-    with pytest.raises(ValueError, match=".") as refusal:
+    with pytest.raises(ValueError, match=r".+") as refusal:
         parse_labels(selector)
     assert str(refusal.value) == words
 
@@ -92,10 +94,8 @@ def test_several_wrong_values_are_told_together():
 @given(st.text("ab,=!()<> in", max_size=12))
 def test_any_text_is_a_selector_or_refused(text):
     for parse in (parse_labels, parse_fields):
-        try:
+        with contextlib.suppress(ValueError):
             parse(text)
-        except ValueError as refusal:
-            assert str(refusal)
 
 
 EVERY = {
@@ -153,7 +153,7 @@ def test_field_selectors(text, terms):
     ],
 )
 def test_what_is_no_field_selector(text, words):
-    with pytest.raises(ValueError, match=".") as refusal:
+    with pytest.raises(ValueError, match=r".+") as refusal:
         parse_fields(text)
     assert str(refusal.value) == words
 
