@@ -42,6 +42,8 @@ class LiveCluster(TimedCluster[WallRunner]):
     def close(self) -> None:
         """End the actors, then the connection that they spoke through."""
         self.runner.close(last=self._put_away())
+        if "client" in self.__dict__:
+            self.client.close()
 
     async def _put_away(self) -> None:
         await self._connection.close()

@@ -159,6 +159,10 @@ def test_another_beside_it_is_another(cluster):
     with contextlib.closing(ControlPlaneCluster(nodes=0)) as other:
         kubernetes.client.CoreV1Api(other.client).create_namespace({"metadata": {"name": "elsewhere"}})
         folder = other.processes.folder
+        os.kill(other.processes.pid("kube-scheduler"), signal.SIGKILL)
+        with pytest.raises(TimeoutError) as late:
+            other.until(lambda: False, timeout="0.5s")
+        assert late.value.__notes__[0].startswith("kube-scheduler of the real control plane has ended.")
     here = [item.metadata.name for item in kubernetes.client.CoreV1Api(cluster.client).list_namespace().items]
     assert "elsewhere" not in here
     assert not folder.exists()

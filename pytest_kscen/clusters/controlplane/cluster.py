@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.controlplane.starting import start
@@ -16,6 +17,10 @@ from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.simulation.assembly import actors
 from pytest_kscen.simulation.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
 
 PATIENCE = 60.0
 
@@ -52,6 +57,14 @@ class ControlPlaneCluster(LiveCluster):
         """Ready, and free of the taint that keeps pods off a new node."""
         listed = (await self._api.list(NODES)).items
         return sum(is_true(node, "Ready") and not node["spec"].get("taints") for node in listed) >= nodes
+
+    def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
+        try:
+            super().until(condition, timeout)
+        except TimeoutError as error:
+            if dead := self.processes.ended():
+                error.add_note(f"{dead} of the real control plane has ended. The end of its log:\n{self.processes.log_tail(dead)}")
+            raise
 
     async def _put_away(self) -> None:
         await self._tunnel.close()
