@@ -13,12 +13,14 @@ from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.garbage import GarbageCollector
 from pytest_kscen.simulation.kubelet.kubelets import Kubelets
 from pytest_kscen.simulation.namespaces import Namespaces
+from pytest_kscen.simulation.scheduler import Scheduler
 from pytest_kscen.simulation.service_accounts import root_certificates, service_accounts
 from pytest_kscen.simulation.site import Site
 from pytest_kscen.simulation.volumes.binder import PersistentVolumes
 from pytest_kscen.simulation.volumes.ephemeral import EphemeralVolumes
 from pytest_kscen.simulation.volumes.protection import Protection
 from pytest_kscen.simulation.volumes.provisioner import Provisioner
+from pytest_kscen.simulation.workloads.cronjobs import CronJobs
 from pytest_kscen.simulation.workloads.daemonsets import DaemonSets
 from pytest_kscen.simulation.workloads.deployments import Deployments
 from pytest_kscen.simulation.workloads.jobs import FinishedJobs, Jobs, OrphanedPods
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         def run(self) -> Coroutine[Any, Any, Any]: ...
 
 
+SCHEDULER = "default-scheduler"
 EVERYWHERE: dict[str, Callable[[Bench], Runnable]] = {
     "provisioner": Provisioner,
 }
@@ -52,6 +55,7 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "replicaset-controller": ReplicaSets,
     "statefulset-controller": StatefulSets,
     "daemonset-controller": DaemonSets,
+    "cronjob-controller": CronJobs,
     "job-controller": Jobs,
     "orphaned-job-pods-controller": OrphanedPods,
     "ttl-after-finished-controller": FinishedJobs,
@@ -79,5 +83,7 @@ def actors(
 
     cast: dict[str, Runnable] = {"informers": informers, "kubelet": Kubelets(bench("kubelet"), site)}
     controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
+    if role == "embedded":
+        cast[SCHEDULER] = Scheduler(bench(SCHEDULER), chance.stream(SCHEDULER))
     cast |= {name: make(bench(name)) for name, make in controllers.items()}
     return [(name, actor.run()) for name, actor in cast.items()]
