@@ -128,7 +128,8 @@ class ContainerLife:
         process = self.record.process
         if process is not None:
             self.record.end(exit_.code, exit_.reason, self._last_words(process, exit_), self._host.timestamp())
-            self._pod.changed()
+            if not self.record.must_restart:
+                self._pod.changed()
 
     def _context(self, env: dict[str, str]) -> ContainerContext:
         record = self.record

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.simulation.kubelet.timings import LEASE_EVERY
 
 if TYPE_CHECKING:
+    import asyncio
+
     from pytest_kscen.clock import Clock
+    from pytest_kscen.simulation.brood import Brood
 
 
 class Beating(Protocol):
@@ -20,8 +22,9 @@ class Beating(Protocol):
 class Heartbeats:
     """Groups of hearts by the phase in which they beat."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, brood: Brood) -> None:
         self._clock = clock
+        self._brood = brood
         self._groups: dict[float, dict[Beating, None]] = {}
         self._phases: dict[Beating, float] = {}
         self._tasks: dict[float, asyncio.Task[None]] = {}
@@ -32,8 +35,7 @@ class Heartbeats:
         group = self._groups.setdefault(phase, {})
         group[heart] = None
         if phase not in self._tasks:
-            task = asyncio.get_running_loop().create_task(self._beat(phase, group), name=f"heartbeats at {phase:g} s")
-            self._tasks[phase] = task
+            self._tasks[phase] = self._brood.start(self._beat(phase, group), f"heartbeats at {phase:g} s")
 
     def leave(self, heart: Beating) -> None:
         phase = self._phases.pop(heart, None)

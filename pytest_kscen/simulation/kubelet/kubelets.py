@@ -38,7 +38,7 @@ class Kubelets:
     def __init__(self, bench: Bench, site: Site) -> None:
         self._machines = site.machines
         self._brood = Brood()
-        self._heartbeats = Heartbeats(bench.clock)
+        self._heartbeats = Heartbeats(bench.clock, self._brood)
         mounter = Mounter(bench.api, bench.clock, bench.informers)
         self._tools = Tools(bench.api, bench.clock, bench.recorder, site.images, site.logs, mounter, self._brood)
         self._kubelets: dict[str, Kubelet] = {}

@@ -1,0 +1,166 @@
+"""What a pod's claims mean for its place: volumes that are elsewhere, and claims that wait for a node to be chosen."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.informer import Ref
+from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from pytest_kscen.simulation.placement.affinity import selects, volume_may_be_on
+from pytest_kscen.simulation.volumes.binding import bound_to
+from pytest_kscen.simulation.volumes.matching import SELECTED_NODE, best_match, class_of, delays, is_bound, provisions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.bench import Bench
+
+ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
+NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+PATIENCE = 600.0  # seconds that a pod waits for its claims once a node is chosen
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaims:
+    """What a pod brings along: volumes that it has, and claims that wait for it."""
+
+    volumes: list[Obj] = field(default_factory=list)
+    waiting: list[tuple[Obj, Obj | None]] = field(default_factory=list)
+    problem: str = ""
+    """Why no node at all will do."""
+    lacks_volume: bool = False
+
+
+NO_CLAIMS = PodClaims()
+
+
+class Claims:
+    """The claims and volumes of a cluster, as the scheduler needs them."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
+        self._classes = bench.informers.of(STORAGE_CLASSES)
+        self._by_class = self._volumes.index("class", lambda volume: [class_of(volume)])
+        self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
+        self._claims.on_change(self._claim_changed)
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Tell when something may have become possible."""
+        for informer in (self._claims, self._volumes, self._classes):
+            informer.on_change(lambda new, _: wake() if new else None)
+
+    async def synced(self) -> None:
+        for informer in (self._claims, self._volumes, self._classes):
+            await informer.synced()
+
+    def of(self, pod: Obj) -> PodClaims:
+        volumes: list[Obj] = []
+        waiting: list[tuple[Obj, Obj | None]] = []
+        lacks_volume = unbound = False
+        for volume in pod["spec"].get("volumes") or ():
+            ref = _claim_of(pod, volume)
+            if ref is None:
+                continue
+            claim = self._claims.objects.get(ref)
+            if claim is None or (problem := _problem(claim)):
+                return PodClaims(problem=_missing(ref, volume) if claim is None else problem)
+            storage_class = self._classes.get(class_of(claim))
+            if is_bound(claim):
+                found = self._volumes.get(claim["spec"]["volumeName"])
+                volumes += [found] if found else []
+                lacks_volume = lacks_volume or found is None
+            elif delays(storage_class) and not claim["spec"].get("volumeName"):
+                waiting.append((claim, storage_class))
+            else:
+                unbound = True
+        return PodClaims(volumes, waiting, UNBOUND if unbound else "", lacks_volume)
+
+    def conflicts(self, claims: PodClaims, node: Obj) -> list[str]:
+        """Why the claims keep a pod from this node."""
+        reasons = []
+        if not all(volume_may_be_on(volume, node) for volume in claims.volumes):
+            reasons.append(ELSEWHERE)
+        if claims.lacks_volume:
+            reasons.append(NO_VOLUME)
+        if claims.waiting and self._plan(claims, node) is None:
+            reasons.append(NONE_TO_BIND)
+        return reasons
+
+    def _plan(self, claims: PodClaims, node: Obj) -> list[tuple[Obj, Obj | None]] | None:
+        """For each claim that waits, the volume that it takes, or none to have one provisioned; or no plan at all."""
+        plan: list[tuple[Obj, Obj | None]] = []
+        for claim, storage_class in claims.waiting:
+            taken = [volume["metadata"]["name"] for _, volume in plan if volume]
+            free = [one for one in self._by_class.of(class_of(claim)) if one["metadata"]["name"] not in taken]
+            volume = best_match(claim, free, node=node)
+            if volume is None and not (provisions(storage_class) and _allows(storage_class, node)):
+                return None
+            plan.append((claim, volume))
+        return plan
+
+    async def settle(self, claims: PodClaims, node: Obj) -> bool:
+        """Give the claims that wait what was planned on this node, and wait until they have it."""
+        plan = self._plan(claims, node)
+        if plan is None:
+            return False
+        for claim, volume in plan:
+            if volume is not None:
+                await self._bench.api.update(PERSISTENT_VOLUMES, bound_to(volume, claim))
+            else:
+                patch = {"metadata": {"annotations": {SELECTED_NODE: node["metadata"]["name"]}}}
+                metadata = claim["metadata"]
+                await self._bench.api.patch(PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"])
+        try:
+            async with asyncio.timeout(PATIENCE):
+                for claim, _ in plan:
+                    await self._bound(Ref.of(claim))
+        except TimeoutError:
+            return False
+        return True
+
+    async def _bound(self, ref: Ref) -> None:
+        while (claim := self._claims.objects.get(ref)) is None or not is_bound(claim):
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(ref, []).append(future)
+            await future
+
+    def _claim_changed(self, new: Obj | None, _: Obj | None) -> None:
+        for future in self._waiting.pop(Ref.of(new), ()) if new else ():
+            if not future.done():
+                future.set_result(None)
+
+
+def _claim_of(pod: Obj, volume: Obj) -> Ref | None:
+    namespace = pod["metadata"].get("namespace", "")
+    if claim := volume.get("persistentVolumeClaim"):
+        return Ref(namespace, claim["claimName"])
+    return Ref(namespace, f"{pod['metadata']['name']}-{volume['name']}") if "ephemeral" in volume else None
+
+
+def _missing(ref: Ref, volume: Obj) -> str:
+    if "ephemeral" in volume:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{ref.name}"'
+    return f'persistentvolumeclaim "{ref.name}" not found'
+
+
+def _problem(claim: Obj) -> str:
+    name = claim["metadata"]["name"]
+    if (claim.get("status") or {}).get("phase") == "Lost":
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim["spec"].get("volumeName", "")}"'
+    return f'persistentvolumeclaim "{name}" is being deleted' if claim["metadata"].get("deletionTimestamp") else ""
+
+
+def _allows(storage_class: Obj | None, node: Obj) -> bool:
+    """allowedTopologies: one of the terms must hold."""
+    terms = (storage_class or {}).get("allowedTopologies")
+    if not terms:
+        return True
+    words = [{"matchExpressions": [{**one, "operator": "In"} for one in term.get("matchLabelExpressions") or ()]} for term in terms]
+    return selects({"nodeSelectorTerms": words}, node)
