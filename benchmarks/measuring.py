@@ -1,0 +1,73 @@
+"""How every benchmark measures and prints: a peer in the same run, the best of a few rounds, a ratio and its goal."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import platform
+import sys
+import time
+from dataclasses import dataclass
+from typing import Self
+
+
+class Stopwatch:
+    """Wall seconds of a with-block, without the garbage collector's whims."""
+
+    seconds = 0.0
+
+    def __enter__(self) -> Self:
+        gc.collect()
+        gc.disable()
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.seconds = time.perf_counter() - self._began
+        gc.enable()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; a ratio above its goal is good, or below it where less is better."""
+
+    what: str
+    ours: str
+    peer: str
+    ratio: float
+    goal: float
+    less_is_better: bool = False
+
+    @property
+    def reached(self) -> bool:
+        return self.ratio <= self.goal if self.less_is_better else self.ratio >= self.goal
+
+
+def report(title: str, rows: list[Row]) -> None:
+    print(f"\n## {title}\n\n| what | ours | peer | ratio | goal | |\n|---|---|---|---|---|---|")
+    for row in rows:
+        sign = "≤" if row.less_is_better else "≥"
+        print(
+            f"| {row.what} | {row.ours} | {row.peer} | {row.ratio:.2f} | {sign} {row.goal:g} | {'yes' if row.reached else 'NO'} |"
+        )
+    version = f"Python {sys.version.split()[0]}, {platform.machine()}"
+    print(f"\n{version}")
+
+
+def best(rounds: int, measure) -> float:
+    """The least of several measurements in seconds."""
+    return min(measure() for _ in range(rounds))
+
+
+@contextlib.contextmanager
+def control_plane(nodes: int = 0):
+    """The real thing, as the peer of the run."""
+    from pytest_kscen.clusters import open_cluster
+
+    with Stopwatch() as watch:
+        cluster = open_cluster("controlplane", seed="0", nodes=nodes)
+    cluster.started_in = watch.seconds
+    try:
+        yield cluster
+    finally:
+        cluster.close()
