@@ -27,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.import_plugin("pytest_kscen.fixtures")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: object) -> None:
     """pytest-xdist: a worker tests with the seed that the controller drew; a kind cluster outlives its workers."""
     config, workerinput = node.config, node.workerinput  # type: ignore[attr-defined]
