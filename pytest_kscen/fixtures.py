@@ -29,7 +29,7 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cl
     """Open a cluster: `cluster_factory(backend=..., nodes=...)`; each is closed when the test ends."""
     opened: list[Cluster] = []
 
-    def open_one(backend: str | None = None, nodes: int = 6) -> Cluster:
+    def open_one(backend: str | None = None, nodes: int | None = None) -> Cluster:
         default = request.config.stash[SETTINGS].kscen_cluster
         opened.append(_open(request, markers.ClusterWish(backend or default, nodes)))
         return opened[-1]

@@ -28,10 +28,10 @@ MARKERS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClusterWish:
-    """What a test asks of its cluster; None leaves it to the settings."""
+    """What a test asks of its cluster; None leaves it to the settings and the backend."""
 
     backend: str | None = None
-    nodes: int = 6
+    nodes: int | None = None
     scope: str = "function"
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class ClusterWish:
             raise ValueError(f"backend={self.backend!r}: choose one of {', '.join(BACKENDS)}")
         if self.scope not in SCOPES:
             raise ValueError(f"scope={self.scope!r}: choose one of {', '.join(SCOPES)}")
-        if not isinstance(self.nodes, int) or self.nodes < 0:
+        if self.nodes is not None and (not isinstance(self.nodes, int) or self.nodes < 0):
             raise ValueError(f"nodes={self.nodes!r}: give a whole number, 0 or more")
 
 

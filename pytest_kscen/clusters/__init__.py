@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterRefused", "open_cluster"]
 
+NODES = 6  # simulated ones, unless the test asks for another number
+
 
 def open_cluster(
     backend: str,
     *,
     seed: str,
-    nodes: int = 6,
+    nodes: int | None = None,
     kubeconfig: pathlib.Path | None = None,
     context: str | None = None,
     kind: KindWish | None = None,
@@ -28,15 +30,15 @@ def open_cluster(
     if backend == "embedded":
         from pytest_kscen.clusters.embedded import EmbeddedCluster
 
-        return EmbeddedCluster(seed, nodes=nodes)
+        return EmbeddedCluster(seed, nodes=NODES if nodes is None else nodes)
     if backend == "controlplane":
         from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
-        return ControlPlaneCluster(seed, nodes=nodes)
+        return ControlPlaneCluster(seed, nodes=NODES if nodes is None else nodes)
     if backend == "kind":
         from pytest_kscen.clusters.kind.cluster import KindBackedCluster
 
-        return KindBackedCluster(kind, seed=seed)
+        return KindBackedCluster(kind, nodes=nodes, seed=seed)
     if backend == "kubeconfig":
         from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 

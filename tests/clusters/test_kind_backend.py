@@ -76,13 +76,21 @@ def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
     assert not share.kubeconfig.parent.exists()
 
 
-def test_image_and_workers_reach_kind(docker):
-    share = KindShare(wish(docker, image="kindest/node:v1.36.4", workers=2))
+def test_image_and_nodes_reach_kind(docker):
+    share = KindShare(wish(docker, image="kindest/node:v1.36.4"), nodes=3)
     share.enter()
     (created,) = [line for line in (docker.folder / "calls").read_text().splitlines() if line.startswith("create")]
     assert "--image=kindest/node:v1.36.4" in created
     assert (share.kubeconfig.parent / "kind.json").read_text().count('"worker"') == 2
-    share.leave()
+    with pytest.raises(ClusterRefused, match="a test run has one kind cluster, and 'kscen-run' was made with 3 nodes, not with 5"):
+        KindShare(wish(docker), nodes=5).enter()
+    KindShare(wish(docker)).enter()
+    assert docker.clusters() == ["kscen-run"]
+
+
+def test_a_program_that_is_not_there_is_refused(docker):
+    with pytest.raises(ClusterRefused, match=r"^--kind-bin: there is no program 'nowhere/kind'$"):
+        KindShare(KindWish(program="nowhere/kind"))
 
 
 def test_the_clusters_of_killed_runs_are_swept(docker, tmp_path):

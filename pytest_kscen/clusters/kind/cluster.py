@@ -33,23 +33,37 @@ INSTALL = "pip install 'pytest-kscen[kind]'"
 class KindShare:
     """The run's cluster: made by who enters first, removed when the last has left."""
 
-    def __init__(self, wish: KindWish) -> None:
+    def __init__(self, wish: KindWish, nodes: int | None = None) -> None:
         self._wish = wish
+        self._nodes = nodes
         self._share = Share(wish.folder, _remove)
         self.kubeconfig = wish.folder / "kubeconfig"
         self.kind = _kind_class()(
             wish.called,
             self.kubeconfig,
             image=wish.image,
-            kind_path=_path(wish.program or shutil.which("kind")),
-            kubectl_path=_path(wish.kubectl or shutil.which("kubectl")),
+            kind_path=_program("--kind-bin", wish.program) or _on_path("kind"),
+            kubectl_path=_program("--kind-kubectl-bin", wish.kubectl) or _on_path("kubectl"),
         )
 
     def enter(self) -> dict[str, Any]:
         _sweep(self._wish.folder)
         facts = self._share.enter(self._look, self._make)
-        self.kind.create()  # it is there: this makes pytest-kind's object know it
+        try:
+            self._check(facts)
+            self.kind.create()  # it is there: this makes pytest-kind's object know it
+        except BaseException:
+            self.leave()
+            raise
         return facts
+
+    def _check(self, facts: dict[str, Any]) -> None:
+        if self._nodes not in (None, facts["nodes"]):
+            made = "as kind does by default" if facts["nodes"] is None else f"with {facts['nodes']} nodes"
+            raise ClusterRefused(
+                f"a test run has one kind cluster, and {facts['name']!r} was made {made}, not with {self._nodes}: "
+                "let the tests of one run ask for the same number"
+            )
 
     def leave(self) -> None:
         self._share.leave()
@@ -60,9 +74,8 @@ class KindShare:
     def _look(self) -> dict[str, Any]:
         self.kind.ensure_kind()
         program, name = str(self.kind.kind_path), self.kind.name
-        found = _run(program, "get", "clusters")
-        ours = name not in found.stdout.splitlines()
-        return {"name": name, "program": program, "ours": ours, "keep": self._wish.keep}
+        ours = name not in _run(program, "get", "clusters").stdout.splitlines()
+        return {"name": name, "program": program, "nodes": self._nodes, "ours": ours, "keep": self._wish.keep}
 
     def _make(self) -> None:
         program, name = str(self.kind.kind_path), self.kind.name
@@ -77,11 +90,11 @@ class KindShare:
             ) from error
 
     def _configuration(self) -> pathlib.Path | None:
-        if not self._wish.workers:
+        """The control plane's node and workers, so many in all; kind's own default is a single one that does both."""
+        if not self._nodes:
             return None
-        roles = ["control-plane", *["worker"] * self._wish.workers]
+        nodes = [{"role": role} for role in ("control-plane", *["worker"] * (self._nodes - 1))]
         path = self._wish.folder / "kind.json"
-        nodes = [{"role": role} for role in roles]
         path.write_text(json.dumps({"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": nodes}))
         return path
 
@@ -89,8 +102,8 @@ class KindShare:
 class KindBackedCluster(LiveCluster):
     """A `Cluster`. `kind` is pytest-kind's object, for loading images and forwarding ports."""
 
-    def __init__(self, wish: KindWish | None = None, *, seed: int | str = 0) -> None:
-        self._share = KindShare(wish or KindWish())
+    def __init__(self, wish: KindWish | None = None, *, nodes: int | None = None, seed: int | str = 0) -> None:
+        self._share = KindShare(wish or KindWish(), nodes)
         self.kind = self._share.kind
         self.kubeconfig = self._share.kubeconfig
         with contextlib.ExitStack() as undo:
@@ -150,5 +163,15 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def _path(text: str | None) -> pathlib.Path | None:
-    return pathlib.Path(text) if text else None
+def _program(flag: str, text: str | None) -> pathlib.Path | None:
+    if text is None:
+        return None
+    path = pathlib.Path(text).expanduser().absolute()
+    if not path.is_file():
+        raise ClusterRefused(f"{flag}: there is no program {text!r}")
+    return path
+
+
+def _on_path(name: str) -> pathlib.Path | None:
+    found = shutil.which(name)
+    return pathlib.Path(found).absolute() if found else None

@@ -26,8 +26,6 @@ class KindWish:
     program: str | None = None
     kubectl: str | None = None
     keep: bool = False
-    workers: int = 0
-    """Nodes beside the control plane's own."""
 
     @classmethod
     def of(cls, option: Callable[[str, Any], Any], run: str = "") -> KindWish:

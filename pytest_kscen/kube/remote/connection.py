@@ -111,8 +111,9 @@ class Connection:
 
     async def _persist(self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
         """Ask until there is an answer, or a refusal or a loss that another try would not better."""
-        refreshed = False
-        for attempt in itertools.count(1):
+        refreshed, attempt = False, 0
+        while True:
+            attempt += 1
             try:
                 return await ask()
             except _RefusedError as refused:
@@ -126,7 +127,6 @@ class Connection:
                 if method not in READS or attempt == attempts or not _is_passing(error):
                     raise ConnectionError(f"{method} {self.access.server}{target}: {words_of(error)}") from error
                 await self._clock.sleep(FIRST_BACKOFF * 2 ** (attempt - 1))
-        raise AssertionError("unreachable")
 
     async def _once(
         self, method: str, target: str, headers: dict[str, str], body: bytes | None = None, **options: Any
