@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-HISTORY = 20_000  # changes of one resource that a watch can at least still start from
+HISTORY = 10_000  # changes of one resource that a watch can at least still start from
 
 Place: TypeAlias = tuple[str, str]
 """A namespace and a name."""
@@ -37,12 +37,9 @@ class Change(NamedTuple):
     """One commit: what was there before (None when created) and what is there now (on deletion: the last state)."""
 
     revision: int
-    event: Event
+    type: str
+    new: Obj
     old: Obj | None
-
-    @property
-    def new(self) -> Obj:
-        return self.event.object
 
 
 class Listener(Protocol):
@@ -92,7 +89,7 @@ class Bucket:
 class Shelf:
     """Everything about one resource. A position counts the changes before it, forgotten ones too."""
 
-    __slots__ = ("_forgotten", "buckets", "changes", "compacted", "idle")
+    __slots__ = ("_forgotten", "_told", "buckets", "changes", "compacted", "idle")
 
     def __init__(self, compacted: int) -> None:
         self.buckets: dict[str, Bucket] = {}
@@ -100,6 +97,7 @@ class Shelf:
         self.idle: dict[Listener, None] = {}
         self.compacted = compacted  # the last revision of which the history is forgotten
         self._forgotten = 0
+        self._told: tuple[Change | None, Event] = None, Event("", {})
 
     @property
     def end(self) -> int:
@@ -112,6 +110,14 @@ class Shelf:
         """The change at a position; None if it is forgotten."""
         index = position - self._forgotten
         return self.changes[index] if index >= 0 else None
+
+    def event(self, change: Change) -> Event:
+        """What readers are told of a change; those who read it together share it."""
+        told, event = self._told
+        if told is not change:
+            event = Event(change.type, change.new)
+            self._told = change, event
+        return event
 
     def publish(self, change: Change) -> None:
         self.changes.append(change)
@@ -220,7 +226,7 @@ class Store:
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         bucket.put(key.name, obj)
-        shelf.publish(Change(self.revision, Event("ADDED" if old is None else "MODIFIED", obj), old))
+        shelf.publish(Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
         return obj
 
     def remove(self, key: Key) -> Obj:
@@ -233,7 +239,7 @@ class Store:
             del shelf.buckets[key.namespace]
         self.revision += 1
         last = at_revision(old, self.revision)
-        shelf.publish(Change(self.revision, Event("DELETED", last), old))
+        shelf.publish(Change(self.revision, "DELETED", last, old))
         return last
 
     def compact(self) -> None:

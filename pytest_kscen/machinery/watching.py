@@ -111,27 +111,25 @@ class Subscription:
         """How this reader sees a change; None if it does not."""
         if change.revision <= self._since:
             return None
-        event, namespace = change.event, self._selection.namespace
-        if namespace and event.object["metadata"].get("namespace") != namespace:
+        namespace, api_version = self._selection.namespace, self._kind.api_version
+        if namespace and change.new["metadata"].get("namespace") != namespace:
             return None
-        if not self._takes_all:
-            filtered = self._filtered(change.revision, event, change.old)
-            if filtered is None:
-                return None
-            event = filtered
-        if event.object["apiVersion"] == self._kind.api_version:
+        event = self._shelf.event(change) if self._takes_all else self._filtered(change)
+        if event is None or event.object["apiVersion"] == api_version:
             return event
         return Event(event.type, self._kind.shown(event.object))
 
-    def _filtered(self, revision: int, event: Event, old: Obj | None) -> Event | None:
-        takes = self._selection.takes
-        is_in = event.type != "DELETED" and takes(event.object)
+    def _filtered(self, change: Change) -> Event | None:
+        takes, new, old = self._selection.takes, change.new, change.old
+        is_in = change.type != "DELETED" and takes(new)
         was_in = old is not None and takes(old)
-        if is_in == was_in:
-            return event if is_in else None
+        if is_in and (was_in or change.type == "ADDED"):
+            return self._shelf.event(change)
         if is_in:
-            return event if event.type == "ADDED" else Event("ADDED", event.object)
-        return event if event.type == "DELETED" else Event("DELETED", at_revision(old or event.object, revision))
+            return Event("ADDED", new)
+        if was_in:
+            return Event("DELETED", new if change.type == "DELETED" else at_revision(old or new, change.revision))
+        return None
 
     def _bookmark(self, revision: int, **metadata: Obj) -> Event:
         head = {"kind": self._kind.resource.kind, "apiVersion": self._kind.api_version}

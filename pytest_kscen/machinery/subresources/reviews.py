@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.kinds import Kind
 
 EVERYBODYS = ("system:masters", "system:authenticated")
+DEPRECATED = "v1 ComponentStatus is deprecated in v1.19+"
 COMPONENTS = ("scheduler", "controller-manager", "etcd-0")
 EVERYTHING: Obj = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -87,13 +88,15 @@ async def rules(_core: Core, kind: Kind, request: Request) -> Answer:
     return Answer({**review, "spec": {}, "status": EVERYTHING}, 201)
 
 
-async def components(_core: Core, kind: Kind, _request: Request) -> Answer:
+async def components(_core: Core, kind: Kind, request: Request) -> Answer:
+    request.warnings.append(DEPRECATED)
     resource = kind.resource
     head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}}
     return Answer({**head, "items": [_healthy(resource, name) for name in COMPONENTS]})
 
 
 async def component(_core: Core, kind: Kind, request: Request) -> Answer:
+    request.warnings.append(DEPRECATED)
     resource = kind.resource
     if request.name not in COMPONENTS:
         details = {"name": request.name, "kind": "componentstatus"}
