@@ -1,0 +1,38 @@
+"""The same seed gives the same bytes, in this process and in others whose strings hash otherwise."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+DIGEST = pathlib.Path(__file__).with_name("digest.py")
+
+
+def played(hash_seed, seed="7"):
+    done = subprocess.run(
+        [sys.executable, str(DIGEST), seed],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def first():
+    return played("0")
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "4711"])
+def test_the_same_seed_gives_the_same_bytes(first, hash_seed):
+    assert played(hash_seed) == first
+
+
+def test_another_seed_gives_others(first):
+    assert played("0", "8") != first
