@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.endpoints import Endpoints, EndpointSlices
 from pytest_kscen.simulation.garbage import GarbageCollector
 from pytest_kscen.simulation.kubelet.kubelets import Kubelets
+from pytest_kscen.simulation.lifecycle.eviction import TaintEviction
+from pytest_kscen.simulation.lifecycle.nodes import NodeLifecycle
+from pytest_kscen.simulation.lifecycle.pods import PodGarbage
 from pytest_kscen.simulation.namespaces import Namespaces
 from pytest_kscen.simulation.scheduler import Scheduler
 from pytest_kscen.simulation.service_accounts import root_certificates, service_accounts
@@ -44,6 +48,9 @@ EVERYWHERE: dict[str, Callable[[Bench], Runnable]] = {
     "provisioner": Provisioner,
 }
 CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
+    "node-lifecycle-controller": NodeLifecycle,
+    "taint-eviction-controller": TaintEviction,
+    "pod-garbage-collector-controller": PodGarbage,
     "persistentvolume-binder-controller": PersistentVolumes,
     "persistentvolume-protection-controller": Protection,
     "ephemeral-volume-controller": EphemeralVolumes,
@@ -51,6 +58,8 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "root-ca-certificate-publisher-controller": root_certificates,
     "namespace-controller": Namespaces,
     "garbage-collector-controller": GarbageCollector,
+    "endpoints-controller": Endpoints,
+    "endpointslice-controller": EndpointSlices,
     "deployment-controller": Deployments,
     "replicaset-controller": ReplicaSets,
     "statefulset-controller": StatefulSets,
