@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.disruption import DisruptionBudgets
 from pytest_kscen.simulation.endpoints import Endpoints, EndpointSlices
 from pytest_kscen.simulation.garbage import GarbageCollector
 from pytest_kscen.simulation.kubelet.kubelets import Kubelets
@@ -60,6 +61,7 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "garbage-collector-controller": GarbageCollector,
     "endpoints-controller": Endpoints,
     "endpointslice-controller": EndpointSlices,
+    "disruption-controller": DisruptionBudgets,
     "deployment-controller": Deployments,
     "replicaset-controller": ReplicaSets,
     "statefulset-controller": StatefulSets,
