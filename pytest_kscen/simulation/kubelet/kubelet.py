@@ -54,33 +54,31 @@ class Kubelet:
             node = await self.api.create(NODES, new_node(self.machine, self.timestamp()))
         except AlreadyExists:
             node = await self.api.get(NODES, self.machine.name)
-        await self.adopt(node)
+        await self.speak_for(node, since_now=True)
 
-    async def adopt(self, node: Obj) -> None:
-        """Speak for this Node from now on."""
-        self.node = node
-        self.machine.use_network(node.get("spec", {}).get("podCIDR", ""))
-        self.recorder.normal(node, "Starting", "Starting kubelet.")
+    async def speak_for(self, node: Obj, *, since_now: bool = False) -> None:
+        """Tell how the node is from now on: it is new, or was made by somebody else, or could not speak for a time."""
+        self.node, self._lease = node, {}
+        self.machine.use_network((node.get("spec") or {}).get("podCIDR", ""))
+        self._announce(since_now=since_now)
         missing = {key: value for key, value in standard_labels(self.machine).items() if key not in _labels(node)}
         if missing:
             self.node = await self.api.patch(NODES, self.machine.name, {"metadata": {"labels": missing}})
-        await self.report()
-        self._event("NodeReady")
-        await self._renew()
-
-    async def come_back(self, node: Obj) -> None:
-        """Speak again after a time without power, or out of reach."""
-        self.node, self._lease = node, {}
-        status = node.get("status") or {}
-        if (status.get("nodeInfo") or {}).get("bootID") != self.machine.boot_id:
-            words = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
-            self.recorder.normal(node, "Starting", "Starting kubelet.")
-            self.recorder.warning(node, "Rebooted", words)
-        was_ready = is_true(node, "Ready")
+        was_ready = is_true(node, "Ready") and not since_now
         await self.report()
         if not was_ready:
-            self._event("NodeReady")
+            words = f"Node {self.machine.name} status is now: NodeReady"
+            self.recorder.normal(self.node, "NodeReady", words)
         await self._renew()
+
+    def _announce(self, *, since_now: bool) -> None:
+        """Say that the kubelet starts, and that the machine was started in between, if so."""
+        boot = ((self.node.get("status") or {}).get("nodeInfo") or {}).get("bootID")
+        if since_now or boot != self.machine.boot_id:
+            self.recorder.normal(self.node, "Starting", "Starting kubelet.")
+        if boot and boot != self.machine.boot_id:
+            words = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
+            self.recorder.warning(self.node, "Rebooted", words)
 
     async def report(self) -> None:
         """Write the node's status."""
@@ -192,9 +190,6 @@ class Kubelet:
         if self._room[0] is not status:
             self._room = status, allocatable_of({"status": {"allocatable": self.allocatable}})
         return admission.refusal(life.pod, life.demand, self.node, self.load, self._room[1])
-
-    def _event(self, reason: str) -> None:
-        self.recorder.normal(self.node, reason, f"Node {self.machine.name} status is now: {reason}")
 
 
 def _labels(node: Obj) -> Obj:

@@ -11,25 +11,19 @@ from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.simulation.brood import Brood
-from pytest_kscen.simulation.controller import Controller
 from pytest_kscen.simulation.kubelet.heartbeats import Heartbeats
 from pytest_kscen.simulation.kubelet.kubelet import Kubelet
 from pytest_kscen.simulation.kubelet.tools import Tools
 from pytest_kscen.simulation.kubelet.volumes import Mounter
+from pytest_kscen.simulation.pictures import pods_by_node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Never
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
     from pytest_kscen.simulation.kubelet.machines import Machine
     from pytest_kscen.simulation.site import Site
-
-
-def node_of(pod: Obj) -> Sequence[str]:
-    name = pod["spec"].get("nodeName")
-    return (name,) if name else ()
 
 
 class Kubelets:
@@ -44,8 +38,7 @@ class Kubelets:
         self._kubelets: dict[str, Kubelet] = {}
         self._nodes = bench.informers.of(NODES)
         self._pods = bench.informers.of(PODS)
-        self._pods_by_node = self._pods.index("node", node_of)
-        self._adoptions = Controller(bench.name, bench.clock, self._look_after)
+        self._pods_by_node = pods_by_node(bench.informers)
         site.machines.on_change(self._machine_changed)
 
     async def run(self) -> Never:
@@ -54,7 +47,6 @@ class Kubelets:
             await kubelet.register()
             self._kubelets[machine.name] = kubelet
             self._heartbeats.join(kubelet)
-        self._brood.start(self._adoptions.run(), "adoption of nodes")
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
         await self._brood.watch()
@@ -81,19 +73,15 @@ class Kubelets:
         elif new and kubelet:
             kubelet.see_node(new)
         elif new:
-            self._adoptions.enqueue(Ref("", name))
+            self._adopt(new)
 
-    async def _look_after(self, ref: Ref) -> None:
+    def _adopt(self, node: Obj) -> None:
         """Give a Node that somebody made a machine and a kubelet."""
-        node = self._nodes.objects.get(ref)
-        if node is None or ref.name in self._kubelets:
-            return
-        machine = self._machines[ref.name] if ref.name in self._machines else self._machines.add(ref.name)
-        kubelet = Kubelet(self._tools, machine)
-        await kubelet.adopt(node)
-        self._kubelets[ref.name] = kubelet
-        self._heartbeats.join(kubelet)
-        kubelet.catch_up(self._pods_by_node.of(ref.name))
+        name = node["metadata"]["name"]
+        machine = self._machines[name] if name in self._machines else self._machines.add(name)
+        self._kubelets[name] = Kubelet(self._tools, machine)
+        self._kubelets[name].see_node(node)
+        self._machine_changed(machine)
 
     def _abandon(self, kubelet: Kubelet) -> None:
         """The machine goes with its Node."""
@@ -113,14 +101,14 @@ class Kubelets:
         if not machine.powered:
             kubelet.halt()
         elif machine.reachable:
-            self._brood.start(self._return(kubelet), f"return of {machine.name}")
+            self._brood.start(self._begin(kubelet), f"beginning of {machine.name}")
 
-    async def _return(self, kubelet: Kubelet) -> None:
-        """A machine is back: its kubelet tells how it is, and learns what it has missed."""
+    async def _begin(self, kubelet: Kubelet) -> None:
+        """A machine is here, or back: its kubelet tells how it is, and learns what it has missed."""
         machine = kubelet.machine
         while self._kubelets.get(machine.name) is kubelet and machine.powered and machine.reachable:
             try:
-                await kubelet.come_back(self._nodes.objects[Ref("", machine.name)])
+                await kubelet.speak_for(self._nodes.objects[Ref("", machine.name)])
             except (ApiError, OSError, KeyError):
                 await self._tools.clock.sleep(1.0)
                 continue

@@ -13,6 +13,7 @@ from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, SECRETS
 from pytest_kscen.simulation.kubelet.environment import MissingError, data_of, field_of, resource_of
 from pytest_kscen.simulation.kubelet.timings import MOUNT_FIRST, MOUNT_LONGEST
+from pytest_kscen.simulation.pictures import claim_of
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
@@ -130,14 +131,6 @@ class Mounter:
         if token := source.get("serviceAccountToken"):
             return {token["path"]: TOKEN}
         return {}
-
-
-def claim_of(pod: Obj, volume: Obj) -> Ref | None:
-    """The claim behind a volume: one that is named, or the pod's own."""
-    namespace = pod["metadata"].get("namespace", "")
-    if claim := volume.get("persistentVolumeClaim"):
-        return Ref(namespace, claim["claimName"])
-    return Ref(namespace, f"{pod['metadata']['name']}-{volume['name']}") if "ephemeral" in volume else None
 
 
 def _chosen(data: Content, reference: Obj) -> Content:

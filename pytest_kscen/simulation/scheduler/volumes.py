@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from pytest_kscen.simulation.pictures import claim_of, volumes_by_class
 from pytest_kscen.simulation.placement.affinity import selects, volume_may_be_on
 from pytest_kscen.simulation.volumes.binding import bound_to
 from pytest_kscen.simulation.volumes.matching import SELECTED_NODE, best_match, class_of, delays, is_bound, provisions
@@ -47,7 +48,7 @@ class Claims:
         self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
         self._classes = bench.informers.of(STORAGE_CLASSES)
-        self._by_class = self._volumes.index("class", lambda volume: [class_of(volume)])
+        self._by_class = volumes_by_class(bench.informers)
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
         self._claims.on_change(self._claim_changed)
 
@@ -65,7 +66,7 @@ class Claims:
         waiting: list[tuple[Obj, Obj | None]] = []
         lacks_volume = unbound = False
         for volume in pod["spec"].get("volumes") or ():
-            ref = _claim_of(pod, volume)
+            ref = claim_of(pod, volume)
             if ref is None:
                 continue
             claim = self._claims.objects.get(ref)
@@ -135,13 +136,6 @@ class Claims:
         for future in self._waiting.pop(Ref.of(new), ()) if new else ():
             if not future.done():
                 future.set_result(None)
-
-
-def _claim_of(pod: Obj, volume: Obj) -> Ref | None:
-    namespace = pod["metadata"].get("namespace", "")
-    if claim := volume.get("persistentVolumeClaim"):
-        return Ref(namespace, claim["claimName"])
-    return Ref(namespace, f"{pod['metadata']['name']}-{volume['name']}") if "ephemeral" in volume else None
 
 
 def _missing(ref: Ref, volume: Obj) -> str:

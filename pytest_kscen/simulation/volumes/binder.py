@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from pytest_kscen.simulation.pictures import volumes_by_class
 from pytest_kscen.simulation.volumes.binding import bind, set_claim_phase, set_volume_phase
 from pytest_kscen.simulation.volumes.matching import (
     BIND_COMPLETED,
@@ -45,7 +46,7 @@ class PersistentVolumes:
         self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
         self._classes = bench.informers.of(STORAGE_CLASSES)
-        self._volumes_by_class = self._volumes.index("class", lambda volume: [class_of(volume)])
+        self._volumes_by_class = volumes_by_class(bench.informers)
         self._pending = self._claims.index("pending of class", _class_of_pending)
         pictures = (self._claims, self._volumes, self._classes)
         self._claims_by_volume = self._claims.index("volume", _volume_of)

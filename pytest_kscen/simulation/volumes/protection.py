@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pytest_kscen.simulation.bench import follow
+from pytest_kscen.simulation.pictures import claims_of, pods_by_claim
 
 if TYPE_CHECKING:
+    from pytest_kscen.kube.informer import Ref
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.simulation.bench import Bench
 
@@ -24,7 +25,7 @@ class Protection:
         self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
         self._pods = bench.informers.of(PODS)
-        self._pods_by_claim = self._pods.index("claim", claims_of)
+        self._pods_by_claim = pods_by_claim(bench.informers)
         self._claim_queue = bench.controller(self._look_at_claim, self._claims, self._pods)
         self._volume_queue = bench.controller(self._look_at_volume, self._volumes)
         follow(self._claim_queue, self._claims)
@@ -61,18 +62,6 @@ class Protection:
             wanted = finalizers if in_use else [name for name in finalizers if name != finalizer]
         if wanted != finalizers:
             await self._bench.api.update(resource, {**obj, "metadata": {**metadata, "finalizers": wanted}})
-
-
-def claims_of(pod: Obj) -> list[Ref]:
-    """The claims behind a pod's volumes."""
-    namespace, name = pod["metadata"].get("namespace", ""), pod["metadata"]["name"]
-    found = []
-    for volume in pod["spec"].get("volumes") or ():
-        if claim := volume.get("persistentVolumeClaim"):
-            found.append(Ref(namespace, claim["claimName"]))
-        elif "ephemeral" in volume:
-            found.append(Ref(namespace, f"{name}-{volume['name']}"))
-    return found
 
 
 def is_over(pod: Obj) -> bool:
