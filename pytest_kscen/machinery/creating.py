@@ -8,7 +8,7 @@ from pytest_kscen.kube.requests import Answer
 from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode
 from pytest_kscen.machinery.core import key_of
-from pytest_kscen.machinery.metadata import without_repetition, wrong_in_new
+from pytest_kscen.machinery.metadata import doubtful_finalizers, without_repetition, wrong_in_new
 from pytest_kscen.machinery.patching import check_options, track
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, about, already_exists, invalid, quoted
 
@@ -40,7 +40,7 @@ async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
     fill_in(core, kind, request, obj)
     if causes := [*wrong_in_new(kind, obj["metadata"]), *kind.schema.validate(obj, None), *kind.rules.validate(obj)]:
         raise invalid(kind.resource, obj["metadata"].get("name", ""), causes)
-    request.warnings.extend(kind.rules.warn(obj, None))
+    request.warnings += [*kind.rules.warn(obj, None), *doubtful_finalizers(kind, obj, None)]
     await core.admission.validate(review)
     return Answer(_commit(core, kind, request, obj), 201)
 

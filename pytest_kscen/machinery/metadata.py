@@ -33,9 +33,21 @@ def wrong_in_update(kind: Kind, new: Obj, old: Obj) -> Iterator[Cause]:
     """Kubernetes judges an update's metadata once as new, once as a change for all kinds, and once more for its own."""
     yield from _wrong_name(kind, new, lenient=True)
     yield from _wrong_anywhere(new)
-    yield from _wrong_change(new, old)
-    yield from _wrong_change(new, old)
+    yield from list(_wrong_change(new, old)) * 2
     yield from _unqualified(kind, new)
+
+
+def doubtful_finalizers(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:
+    """Custom resources may have odd finalizers; who adds one is warned."""
+    if not kind.custom or not (finalizers := new["metadata"].get("finalizers")):
+        return
+    before = (old["metadata"].get("finalizers") if old else None) or ()
+    for finalizer in sorted({*finalizers}):
+        if finalizer in before or "/" in finalizer or finalizer in WELL_KNOWN_FINALIZERS:
+            continue
+        form = "finalizer name including a path (/)" if "." in finalizer else "finalizer name"
+        why = f"prefer a domain-qualified {form} to avoid accidental conflicts with other finalizer writers"
+        yield f"metadata.finalizers: {quoted(finalizer)}: {why}"
 
 
 def without_repetition(metadata: Obj, warnings: list[str], *, after_admission: bool) -> None:

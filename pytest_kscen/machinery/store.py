@@ -7,6 +7,7 @@ and the past is what is there now with the history undone. Readers who wait at i
 from __future__ import annotations
 
 import bisect
+import gc
 import heapq
 import itertools
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 HISTORY = 10_000  # changes of one resource that a watch can at least still start from
+SETTLED = 5_000  # revisions after which what is stored is taken for lasting
 
 Place: TypeAlias = tuple[str, str]
 """A namespace and a name."""
@@ -174,6 +176,7 @@ class Store:
     def __init__(self) -> None:
         self.revision = 1
         self._compacted = 0
+        self._is_settled = False
         self._shelves: dict[tuple[str, str], Shelf] = {}
 
     def shelf(self, group: str, plural: str) -> Shelf:
@@ -227,6 +230,8 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(self.revision)
         bucket.put(key.name, obj)
         shelf.publish(Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
+        if not self.revision % SETTLED:
+            self._settle()
         return obj
 
     def remove(self, key: Key) -> Obj:
@@ -248,6 +253,16 @@ class Store:
         for shelf in self._shelves.values():
             shelf.forget(len(shelf.changes))
             shelf.compacted = self.revision
+
+    def _settle(self) -> None:
+        """Keep the garbage collector from walking through the whole cluster each time that it has grown by a quarter."""
+        gc.freeze()
+        self._is_settled = True
+
+    def close(self) -> None:
+        """Hand everything back to the garbage collector."""
+        if self._is_settled:
+            gc.unfreeze()
 
     def idle(self) -> list[Listener]:
         return [listener for shelf in self._shelves.values() for listener in shelf.idle]

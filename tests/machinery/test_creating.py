@@ -170,6 +170,16 @@ class TestMetadata:
             )
         ]
 
+    def test_custom_resources_may_have_odd_finalizers(self, site):
+        site.create(site.thing, "a", metadata={"finalizers": ["odd", "x.y", "x/y"]})
+        why = "to avoid accidental conflicts with other finalizer writers"
+        assert site.warnings == [
+            f'metadata.finalizers: "odd": prefer a domain-qualified finalizer name {why}',
+            f'metadata.finalizers: "x.y": prefer a domain-qualified finalizer name including a path (/) {why}',
+        ]
+        site.patch(site.thing, "a", {"spec": {"size": 1}})
+        assert site.warnings == []
+
     def test_a_new_object_has_no_version(self, site):
         with pytest.raises(ApiError, match=r"^resourceVersion should not be set on objects to be created$") as refusal:
             site.create(CONFIG_MAPS, "a", metadata={"resourceVersion": "5"})

@@ -1,3 +1,5 @@
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +87,15 @@ def test_names_stay_in_order_through_removals(order):
     remove(store, "n", "a")
     put(store, "n", "d")
     assert places(store.all("", "things", "n")) == [("n", "b"), ("n", "c"), ("n", "d")]
+
+
+def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed(monkeypatch):
+    monkeypatch.setattr(stores, "SETTLED", 10)
+    store, before = Store(), gc.get_freeze_count()
+    for number in range(8):
+        put(store, "a", f"x{number}")
+    assert gc.get_freeze_count() == before
+    put(store, "a", "x8")
+    assert gc.get_freeze_count() > before
+    store.close()
+    assert gc.get_freeze_count() == 0
