@@ -26,7 +26,7 @@ class Address:
 @lru_cache(maxsize=8192)
 def address_of(path: str) -> Address | None:
     """The address that a path names; None if it names something else, such as discovery."""
-    parts = (unquote(path) if "%" in path else path).strip("/").split("/")
+    parts = (unquote(path) if "%" in path else path).rstrip("/").removeprefix("/").split("/")
     if parts[0] == "api":
         group, rest = "", parts[1:]
     elif parts[0] == "apis" and len(parts) > 1:

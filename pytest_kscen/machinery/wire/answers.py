@@ -63,7 +63,8 @@ def dumped(body: Any, media: Media) -> bytes:
 
 def yaml_of(body: Any) -> bytes:
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(body, Dumper=dumper, allow_unicode=True, sort_keys=True, width=10_000)
+    plain = orjson.loads(orjson.dumps(body))  # lists and strings of our own kinds become what YAML knows
+    text: str = yaml.dump(plain, Dumper=dumper, allow_unicode=True, sort_keys=True, width=10_000)
     return text.encode()
 
 

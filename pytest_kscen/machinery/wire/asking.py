@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request
 from pytest_kscen.machinery.wire import bodies, queries
+from pytest_kscen.machinery.wire.bodies import UnreadablePatch
 from pytest_kscen.machinery.wire.media import body_type
 from pytest_kscen.objects.errors import BadRequest, UnsupportedMediaType
 
@@ -81,7 +82,10 @@ def _read_patch(asked: Asked, request: Request) -> None:
         raise UnsupportedMediaType("415: Unsupported Media Type", details={})
     request.options = queries.write_options(asked.query, "patch", request.patch_type)
     request.body, doubles = bodies.patch_in(asked.body, request.patch_type)
-    _tell(doubles, asked, request)
+    try:
+        _tell(doubles, asked, request)
+    except BadRequest as error:
+        raise UnreadablePatch(error.message) from error
 
 
 def _read_delete(asked: Asked, request: Request) -> None:

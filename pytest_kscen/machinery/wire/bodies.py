@@ -8,7 +8,7 @@ import orjson
 import yaml
 
 from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from pytest_kscen.machinery.wire.doubles import doubled_fields
+from pytest_kscen.machinery.wire.doubles import parsed_json
 from pytest_kscen.machinery.wire.malformed import why_malformed
 from pytest_kscen.machinery.wire.media import YAML
 from pytest_kscen.machinery.wire.queries import json_type
@@ -58,16 +58,24 @@ def options_in(body: bytes, type_: str) -> Obj:
 def patch_in(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
     """A patch of any type."""
     if patch_type == APPLY_PATCH:
-        try:
-            return _yaml(body, "error decoding YAML: error converting YAML to JSON: ")
-        except UnreadableBody as error:
-            raise BadRequest(str(error)) from error
+        return _applied(body)
     prefix = "" if patch_type == STRATEGIC_PATCH else "error decoding patch: "
     try:
         parsed, doubles = _json(body, prefix)
         return _patch(parsed, patch_type, prefix), doubles
     except UnreadableBody as error:
         raise UnreadablePatch(str(error)) from error
+
+
+def _applied(body: bytes) -> tuple[Obj, list[str]]:
+    try:
+        parsed, doubles = _yaml(body, "error decoding YAML: error converting YAML to JSON: ")
+    except UnreadableBody as error:
+        raise BadRequest(str(error)) from error
+    if parsed is not None and not isinstance(parsed, dict):
+        why = f"json: cannot unmarshal {json_type(parsed)} into Go value of type map[string]interface {{}}"
+        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+    return parsed or {}, doubles
 
 
 def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:
@@ -83,10 +91,9 @@ def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:
 
 def _json(body: bytes, prefix: str) -> tuple[Any, list[str]]:
     try:
-        parsed = orjson.loads(body)
+        return parsed_json(body)
     except orjson.JSONDecodeError as error:
         raise UnreadableBody(prefix + (why_malformed(body) or str(error))) from error
-    return parsed, doubled_fields(body, parsed)
 
 
 def _yaml(body: bytes, prefix: str = "") -> tuple[Any, list[str]]:
@@ -97,16 +104,24 @@ def _yaml(body: bytes, prefix: str = "") -> tuple[Any, list[str]]:
 
 
 def _go_yaml(error: yaml.YAMLError) -> str:
-    """The line and the problem, as the Go parser writes them."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    where = f"line {mark.line + 1}: " if mark else ""
-    return f"yaml: {where}{problem or error}"
+    """The line and the problem, as the Go parser writes them: it counts from 0, and does not mention the first line."""
+    if not isinstance(error, yaml.MarkedYAMLError) or not error.problem:
+        return f"yaml: {error}"
+    problem, context = (mark.line if mark else 0 for mark in (error.problem_mark, error.context_mark))
+    line = problem + isinstance(error, yaml.scanner.ScannerError) if problem else context
+    return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
 
 
 def _mapping(parsed: Any) -> Obj:
     if parsed is None:
         return {}
     if isinstance(parsed, dict):
+        for name in ("kind", "apiVersion"):
+            if not isinstance(parsed.get(name, ""), str | None):
+                why = f"json: cannot unmarshal {json_type(parsed[name])} into Go struct field .{name} of type string"
+                raise UnreadableBody(VERSION_FIRST + why)
+        if (parsed.get("apiVersion") or "").count("/") > 1:
+            raise UnreadableBody(f"unexpected GroupVersion string: {parsed['apiVersion']}")
         return parsed
     raise UnreadableBody(f"{VERSION_FIRST}json: cannot unmarshal {json_type(parsed)} into Go value of type {TYPE_META}")
 

@@ -9,7 +9,7 @@ from pytest_kscen.machinery.recorded import version
 from pytest_kscen.machinery.wire import discovery
 from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, text
 from pytest_kscen.machinery.wire.health import health_of
-from pytest_kscen.machinery.wire.media import DISCOVERY, accepted
+from pytest_kscen.machinery.wire.media import AS_DISCOVERY, CORE_DISCOVERY, CORE_RESOURCES, GROUP, GROUPS, PLAIN, VERSION, accepted
 from pytest_kscen.machinery.wire.routing import unknown_resource, wrong_method
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 BUILD = "+kscen"
 OPEN = ("/healthz", "/livez", "/readyz", "/version")
+OFFERS = {
+    ("api", False): CORE_DISCOVERY,
+    ("api", True): CORE_RESOURCES,
+    ("apis", False): GROUPS,
+    ("apis", True): GROUP,
+    ("version", False): VERSION,
+}
 FRESHNESS = {"Vary": "Accept", "Cache-Control": "public"}
 
 
@@ -32,31 +39,29 @@ class Elsewhere:
         self._kinds = kinds
         self._address = address
 
+    def is_strange(self, group: str) -> bool:
+        """Whether nothing of this group is served."""
+        return bool(group) and not any(kind.resource.group == group for kind in self._kinds)
+
     def answer(self, method: str, path: str, query: Query, headers: Mapping[str, str]) -> WireAnswer:
-        path = path.rstrip("/") if path.startswith("/api") else path
+        if path == "/":
+            return encoded(Reply({"paths": self._paths()}), PLAIN)
         if found := health_of(path, query):
             return found
         first, *rest = path.strip("/").split("/")
-        if first in ("api", "apis", "version"):
-            return self._described(method, path, first, rest, headers)
-        if path == "/":
-            return encoded(Reply({"paths": self._paths()}), accepted(""))
-        return not_found()
-
-    def _described(self, method: str, path: str, first: str, rest: list[str], headers: Mapping[str, str]) -> WireAnswer:
-        found = version_of_server() if path == "/version" else self._discovered(first, rest)
-        if found is None:
-            if first == "apis" and (not rest or rest[0] not in discovery.groups_of(self._kinds)):
+        if first not in ("api", "apis", "version") or path.startswith("//"):
+            return not_found()
+        if method != "GET" and (first, rest) != ("apis", []):
+            raise wrong_method()
+        described = version_of_server() if (first, rest) == ("version", []) else self._discovered(first, rest)
+        if described is None:
+            if first == "apis" and self.is_strange(rest[0]):
                 return not_found()
             raise unknown_resource()
-        if method != "GET":
-            raise wrong_method()
-        whole = path in ("/api", "/apis")
-        media = accepted(headers.get("accept", ""), discovery=whole)
-        if media.transform == DISCOVERY:
-            body = discovery.aggregated(self._kinds, core=path == "/api", version=media.version)
-            return tagged(body, media, headers)
-        return encoded(Reply(found), media)
+        media = accepted(headers.get("accept", ""), OFFERS[first, bool(rest)])
+        if media.transform == AS_DISCOVERY:
+            return tagged(discovery.aggregated(self._kinds, core=first == "api", version=media.version), media, headers)
+        return encoded(Reply(described), media)
 
     def _discovered(self, first: str, rest: list[str]) -> Obj | None:
         match first, rest:

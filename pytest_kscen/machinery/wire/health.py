@@ -18,11 +18,11 @@ CHECKS = {
 
 def health_of(path: str, query: Query) -> WireAnswer | None:
     """The answer of /healthz, /livez and /readyz, and of the checks under them; None for other paths."""
-    endpoint, _, check = path.strip("/").partition("/")
+    endpoint, slash, check = path.removeprefix("/").partition("/")
     checks = CHECKS.get(endpoint)
     if not checks:
         return None
-    if check:
+    if slash:
         return text("ok") if check in checks else None
     excluded = query.texts("exclude")
     if query.flag("verbose") is None:

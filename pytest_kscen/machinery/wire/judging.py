@@ -58,9 +58,9 @@ def _apply(facts: dict[str, Any]) -> Iterator[Cause]:
 
 def _propagation(facts: dict[str, Any]) -> Iterator[Cause]:
     policy = facts["given"].get("propagationPolicy")
-    if policy and facts["given"].get("orphanDependents") is not None:
+    if policy is not None and facts["given"].get("orphanDependents") is not None:
         yield Cause.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
-    if policy and policy not in POLICIES:
+    if policy is not None and policy not in POLICIES:
         yield Cause.unsupported("propagationPolicy", policy, [*POLICIES, "nil"])
 
 

@@ -4,21 +4,53 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from pytest_kscen.objects.errors import NotAcceptable, UnsupportedMediaType
 
-JSON, YAML = "application/json", "application/yaml"
+JSON, YAML, ANY = "application/json", "application/yaml", "*/*"
 AS_TABLE, AS_PARTIAL, AS_PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
-TRANSFORMS = (AS_TABLE, AS_PARTIAL, AS_PARTIAL_LIST)
-META_VERSIONS = ("v1", "v1beta1")
-DISCOVERY, DISCOVERY_VERSIONS = "APIGroupDiscoveryList", ("v2", "v2beta1")
-OFFERED = "application/json, application/yaml"
-OFFERED_STREAMS = "application/json;stream=watch"
+AS_DISCOVERY = "APIGroupDiscoveryList"
+BOTH, STREAMED = f"{JSON}, {YAML}", f"{JSON};stream=watch"
+
+
+class Transforms(NamedTuple):
+    """Forms that an answer can be asked `as`."""
+
+    group: str
+    names: tuple[str, ...]
+    versions: tuple[str, ...]
+
+
+META = Transforms("meta.k8s.io", (AS_TABLE, AS_PARTIAL, AS_PARTIAL_LIST), ("v1", "v1beta1"))
+AGGREGATED = Transforms("apidiscovery.k8s.io", (AS_DISCOVERY,), ("v2",))
+PLAIN_ONLY = Transforms("", (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What an endpoint can answer in. `listed` is what its router says when none of it is wanted."""
+
+    listed: str = BOTH
+    types: tuple[str, ...] = (JSON, YAML)
+    anything: tuple[str, ...] = (ANY,)
+    transforms: Transforms | None = META  # None: whatever is asked for is ignored
+    routed: bool = True
+
+
+ONE = Offer()
+MANY = Offer(f"{BOTH}, {STREAMED}")
+STREAM = Offer(f"{BOTH}, {STREAMED}", (JSON,))
+CORE_DISCOVERY = Offer(transforms=AGGREGATED)
+CORE_RESOURCES = Offer(transforms=PLAIN_ONLY)
+GROUPS = Offer(anything=(ANY, "application/*"), transforms=AGGREGATED, routed=False)
+GROUP = Offer(anything=(ANY, "application/*"), transforms=PLAIN_ONLY, routed=False)
+VERSION = Offer(JSON, (JSON,), transforms=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """What was agreed on. `transform` is empty for the object as it is; `version` belongs to the transform."""
+    """What was agreed on. `transform` is empty for the object as it is; `group` and `version` belong to the transform."""
 
     type: str = JSON
     transform: str = ""
@@ -28,7 +60,7 @@ class Media:
 
     @property
     def content_type(self) -> str:
-        if self.transform == DISCOVERY:
+        if self.transform == AS_DISCOVERY:
             return f"{self.type};g={self.group};v={self.version};as={self.transform}"
         return self.type
 
@@ -40,19 +72,28 @@ PLAIN = Media()
 
 
 @lru_cache(maxsize=512)
-def accepted(header: str, *, watch: bool = False, discovery: bool = False) -> Media:
+def accepted(header: str, offer: Offer = ONE) -> Media:
     """The first of a client's wishes that can be met."""
     if not header.strip():
         return PLAIN
     wishes = [_wish(part) for part in header.split(",")]
-    met = [media for type_, parameters in wishes if (media := _meet(type_, parameters, watch=watch, discovery=discovery))]
-    if met:
-        return met[0]
-    if any(type_ in (JSON, YAML, "*/*") for type_, _ in wishes):
-        offered = OFFERED_STREAMS if watch else OFFERED
-        raise NotAcceptable(f"only the following media types are accepted: {offered}")
-    message = f"406: Not Acceptable\n\nAvailable representations: {OFFERED}, {OFFERED_STREAMS}"
-    raise NotAcceptable(message, details={})
+    for type_, parameters in wishes:
+        if media := _meet(type_, parameters, offer):
+            return media
+    if offer.routed and not any(type_ in (*offer.types, *offer.anything, YAML) for type_, _ in wishes):
+        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {offer.listed}", details={})
+    if offer is VERSION:
+        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {JSON}", details={})
+    listed = STREAMED if offer is STREAM and not any("as" in parameters for _, parameters in wishes) else BOTH
+    raise NotAcceptable(f"only the following media types are accepted: {listed}")
+
+
+def for_refusal(header: str) -> Media:
+    """A refusal comes in the form that was asked for, if there is one."""
+    try:
+        return accepted(header).plain()
+    except NotAcceptable:
+        return PLAIN
 
 
 def _wish(part: str) -> tuple[str, dict[str, str]]:
@@ -61,29 +102,25 @@ def _wish(part: str) -> tuple[str, dict[str, str]]:
     return type_.lower(), {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _meet(type_: str, parameters: dict[str, str], *, watch: bool, discovery: bool) -> Media | None:
-    if type_ not in (JSON, "*/*", YAML) or (watch and type_ == YAML):
+def _meet(type_: str, parameters: dict[str, str], offer: Offer) -> Media | None:
+    if type_ in offer.anything:
+        type_ = JSON
+    if type_ not in offer.types:
         return None
-    type_ = JSON if type_ == "*/*" else type_
-    pretty = parameters.get("pretty") == "1"
     transform = parameters.get("as")
-    if not transform:
-        return Media(type_, pretty=pretty)
+    if not transform or offer.transforms is None:
+        return Media(type_, pretty=parameters.get("pretty") == "1")
     group, version = parameters.get("g", ""), parameters.get("v", "")
-    known, versions, home = (
-        ((DISCOVERY,), DISCOVERY_VERSIONS, "apidiscovery.k8s.io") if discovery else (TRANSFORMS, META_VERSIONS, "meta.k8s.io")
-    )
-    if transform in known and version in versions and group == home:
-        return Media(type_, transform, group, version, pretty)
+    known = offer.transforms
+    if transform in known.names and version in known.versions and group == known.group:
+        return Media(type_, transform, group, version)
     return None
 
 
 def body_type(header: str) -> str:
     """The form of a request's body."""
-    type_ = header.partition(";")[0].strip().lower()
-    if type_ in ("", JSON):
-        return JSON
-    if type_ == YAML:
-        return YAML
-    message = f"the body of the request was in an unknown format - accepted media types include: {OFFERED}"
-    raise UnsupportedMediaType(message)
+    type_, *parameters = header.split(";")
+    type_ = type_.strip().lower() or JSON
+    if type_ in (JSON, YAML) and all("=" in parameter for parameter in parameters):
+        return type_
+    raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {BOTH}")

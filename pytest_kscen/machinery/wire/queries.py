@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
 from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS, Options
+from pytest_kscen.machinery.schema.compiling import walk_of
+from pytest_kscen.machinery.schema.mismatch import Stranger, Unfit
+from pytest_kscen.machinery.schema.strangers import without_strangers
 from pytest_kscen.machinery.wire.judging import judge
 from pytest_kscen.objects.errors import BadRequest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 INT64 = 2**63
+DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 LOG_OPTIONS = (
     "container", "follow", "previous", "sinceSeconds", "sinceTime", "timestamps", "tailLines", "limitBytes", "stream",
 )  # fmt: skip
@@ -119,7 +120,7 @@ def delete_options(query: Query, body: Any) -> Options:
 
 def with_selection(options: Options, query: Query) -> Options:
     """A deletecollection says what to delete as a list does."""
-    chosen = list_options(query, watch=False)
+    chosen = list_options(query, watch=bool(query.flag("watch")))
     if chosen is DEFAULTS:
         return options
     names = ("labels", "fields", "limit", "continue_token", "resource_version", "resource_version_match")
@@ -130,31 +131,25 @@ def _from_query(query: Query) -> dict[str, Any]:
     return {
         "dryRun": query.texts("dryRun"),
         "gracePeriodSeconds": query.whole("gracePeriodSeconds"),
-        "propagationPolicy": query.text("propagationPolicy"),
+        "propagationPolicy": query.text("propagationPolicy") if query.texts("propagationPolicy") else None,
         "orphanDependents": query.flag("orphanDependents"),
     }
-
-
-TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "dryRun": ("[]string", lambda value: isinstance(value, list)),
-    "gracePeriodSeconds": ("int64", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "propagationPolicy": ("v1.DeletionPropagation", lambda value: isinstance(value, str)),
-    "orphanDependents": ("bool", lambda value: isinstance(value, bool)),
-    "preconditions": ("v1.Preconditions", lambda value: isinstance(value, dict)),
-}
 
 
 def _from_body(body: dict[str, Any]) -> dict[str, Any]:
     stated = body.get("kind") or "DeleteOptions"
     if stated != "DeleteOptions":
-        version = body.get("apiVersion") or "v1"
+        version = body.get("apiVersion") or "meta.k8s.io/v1"
         raise BadRequest(f'no kind "{stated}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
-    for name, (type_, holds) in TYPES.items():
-        value = body.get(name)
-        if value is not None and not holds(value):
-            message = f"json: cannot unmarshal {json_type(value)} into Go struct field DeleteOptions.{name} of type {type_}"
-            raise BadRequest(message)
-    return body
+    walk = walk_of(DELETE_OPTIONS)
+    try:
+        try:
+            decoded: dict[str, Any] = walk(body, None)
+        except Stranger:
+            decoded = walk(without_strangers(body, DELETE_OPTIONS, []), None)
+    except Unfit as misfit:
+        raise BadRequest(str(misfit)) from None
+    return decoded
 
 
 def json_type(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.machinery.patching import materialised
 from pytest_kscen.machinery.store import Key
 from pytest_kscen.machinery.wire.media import AS_PARTIAL_LIST, AS_TABLE
 from pytest_kscen.machinery.wire.tables import PLAIN, Column, Printer, columns_of, custom_columns, partial
@@ -30,35 +31,44 @@ class Shaper:
         self._seen = False
 
     def answer(self, body: Obj) -> Obj:
-        is_list = "items" in body and body["kind"].endswith("List")
         if body["kind"] == "Status":
             return body
+        if "items" in body and body["kind"].endswith("List"):
+            return self._list({**body, "items": list(map(materialised, body["items"]))})
+        body = materialised(body)
         match self._media.transform:
             case "":
-                return self._typed(body) if is_list and not self._kind.custom else body
+                return body
             case "Table":
-                return self._printer().of_list(body) if is_list else self._printer().of_one(body)
-        self._check_partial(body["kind"], is_list=is_list)
-        if not is_list:
-            return partial(body, self._media.version)
-        head = {"kind": AS_PARTIAL_LIST, "apiVersion": f"meta.k8s.io/{self._media.version}", "metadata": body["metadata"]}
-        return {**head, "items": [partial(item, self._media.version) for item in body["items"]]}
+                return self._printer().of_one(body)
+        self._check_partial(body["kind"], is_list=False)
+        return partial(body, self._media.version)
 
     def event(self, event: Event) -> Obj:
-        if event.type == "ERROR" or not self._media.transform:
+        if event.type == "ERROR":
             return event.object
-        if self._media.transform == AS_TABLE:
-            first, self._seen = not self._seen, True
-            return self._printer().of_event(event, first=first)
-        return partial(event.object, self._media.version)
+        obj = materialised(event.object)
+        match self._media.transform:
+            case "":
+                return obj
+            case "Table":
+                first, self._seen = not self._seen, True
+                return self._printer().of_event(event.type, obj, first=first)
+        return partial(obj, self._media.version)
+
+    def _list(self, body: Obj) -> Obj:
+        match self._media.transform:
+            case "":
+                return body if self._kind.custom else _typed(body)
+            case "Table":
+                return self._printer().of_list(body)
+        self._check_partial(body["kind"], is_list=True)
+        version = self._media.version
+        head = {"kind": AS_PARTIAL_LIST, "apiVersion": f"meta.k8s.io/{version}", "metadata": body["metadata"]}
+        return {**head, "items": [partial(item, version) for item in body["items"]]}
 
     def _printer(self) -> Printer:
         return Printer(self._columns, self._core.clock.now(), self._included, self._media.version)
-
-    def _typed(self, body: Obj) -> Obj:
-        """In a list of a built-in kind the items do not say what they are: the list does."""
-        items = [{name: part for name, part in item.items() if name not in ("kind", "apiVersion")} for item in body["items"]]
-        return {**body, "items": items}
 
     def _check_partial(self, kind: str, *, is_list: bool) -> None:
         wanted, group = self._media.transform, self._kind.resource.group
@@ -67,6 +77,12 @@ class Shaper:
         what = "is a list" if is_list else "is not a list"
         type_ = f"*{group.partition('.')[0] or 'core'}.{kind}"
         raise NotAcceptable(f"you requested {wanted}, but the requested object {what} ({type_})")
+
+
+def _typed(body: Obj) -> Obj:
+    """In a list of a built-in kind the items do not say what they are: the list does."""
+    items = [{name: part for name, part in item.items() if name not in ("kind", "apiVersion")} for item in body["items"]]
+    return {**body, "items": items}
 
 
 def _columns(core: Core, kind: Kind) -> tuple[Column, ...]:

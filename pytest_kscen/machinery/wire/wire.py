@@ -9,13 +9,13 @@ from pytest_kscen.machinery.wire.addresses import address_of
 from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, refusal, text
 from pytest_kscen.machinery.wire.asking import Asked, request_of
 from pytest_kscen.machinery.wire.bodies import UnreadablePatch
-from pytest_kscen.machinery.wire.elsewhere import Elsewhere
-from pytest_kscen.machinery.wire.media import PLAIN, accepted
+from pytest_kscen.machinery.wire.elsewhere import Elsewhere, not_found
+from pytest_kscen.machinery.wire.media import MANY, ONE, STREAM, accepted, for_refusal
 from pytest_kscen.machinery.wire.queries import NO_QUERY, Query
 from pytest_kscen.machinery.wire.routing import route_of
 from pytest_kscen.machinery.wire.shaping import Shaper
 from pytest_kscen.machinery.wire.streams import WatchStream
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.server import ApiServer
     from pytest_kscen.machinery.wire.media import Media
 
+OFFERS = {"list": MANY, "watch": STREAM}
 NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -40,15 +41,19 @@ class Wire:
         """Answer one request. Headers' names are in lower case."""
         warnings: list[str] = []
         try:
-            address = address_of(path)
             parsed = Query(query) if query else NO_QUERY
+            address = address_of(path)
             if address is None:
                 return self._elsewhere.answer(method, path, parsed, headers)
+            if self._elsewhere.is_strange(address.group):
+                return not_found()
             route = route_of(self._kinds, method, address, watch=bool(parsed.flag("watch")))
-            media = accepted(headers.get("accept", ""), watch=route.verb == "watch")
+            media = accepted(headers.get("accept", ""), OFFERS.get(route.verb, ONE))
             return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
         except ApiError as error:
-            return refusal(error, PLAIN, warnings)
+            if method == "PATCH" and isinstance(error, NotFound):  # the patch was not looked at
+                warnings.clear()
+            return refusal(error, for_refusal(headers.get("accept", "")), warnings)
 
     async def _ask(self, asked: Asked, media: Media, warnings: list[str]) -> WireAnswer:
         try:

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-INT, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+BOOL, INT, FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_LETTER = re.compile(r"^[yYnN]$")
 _WHOLE = re.compile(r"^[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 _REAL = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
 _DROPPED = (INT, FLOAT, "tag:yaml.org,2002:timestamp")
@@ -19,6 +20,8 @@ def load_yaml(body: bytes) -> tuple[Any, list[str]]:
     loader = _loader()(body)
     try:
         return (loader.get_data() if loader.check_data() else None), loader.doubles
+    except (ValueError, TypeError, RecursionError) as error:
+        raise yaml.YAMLError(str(error)) from error
     finally:
         loader.dispose()
 
@@ -36,6 +39,8 @@ def _loader() -> Any:
             self.flatten_mapping(node)
             found: dict[str, Any] = {}
             for key_node, value_node in node.value:
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise yaml.YAMLError("invalid map key: keys are texts, numbers or booleans")
                 key = _name(self.construct_object(key_node, deep=True))
                 value = self.construct_object(value_node, deep=True)
                 if key in found:
@@ -47,6 +52,8 @@ def _loader() -> Any:
         first: [(tag, pattern) for tag, pattern in patterns if tag not in _DROPPED]
         for first, patterns in base.yaml_implicit_resolvers.items()
     }
+    Loader.add_implicit_resolver(BOOL, _LETTER, list("yYnN"))
+    Loader.bool_values = {**base.bool_values, "y": True, "n": False}
     Loader.add_implicit_resolver(INT, _WHOLE, list("-+0123456789"))
     Loader.add_implicit_resolver(FLOAT, _REAL, list("-+.0123456789"))
     Loader.add_constructor(INT, _whole)

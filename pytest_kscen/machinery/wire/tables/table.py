@@ -10,7 +10,6 @@ from pytest_kscen.machinery.wire.tables.columns import PLAIN
 from pytest_kscen.objects.errors import BadRequest
 
 if TYPE_CHECKING:
-    from pytest_kscen.kube.requests import Event
     from pytest_kscen.machinery.wire.tables.columns import Column
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -61,10 +60,10 @@ class Printer:
     def of_one(self, obj: Obj) -> Obj:
         return self._table(_version_of(obj), [self._row(obj)], [column.definition() for column in self.columns])
 
-    def of_event(self, event: Event, *, first: bool) -> Obj:
+    def of_event(self, type_: str, obj: Obj, *, first: bool) -> Obj:
         """A table of one row, of which only a watch's first is headed. A bookmark's cells say nothing."""
-        obj, definitions = event.object, [column.definition() for column in self.columns] if first else None
-        if event.type != "BOOKMARK":
+        definitions = [column.definition() for column in self.columns] if first else None
+        if type_ != "BOOKMARK":
             return self._table(_version_of(obj), [self._row(obj)], definitions)
         row = {"cells": [""] * len(self.columns), "object": partial(obj, self.version)}
         return self._table(_version_of(obj), [row], definitions)
