@@ -37,6 +37,10 @@ class Cluster(Protocol):
         """The official client: a `kubernetes.client.ApiClient`."""
 
     @property
+    def aio_client(self) -> Any:
+        """The official asynchronous client, for use inside the loop: a `kubernetes.aio.client.ApiClient`."""
+
+    @property
     def kubeconfig(self) -> pathlib.Path:
         """A file that kubectl and any other client can use; the embedded cluster opens its port when it is first asked for."""
 

@@ -79,6 +79,12 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
 
         return sync_client(self.wire, self.runner)
 
+    @functools.cached_property
+    def aio_client(self) -> Any:
+        from pytest_kscen.kube.official import aio_client
+
+        return aio_client(self.wire)
+
     @property
     def kubeconfig(self) -> pathlib.Path:
         if self._port is None:
@@ -98,6 +104,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
         self.runner.close()
+        self.server.close()
 
 
 def _ready(node: Obj | None) -> bool:

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
 
 
+CREDENTIALS = (
+    "host",
+    "api_key",
+    "api_key_prefix",
+    "ssl_ca_cert",
+    "cert_file",
+    "key_file",
+    "verify_ssl",
+    "tls_server_name",
+    "proxy",
+)
+
+
 class LiveCluster(TimedCluster[WallRunner]):
     """A `Cluster` but for its kubeconfig. `configuration` reads the official client's Configuration, again when it expires."""
 
@@ -39,6 +52,17 @@ class LiveCluster(TimedCluster[WallRunner]):
 
         return ApiClient(self._configuration)
 
+    @functools.cached_property
+    def aio_client(self) -> Any:
+        """It belongs to the loop in which it is first asked for."""
+        from kubernetes.aio.client import ApiClient, Configuration
+
+        configuration = Configuration()
+        for name in CREDENTIALS:
+            setattr(configuration, name, getattr(self._configuration, name))
+        configuration.client_session_kwargs = {"trust_env": False}
+        return ApiClient(configuration)
+
     def close(self) -> None:
         """End the actors, then the connection that they spoke through."""
         self.runner.close(last=self._put_away())
@@ -46,4 +70,6 @@ class LiveCluster(TimedCluster[WallRunner]):
             self.client.close()
 
     async def _put_away(self) -> None:
+        if "aio_client" in self.__dict__:
+            await self.aio_client.close()
         await self._connection.close()

@@ -1,0 +1,190 @@
+"""The fixtures seen from a project that uses them: scopes, seeds, async tests, archives and the line that runs it again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+CALM = """
+    import pytest
+
+    @pytest.mark.volume_churn(max_volumes=2)
+    def test_calm(scenario_runner):
+        outcome = scenario_runner.run("5m")
+        assert outcome.verdict == "valid", outcome.explain()
+"""
+
+
+def test_clusters_are_fresh_or_shared_as_the_marker_says(pytester):
+    pytester.makepyfile("""
+        import pytest
+
+        seen = []
+
+        def test_one(cluster):
+            seen.append(id(cluster.server))
+
+        def test_another(cluster):
+            assert id(cluster.server) not in seen
+
+        @pytest.mark.cluster(scope="module", nodes=2)
+        class TestShared:
+            def test_first(self, cluster):
+                seen[:] = [cluster]
+
+            def test_second(self, cluster):
+                assert seen == [cluster]
+
+            @pytest.mark.cluster(nodes=3)
+            def test_another_wish(self, cluster):
+                assert seen != [cluster]
+    """)
+    pytester.runpytest("-p", "no:randomly").assert_outcomes(passed=5)
+
+
+def test_a_shared_cluster_is_closed_with_its_module(pytester):
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.cluster(scope="module")
+        def test_it(cluster, request):
+            request.session.seen = cluster
+    """)
+    pytester.makepyfile(
+        test_later="""
+        def test_it_is_closed(request):
+            assert request.session.seen.runner.loop.is_closed()
+    """
+    )
+    pytester.runpytest("test_a_shared_cluster_is_closed_with_its_module.py", "test_later.py").assert_outcomes(passed=2)
+
+
+def test_several_clusters_in_one_test(pytester):
+    pytester.makepyfile("""
+        def test_two(cluster_factory):
+            parent, nested = cluster_factory(nodes=1), cluster_factory(nodes=2)
+            parent.advance("1m")
+            assert nested.now < parent.now
+    """)
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_an_async_test_lives_in_its_clusters_time(pytester):
+    pytester.makepyfile("""
+        from pytest_kscen.objects.resources import NODES
+
+        async def test_it(cluster):
+            before = cluster.now
+            await cluster.runner.clock.sleep(3600)
+            assert cluster.now - before == 3600
+            assert len((await cluster.api().list(NODES)).items) == 6
+    """)
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_tests_seed_is_its_own_unless_one_is_given(pytester):
+    pytester.makepyfile("""
+        def test_a(cluster):
+            print("SEED", cluster.chance.seed)
+        def test_b(cluster):
+            print("SEED", cluster.chance.seed)
+    """)
+
+    def seeds(*arguments):
+        lines = pytester.runpytest("-s", *arguments).stdout.str().splitlines()
+        return [line.split("SEED ")[1] for line in lines if "SEED " in line]
+
+    own = seeds()
+    assert own == seeds()
+    assert own[0] != own[1]
+    assert seeds("--kscen-seed=5") == ["5", "5"]
+    drawn = seeds("--kscen-seed=random")
+    assert drawn[0] == drawn[1] != own[0]
+
+
+def test_workers_share_the_seed_that_was_drawn(pytester):
+    pytest.importorskip("xdist")
+    pytester.makepyfile("""
+        import pathlib, pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(cluster, number):
+            pathlib.Path(f"seed-{number}").write_text(cluster.chance.seed)
+    """)
+    pytester.runpytest("-n2", "--kscen-seed=random").assert_outcomes(passed=4)
+    assert len({pytester.path.joinpath(f"seed-{number}").read_text() for number in range(4)}) == 1
+
+
+def test_a_failing_test_says_how_to_run_it_again(pytester):
+    pytester.makepyfile("def test_it(cluster):\n    assert False")
+    result = pytester.runpytest("--kscen-seed=11")
+    result.stdout.fnmatch_lines(
+        ["*run it again*", "pytest 'test_a_failing_test_says_how_to_run_it_again.py::test_it' --kscen-seed 11"]
+    )
+
+
+def test_a_run_is_archived(pytester):
+    pytester.makepyfile(test_a=CALM)
+    pytester.runpytest("--kscen-archive=kept", "--kscen-seed=3").assert_outcomes(passed=1)
+    folder = pytester.path / "kept" / "test_a.py-test_calm"
+    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "outcome.json", "run.json"]
+    run = json.loads((folder / "run.json").read_text())
+    assert run["seed"] == "3"
+    assert run["options"]["--kscen-seed"] == "3"
+    assert run["again"] == "pytest 'test_a.py::test_calm' --kscen-seed 3"
+    outcome = json.loads((folder / "outcome.json").read_text())
+    assert outcome["verdict"] == "valid"
+    first = json.loads((folder / "journal.jsonl").read_text().splitlines()[0])
+    assert first == {"at": 0.0, "who": "run", "what": "run-started", "seed": "3", "duration": 300.0}
+
+
+def test_a_runs_length_comes_from_the_settings_where_the_test_leaves_it_open(pytester):
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.volume_churn(max_volumes=1)
+        def test_it(scenario_runner):
+            before = scenario_runner.cluster.now
+            scenario_runner.run()
+            assert 240 <= scenario_runner.cluster.now - before < 400
+    """)
+    pytester.runpytest("--kscen-duration=4m").assert_outcomes(passed=1)
+
+
+def test_an_outcome_that_is_not_valid_and_not_looked_at_fails_the_test(pytester):
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.chaos("pod-destroy", label="app=nobody")
+        def test_it(scenario_runner):
+            scenario_runner.run("5m")
+
+        @pytest.mark.chaos("pod-destroy", label="app=nobody")
+        def test_that_looks(scenario_runner):
+            assert scenario_runner.run("5m").verdict == "unknown"
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        ["*the run was not valid, and the test did not look at its verdict*", "*pod-destroy had an effect*"]
+    )
+
+
+def test_a_cluster_that_is_not_there_is_refused_politely(pytester):
+    pytester.makefile(
+        ".yaml",
+        nowhere="""
+        apiVersion: v1
+        kind: Config
+        clusters: [{name: c, cluster: {server: "https://127.0.0.1:9"}}]
+        users: [{name: u, user: {token: t}}]
+        contexts: [{name: x, context: {cluster: c, user: u}}]
+        current-context: x
+    """,
+    )
+    pytester.makepyfile("def test_it(cluster): pass")
+    result = pytester.runpytest("--kubeconfig=nowhere.yaml")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*https://127.0.0.1:9*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
