@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.kinds import Kind, Kinds
+    from pytest_kscen.objects.resources import Obj
 
 HOUSEKEEPING = 60.0
 
@@ -39,10 +40,17 @@ class Core:
     store: Store = field(default_factory=Store)
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
+    served: dict[str, tuple[Obj, list[Kind]]] = field(default_factory=dict)  # the established definitions and what they bring
+    _now: tuple[float, str] = -1.0, ""
     _housekeeper: asyncio.Task[Never] | None = None
 
     def now(self) -> str:
-        return timestamp_of(self.clock.now())
+        instant, text = self._now
+        now = self.clock.now()
+        if now != instant:
+            text = timestamp_of(now)
+            self._now = now, text
+        return text
 
     def uid(self) -> str:
         return self.chance.stream("uid").uid()

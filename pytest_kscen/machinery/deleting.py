@@ -83,6 +83,8 @@ def _commit(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, Pl
 
 
 def _plan(kind: Kind, old: Obj, options: Options, now: float) -> Plan:
+    if kind.rules.terminate and not old["metadata"].get("deletionTimestamp"):
+        return Plan(kind.rules.terminate(old, options, now), goes=False)
     if kind.home != NAMESPACES:
         return plan(kind, old, options, now)
     if not old["metadata"].get("deletionTimestamp"):

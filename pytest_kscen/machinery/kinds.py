@@ -11,8 +11,9 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.names import dns1123_subdomain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
+    from pytest_kscen.kube.requests import Options
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.patching.shapes import Shape
     from pytest_kscen.objects.errors import Cause
@@ -32,8 +33,8 @@ class Schema(Protocol):
         types are a BadRequest; unknown fields are dropped (Ignore), warned of (Warn) or a BadRequest (Strict).
         """
 
-    def validate(self, new: Obj, old: Obj | None) -> Iterable[Cause]:
-        """What is wrong with a decoded object."""
+    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:
+        """What is wrong with a decoded object, as far as this write touches it."""
 
 
 class Shapeless:
@@ -42,7 +43,7 @@ class Shapeless:
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:  # noqa: ARG002
         return copy.deepcopy(obj)
 
-    def validate(self, new: Obj, old: Obj | None) -> Iterable[Cause]:  # noqa: ARG002
+    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002
         return ()
 
 
@@ -110,6 +111,8 @@ class Rules:
     generation: Callable[[Obj, Obj], bool] | None = content_changed  # whether it moves; None: the kind has none
     unconditional_update: bool = True  # without a resourceVersion
     create_on_update: bool = False
+    terminate: Callable[[Obj, Options, float], Obj] | None = None  # marks an object whose end takes steps of its own
+    afterwards: Callable[[Core], Awaitable[None]] | None = None  # what follows every write, before it is answered
 
 
 @dataclass(frozen=True, slots=True)

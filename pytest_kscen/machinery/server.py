@@ -25,6 +25,7 @@ VERBS = {
     "delete": deleting.delete,
     "deletecollection": deleting.delete_collection,
 }
+READING = {"get", "list", "watch"}
 KEPT = {"list", "watch", "delete"}  # the verbs of what lives in the store until somebody deletes it
 
 
@@ -37,15 +38,22 @@ class ApiServer:
     async def handle(self, request: Request) -> Answer:
         kind = self.core.kind_of(request)
         if request.subresource:
-            return await handler_of(kind, request)(self.core, kind, request)
-        _refuse_verb(kind, request.verb)
-        verb = VERBS[request.verb] if kind.is_stored else unstored(kind, request)
-        return await verb(self.core, kind, request)
+            verb = handler_of(kind, request)
+        else:
+            _refuse_verb(kind, request.verb)
+            verb = VERBS[request.verb] if kind.is_stored else unstored(kind, request)
+        answer = await verb(self.core, kind, request)
+        if kind.rules.afterwards and request.verb not in READING:
+            await kind.rules.afterwards(self.core)
+        return answer
 
     def watch(self, request: Request) -> Watch:
         kind = self.core.kind_of(request)
         _refuse_verb(kind, "watch")
         return watching.watch(self.core, kind, request)
+
+    def close(self) -> None:
+        self.core.store.close()
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return self.core.kinds.named(api_version, kind).resource

@@ -14,7 +14,7 @@ from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode, refuse_other_name
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.creating import make
-from pytest_kscen.machinery.metadata import without_repetition, wrong_in_update
+from pytest_kscen.machinery.metadata import doubtful_finalizers, without_repetition, wrong_in_update
 from pytest_kscen.machinery.patching import check_options, misfit, patched, same_owners, track
 from pytest_kscen.machinery.registry import refuse_other_uid
 from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, conflict, invalid, not_found, quoted
@@ -101,11 +101,11 @@ async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -
     validate = part.validate if part else kind.rules.validate_update
     if causes := [
         *wrong_in_update(kind, new["metadata"], old["metadata"]),
-        *kind.schema.validate(new, old),
+        *kind.schema.validate(new, old, request.subresource),
         *validate(new, old),
     ]:
         raise invalid(kind.resource, request.name, causes)
-    request.warnings.extend(kind.rules.warn(new, old))
+    request.warnings += [*kind.rules.warn(new, old), *doubtful_finalizers(kind, new, old)]
     await core.admission.validate(review)
 
 
@@ -138,7 +138,7 @@ def prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> Non
     for name in STAYS:
         if name in before:
             metadata[name] = before[name]
-    if kind.rules.generation and kind.rules.generation(new, old):
+    if kind.rules.generation and request.subresource != "status" and kind.rules.generation(new, old):
         metadata["generation"] = before.get("generation", 0) + 1
 
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.conversions import CONVERSIONS
+from pytest_kscen.machinery.crds.rules import DEFINITION_RULES
 from pytest_kscen.machinery.kinds import Kind, Rules, Subresource
 from pytest_kscen.machinery.recorded.reading import resources
 from pytest_kscen.machinery.schema.builtin import BuiltinSchema
@@ -20,6 +21,7 @@ PLAIN = Rules()
 RULES: dict[tuple[str, str], Rules] = {}
 if find_spec("pytest_kscen.machinery.rules"):
     RULES = import_module("pytest_kscen.machinery.rules").RULES
+RULES = {**RULES, **DEFINITION_RULES}
 
 
 @cache

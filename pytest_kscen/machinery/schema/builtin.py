@@ -41,7 +41,7 @@ class BuiltinSchema:
             warnings += told
         return new
 
-    def validate(self, new: Obj, old: Obj | None) -> Iterable[Cause]:  # noqa: ARG002 - the rules judge
+    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002 - the rules judge
         return ()
 
 

@@ -9,6 +9,7 @@ from pytest_kscen.machinery.recorded.reading import definition
 from pytest_kscen.machinery.schema import leaves
 from pytest_kscen.machinery.schema.containers import listing, mapping, struct, texts_by_name
 from pytest_kscen.machinery.schema.special import META, SPECIAL, SPECIAL_ZEROS
+from pytest_kscen.machinery.schema.unions import unions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,8 @@ def walk_of(name: str) -> Walk:
     """The walk of a definition."""
     if name in SPECIAL:
         return SPECIAL[name]
+    if name in UNIONS:
+        return UNIONS[name]
 
     def load(members: Members) -> None:
         for field, schema in definition(name).get("properties", {}).items():
@@ -42,6 +45,9 @@ def walk_of(name: str) -> Walk:
                 members.fillings.append((field, _filling(schema)))
 
     return struct(name.rpartition(".")[2], go_type({"$ref": name}), load)
+
+
+UNIONS = unions(walk_of)
 
 
 def _field(schema: dict[str, Any]) -> Walk:

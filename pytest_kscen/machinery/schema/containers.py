@@ -33,7 +33,7 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
     def walk(value: Any, old: Any) -> Any:
         if value is old or value is None:
             return value
-        if type(value) is not dict:
+        if type(value) is not dict and not isinstance(value, dict):
             raise Mismatch(value, go_type)
         if not fields:
             load(members)
@@ -87,7 +87,7 @@ def mapping(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
     def walk(value: Any, old: Any) -> Any:
         if value is old or value is None:
             return value
-        if type(value) is not dict:
+        if type(value) is not dict and not isinstance(value, dict):
             raise Mismatch(value, go_type)
         before = old if type(old) is dict else NOTHING
         new = {}

@@ -34,28 +34,29 @@ UNCHECKED = (
 class CustomSchema:
     """A `machinery.kinds.Schema`. Each of its parts is compiled when it is first needed."""
 
-    def __init__(self, kind: str, version: str, structure: Obj, scale: Obj | None = None) -> None:
-        self._kind, self._version, self._structure, self._scale = kind, version, structure, scale or NOTHING
+    def __init__(self, kind: str, version: str, structure: Obj, scale: Obj = NOTHING) -> None:
+        self._kind, self._version, self._scale = kind, version, scale
+        self.structure = structure
 
     @cached_property
     def _walk(self) -> Walk:
-        return root_walk(self._structure)
+        return root_walk(self.structure)
 
     @cached_property
     def _judge(self) -> Check:
-        return judge_by(self._structure)
+        return judge_by(self.structure)
 
     @cached_property
     def _judge_status(self) -> Check:
-        return judge_by((self._structure.get("properties") or NOTHING).get("status") or NOTHING)
+        return judge_by((self.structure.get("properties") or NOTHING).get("status") or NOTHING)
 
     @cached_property
     def _repetitions(self) -> Visit | None:
-        return visitor(self._structure, repetitions)
+        return visitor(self.structure, repetitions)
 
     @cached_property
     def _embedded(self) -> Visit | None:
-        return visitor(self._structure, embedded_faults)
+        return visitor(self.structure, embedded_faults)
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         strangers: list[str] = []
@@ -64,7 +65,7 @@ class CustomSchema:
             try:
                 new = self._walk(obj, old)
             except Stranger:
-                new = self._walk(without_custom_strangers(obj, self._structure, strangers), old)
+                new = self._walk(without_custom_strangers(obj, self.structure, strangers), old)
         except Unfit as misfit:
             raise Undecodable(self._kind, self._version, str(misfit)) from None
         told = [f'unknown field "{path}"' for path in strangers]

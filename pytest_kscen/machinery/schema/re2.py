@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 import unicodedata
 
 MOST_REPEATS = 1000
+PRIVATE = 0x32400  # no letters, digits or signs from here on
 SAME_IN_BOTH = frozenset("dDwWsSbBAafnrtv")
 POSIX = {
     "alnum": "0-9A-Za-z",
@@ -63,9 +63,10 @@ def compiled(pattern: str) -> re.Pattern[str]:
 @functools.lru_cache(maxsize=64)
 def _category(name: str) -> str:
     """All characters of a Unicode category, as ranges of a class."""
+    member = str.isalpha if name == "L" else lambda letter: unicodedata.category(letter).startswith(name)
     ranges: list[list[int]] = []
-    for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code)).startswith(name):
+    for code, letter in enumerate(map(chr, range(PRIVATE))):
+        if member(letter):
             if ranges and ranges[-1][1] == code - 1:
                 ranges[-1][1] = code
             else:

@@ -38,9 +38,6 @@ SPECIAL: dict[str, Walk] = {
     f"{META}.Duration": leaves.span,
     f"{META}.FieldsV1": leaves.opaque,
     f"{EXTENSIONS}.JSON": leaves.opaque,
-    f"{EXTENSIONS}.JSONSchemaPropsOrBool": leaves.opaque,
-    f"{EXTENSIONS}.JSONSchemaPropsOrArray": leaves.opaque,
-    f"{EXTENSIONS}.JSONSchemaPropsOrStringArray": leaves.opaque,
 }
 SPECIAL_ZEROS: dict[str, Callable[[], Any]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": lambda: "0",

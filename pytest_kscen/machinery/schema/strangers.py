@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_kscen.machinery.recorded.reading import definition
+from pytest_kscen.machinery.schema.compiling import UNIONS
 from pytest_kscen.machinery.schema.special import SPECIAL
 from pytest_kscen.machinery.schema.structural import EMBEDDED, NO_SCHEMA, OBJECT_META, PRESERVE, TYPE_META, member_schema
 
 Schema = dict[str, Any]
+ENDS = {*SPECIAL, *UNIONS}  # types that are not looked into
 HEAD = (*TYPE_META, "metadata")
 MOST = 100  # Go's decoder stops telling here
 
@@ -21,7 +23,7 @@ def without_strangers(obj: Any, name: str, told: list[str]) -> Any:
 def _pruned(value: Any, schema: dict[str, Any], path: str, told: list[str]) -> Any:
     if isinstance(value, list) and "items" in schema:
         return _same_or(value, [_pruned(part, schema["items"], f"{path}[{place}]", told) for place, part in enumerate(value)])
-    if not isinstance(value, dict) or schema.get("$ref") in SPECIAL:
+    if not isinstance(value, dict) or schema.get("$ref") in ENDS:
         return value
     if "additionalProperties" in schema:
         inner = schema["additionalProperties"]

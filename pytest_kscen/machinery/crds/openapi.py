@@ -1,0 +1,164 @@
+"""What Kubernetes allows of OpenAPI in a definition's schema, beyond its structure. Rules (CEL) are compiled here too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery.schema.leaves import NOTHING
+from pytest_kscen.machinery.schema.structural import EMBEDDED, PRESERVE
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.objects.resources import Obj
+
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+LIST_TYPE, MAP_KEYS, MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"
+HEAD = ("metadata", "kind", "apiVersion")
+QUADRATIC = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+OF_A_SET = "must be atomic as item of a list with x-kubernetes-list-type=set"
+EXCLUSIVE = "additionalProperties and properties are mutual exclusive"
+OF_A_MAP = "must be object if parent array's x-kubernetes-list-type is map"
+NEEDS_VALUE = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+NOT_NULL = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What holds for a part of a schema because of where it stands."""
+
+    no_default: str = ""
+    in_head: bool = False
+
+
+def openapi_faults(schema: Obj, path: str) -> Iterator[Cause]:
+    yield from _faults(schema, path, Surroundings(), is_root=True)
+
+
+def _faults(schema: Obj, path: str, around: Surroundings, *, is_root: bool = False) -> Iterator[Cause]:
+    yield from _unsupported(schema, path, around)
+    if schema.get("uniqueItems"):
+        yield Cause.forbidden(f"{path}.uniqueItems", QUADRATIC)
+    yield from _below(schema, path, around, is_root=is_root)
+    yield from _of_lists_and_maps(schema, path)
+
+
+def _unsupported(schema: Obj, path: str, around: Surroundings) -> Iterator[Cause]:
+    given = schema.get("type", "")
+    if given and given not in TYPES:
+        yield Cause.unsupported(f"{path}.type", given, TYPES)
+    if "default" in schema and around.no_default:
+        yield Cause.forbidden(f"{path}.default", f"must not be set {around.no_default}")
+    for name in UNSUPPORTED:
+        if schema.get(name) not in (None, "", {}):
+            yield Cause.forbidden(f"{path}.{name}", f"{name} is not supported")
+    if given == "null":
+        yield Cause.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+    if isinstance(schema.get("items"), list):
+        yield Cause.forbidden(f"{path}.items", "items must be a schema object and not an array")
+    if around.in_head and schema.get(EMBEDDED):
+        yield Cause.forbidden(f"{path}.{EMBEDDED}", "must not be used inside of resource meta")
+
+
+def _below(schema: Obj, path: str, around: Surroundings, *, is_root: bool) -> Iterator[Cause]:
+    more, properties = schema.get("additionalProperties"), schema.get("properties") or NOTHING
+    if more is not None:
+        if properties and more is not True:
+            yield Cause.forbidden(f"{path}.additionalProperties", EXCLUSIVE)
+        if isinstance(more, dict):
+            why = "inside additionalProperties applying to object metadata"
+            inside = replace(around, no_default=why) if around.in_head else around
+            yield from _faults(more, f"{path}.additionalProperties", inside)
+    for name, inner in properties.items():
+        inside = around
+        if name in HEAD and (is_root or schema.get(EMBEDDED)):
+            no_default = f"in top-level {name}" if is_root else around.no_default
+            inside = replace(around, in_head=True, no_default=no_default)
+        yield from _faults(inner, f"{path}.properties[{name}]", inside)
+    if "not" in schema:
+        yield from _faults(schema["not"], f"{path}.not", around)
+    for name in ("allOf", "oneOf", "anyOf"):
+        for place, inner in enumerate(schema.get(name) or ()):
+            yield from _faults(inner, f"{path}.{name}[{place}]", around)
+    if isinstance(schema.get("items"), dict):
+        yield from _faults(schema["items"], f"{path}.items", around)
+
+
+def _of_lists_and_maps(schema: Obj, path: str) -> Iterator[Cause]:
+    given = schema.get("type", "")
+    if schema.get(PRESERVE) is False:
+        yield Cause.invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")
+    if MAP_TYPE in schema:
+        yield from _typed(f"{path}.type", given, "object", "must be object if x-kubernetes-map-type is specified")
+        if schema[MAP_TYPE] not in {"atomic", "granular"}:
+            yield Cause.unsupported(f"{path}.{MAP_TYPE}", schema[MAP_TYPE], ("atomic", "granular"))
+    kind = schema.get(LIST_TYPE)
+    if kind is not None:
+        yield from _typed(f"{path}.type", given, "array", "must be array if x-kubernetes-list-type is specified")
+        if given == "array" and kind == "set" and isinstance(schema.get("items"), dict):
+            yield from _in_set(schema["items"], f"{path}.items")
+        if kind not in {"atomic", "set", "map"}:
+            yield Cause.unsupported(f"{path}.{LIST_TYPE}", kind, ("atomic", "set", "map"))
+    if schema.get(MAP_KEYS) and kind != "map":
+        why = "must be map if x-kubernetes-list-map-keys is non-empty"
+        yield Cause.invalid(f"{path}.{LIST_TYPE}", kind, why) if kind is not None else Cause.required(f"{path}.{LIST_TYPE}", why)
+    if kind == "map":
+        yield from _list_map(schema, path)
+    if kind in {"map", "set"} and isinstance(schema.get("items"), dict):
+        yield from _keys(schema, kind, f"{path}.items")
+
+
+def _typed(field: str, given: str, wanted: str, why: str) -> Iterator[Cause]:
+    if given != wanted:
+        yield Cause.invalid(field, given, why) if given else Cause.required(field, why)
+
+
+def _in_set(items: Obj, path: str) -> Iterator[Cause]:
+    if items.get("type") == "array" and items.get(LIST_TYPE, "atomic") != "atomic":
+        yield Cause.invalid(f"{path}.{LIST_TYPE}", items[LIST_TYPE], OF_A_SET)
+    if items.get("type") == "object" and items.get(MAP_TYPE) != "atomic":
+        yield Cause.invalid(f"{path}.{MAP_TYPE}", items.get(LIST_TYPE), OF_A_SET)
+
+
+def _list_map(schema: Obj, path: str) -> Iterator[Cause]:
+    keys, items = schema.get(MAP_KEYS) or [], schema.get("items")
+    if not keys:
+        yield Cause.required(f"{path}.{MAP_KEYS}", "must not be empty if x-kubernetes-list-type is map")
+    if items is None:
+        yield Cause.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+    elif isinstance(items, dict) and items.get("type") != "object":
+        yield Cause.invalid(f"{path}.items.type", items.get("type", ""), OF_A_MAP)
+    elif isinstance(items, dict):
+        yield from _list_map_keys(keys, items, path)
+
+
+def _list_map_keys(keys: list[str], items: Obj, path: str) -> Iterator[Cause]:
+    properties = items.get("properties") or NOTHING
+    for place, key in enumerate(keys):
+        if key not in properties:
+            yield Cause.invalid(f"{path}.{MAP_KEYS}", keys, "entries must all be names of item properties")
+        elif properties[key].get("type") in {"array", "object"}:
+            why = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield Cause.invalid(f"{path}.items.properties[{key}].type", items["type"], why)
+        if key in keys[:place]:
+            yield Cause.invalid(f"{path}.{MAP_KEYS}", keys, "must not contain duplicate entries")
+
+
+def _keys(schema: Obj, kind: str, path: str) -> Iterator[Cause]:
+    items = schema["items"]
+    if items.get("nullable"):
+        yield Cause.forbidden(f"{path}.nullable", f"cannot be nullable when x-kubernetes-list-type is {kind}")
+    if kind == "set":
+        return
+    properties = items.get("properties") or NOTHING
+    for key in schema.get(MAP_KEYS) or ():
+        inner, field = properties.get(key), f"{path}.properties[{key}]"
+        if inner is None:
+            continue
+        if key not in (items.get("required") or ()) and "default" not in inner:
+            yield Cause.required(f"{field}.default", NEEDS_VALUE)
+        if inner.get("nullable"):
+            yield Cause.forbidden(f"{field}.nullable", NOT_NULL)

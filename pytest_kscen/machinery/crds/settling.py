@@ -1,0 +1,153 @@
+"""What follows a write to a definition, or to an instance of one: names are given out, kinds come and go.
+
+The real server's controllers do this a moment later; here it is done before the write is answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.kube.requests import DEFAULTS, Options, Request
+from pytest_kscen.machinery.crds.naming import (
+    ACCEPTED,
+    ESTABLISHED,
+    TERMINATING,
+    after_naming,
+    condition_of,
+    established,
+    is_true,
+    with_condition,
+)
+from pytest_kscen.machinery.crds.serving import kinds_of
+from pytest_kscen.machinery.graceful import plan
+from pytest_kscen.machinery.store import Key
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+if TYPE_CHECKING:
+    from pytest_kscen.machinery.core import Core
+    from pytest_kscen.objects.resources import Obj
+
+GROUP, PLURAL = CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+
+
+def marked_for_deletion(definition: Obj, _options: Options, now: float) -> Obj:
+    """A definition whose instances have to go first."""
+    when, metadata = timestamp_of(now), dict(definition["metadata"])
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+    metadata["deletionTimestamp"] = when
+    status = with_condition(definition["status"], when, TERMINATING, "True", "InstanceDeletionPending", PENDING)
+    return {**definition, "metadata": metadata, "status": status}
+
+
+async def settle(core: Core) -> None:
+    """Bring all definitions forward until nothing more follows."""
+    while any([await _forward(core, definition) for definition in _definitions(core)]):
+        pass
+    _serve(core)
+
+
+def _definitions(core: Core) -> list[Obj]:
+    return list(core.store.all(GROUP, PLURAL))
+
+
+def _key(definition: Obj) -> Key:
+    return Key(GROUP, PLURAL, "", definition["metadata"]["name"])
+
+
+async def _forward(core: Core, definition: Obj) -> bool:
+    """One step of one definition; whether there was one to take."""
+    if core.store.get(_key(definition)) is not definition:
+        return True
+    if definition["metadata"].get("deletionTimestamp"):
+        return await _clean_up(core, definition)
+    others = [each for each in _definitions(core) if each["spec"]["group"] == definition["spec"]["group"]]
+    status = after_naming(definition, others, core.now())
+    waits = condition_of(definition, ESTABLISHED).get("reason") == "Installing"
+    if status is definition.get("status") and waits and is_true(definition, ACCEPTED):
+        status = established(status, core.now())
+    if status is definition.get("status"):
+        return False
+    await _write_status(core, definition, status)
+    return True
+
+
+async def _write_status(core: Core, definition: Obj, status: Obj) -> None:
+    from pytest_kscen.machinery.updating import update  # a verb, which stands on the kinds' rules
+
+    kind = core.kinds.at(GROUP, CUSTOM_RESOURCE_DEFINITIONS.version, PLURAL)
+    name, body = definition["metadata"]["name"], {**definition, "status": status}
+    request = Request("update", kind.resource, name=name, subresource="status", body=body)
+    request.user, request.agent = "system:apiserver", "kube-apiserver"
+    await update(core, kind, request)
+
+
+async def _clean_up(core: Core, definition: Obj) -> bool:
+    """Delete the instances, and once they have gone let the definition go."""
+    finalizers = definition["metadata"].get("finalizers") or []
+    if CLEANUP not in finalizers:
+        return False
+    reason = condition_of(definition, TERMINATING).get("reason")
+    if reason == "InstanceDeletionPending":
+        told = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        await _write_status(core, definition, with_condition(definition["status"], core.now(), TERMINATING, "True", *told))
+        _delete_instances(core, definition)
+        return True
+    if any(_instances(core, definition)):
+        return False
+    left = [each for each in finalizers if each != CLEANUP]
+    if left:
+        metadata = {**definition["metadata"], "finalizers": left}
+        told = ("InstanceDeletionCompleted", "removed all instances")
+        status = with_condition(definition["status"], core.now(), TERMINATING, "False", *told)
+        core.store.commit(_key(definition), {**definition, "metadata": metadata, "status": status})
+    else:
+        core.store.remove(_key(definition))
+    return True
+
+
+def _instances(core: Core, definition: Obj) -> list[Obj]:
+    names = definition["status"].get("acceptedNames") or {}
+    if not is_true(definition, ESTABLISHED):
+        return []
+    return list(core.store.all(definition["spec"]["group"], names["plural"]))
+
+
+def _delete_instances(core: Core, definition: Obj) -> None:
+    group, plural = definition["spec"]["group"], definition["status"]["acceptedNames"].get("plural", "")
+    kind = next(iter(kinds_of(definition, settle)), None) if is_true(definition, ESTABLISHED) else None
+    for instance in _instances(core, definition):
+        metadata = instance["metadata"]
+        key = Key(group, plural, metadata.get("namespace", ""), metadata["name"])
+        if kind is None or metadata.get("deletionTimestamp"):
+            continue
+        planned = plan(kind, instance, DEFAULTS, core.clock.now())
+        if planned.goes:
+            core.store.remove(key)
+        elif planned.marked:
+            core.store.commit(key, planned.marked)
+
+
+def _serve(core: Core) -> None:
+    """The kinds of all established definitions, and no others'; those that are as they were stay the same objects."""
+    standing = {each["metadata"]["name"]: each for each in _definitions(core) if is_true(each, ESTABLISHED)}
+    for name, (definition, kinds) in list(core.served.items()):
+        if name not in standing or not _serves_the_same(definition, standing[name]):
+            for kind in kinds:
+                core.kinds.remove(kind.resource)
+            del core.served[name]
+    for name, definition in standing.items():
+        if name not in core.served:
+            core.served[name] = definition, kinds_of(definition, settle)
+            for kind in core.served[name][1]:
+                core.kinds.add(kind)
+
+
+def _serves_the_same(old: Obj, new: Obj) -> bool:
+    if old["metadata"]["uid"] != new["metadata"]["uid"]:
+        return False
+    names = [each["status"]["acceptedNames"] for each in (old, new)]
+    return bool((old["spec"] is new["spec"] or old["spec"] == new["spec"]) and names[0] == names[1])
