@@ -11,6 +11,8 @@ Check: TypeAlias = Callable[[str], tuple[str, ...]]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_SEARCH_PART = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCH = rf"{_SEARCH_PART}(\.{_SEARCH_PART})*"
 _DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_KEY})?"
@@ -57,6 +59,7 @@ _SUBDOMAIN_WORDS = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character"
 )
+_SEARCH_WORDS = _SUBDOMAIN_WORDS.replace("characters, '-'", "characters, '_', '-'")
 _DNS_1035_WORDS = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
     "start with an alphabetic character, and end with an alphanumeric character"
@@ -79,12 +82,23 @@ _SUBDOMAIN_REFUSAL = _refusal(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com")
 _KEY_REFUSAL = _refusal(_KEY_WORDS, _KEY, "MyName", "my.name", "123-abc")
 
 dns1123_subdomain = _check(_SUBDOMAIN, _SUBDOMAIN_REFUSAL, 253)
+search_domain = _check(_SEARCH, _refusal(_SEARCH_WORDS, _SEARCH, "example.com"), 253)
 dns1035_label = _check(_DNS_1035, _refusal(_DNS_1035_WORDS, _DNS_1035, "my-name", "abc-123"), 63)
 wildcard_subdomain = _check(rf"\*\.{_SUBDOMAIN}", _refusal(_WILDCARD_WORDS, rf"\*\.{_SUBDOMAIN}", "*.example.com"), 253)
 label_value = _check(_VALUE, _refusal(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"), 63, "bytes")
 c_identifier = _check(
     "[A-Za-z_][A-Za-z0-9_]*", _refusal(_IDENTIFIER_WORDS, "[A-Za-z_][A-Za-z0-9_]*", "my_name", "MY_NAME", "MyName")
 )
+condition_reason = _check(
+    "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
+    _refusal(
+        "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters "
+        "or '_,:', and must end with an alphanumeric character or '_'",
+        "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
+        *("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"),
+    ),
+)
+http_path = _check(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", _refusal("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"))
 percent = _check(
     "[0-9]+%",
     _refusal("a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"),

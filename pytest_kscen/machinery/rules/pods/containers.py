@@ -1,0 +1,226 @@
+"""The containers of a pod: what all of them need, and what sets init, ordinary and ephemeral ones apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery.rules.checks import (
+    PROTOCOLS,
+    Causes,
+    Validator,
+    named,
+    one_of,
+    port_number,
+    required_name,
+    required_one_of,
+)
+from pytest_kscen.machinery.rules.pods import handlers
+from pytest_kscen.machinery.rules.pods.environment import PULL_POLICIES, everything_of, variables
+from pytest_kscen.machinery.rules.pods.mounts import mounted
+from pytest_kscen.machinery.rules.pods.resources import COMPUTE, requirements
+from pytest_kscen.machinery.rules.pods.security import container_context
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.objects.resources import Obj
+
+MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+RESTART_ACTIONS = ("Restart", "RestartAllContainers")
+MOST_RESTART_RULES = 20
+MOST_EXIT_CODES = 255
+NOT_IN_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+NOT_IN_EPHEMERAL = ("ports", "resources", *NOT_IN_INIT[1:], "lifecycle", "resizePolicy", "restartPolicy", "restartPolicyRules")
+_SIDECARS_ONLY = "may not be set for init containers without restartPolicy=Always"
+_NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a container's own fields are judged by."""
+
+    volumes: dict[str, Obj] = field(default_factory=dict)
+    claims: frozenset[str] = frozenset()
+    grace: int | None = None
+    restart_policy: str = "Always"
+    host_users: bool = True
+
+
+def containers(path: str, given: Sequence[Obj], around: Surroundings) -> Causes:
+    if not given:
+        yield Cause.required(path)
+        return
+    seen: set[str] = set()
+    for place, container in enumerate(given):
+        here = f"{path}[{place}]"
+        yield from _common(here, container, around)
+        if container.get("name", "") in seen:
+            yield Cause.duplicate(f"{here}.name", container.get("name", ""))
+        seen.add(container.get("name", ""))
+        if "lifecycle" in container:
+            yield from handlers.lifecycle(f"{here}.lifecycle", container["lifecycle"], around.grace)
+        yield from handlers.probes(here, container, around.grace)
+        if "restartPolicy" in container or "restartPolicyRules" in container:
+            yield from _restarting(here, container)
+    yield from host_ports(path, given)
+
+
+def init_containers(path: str, given: Sequence[Obj], ordinary: Sequence[Obj], around: Surroundings) -> Causes:
+    seen = {container.get("name", "") for container in ordinary}
+    for place, container in enumerate(given):
+        here, name = f"{path}[{place}]", container.get("name", "")
+        yield from _common(here, container, around)
+        yield from _restarting_init(here, container)
+        if name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        elif name:
+            seen.add(name)
+        yield from host_ports(path, [container])
+        if container.get("restartPolicy") == "Always":
+            if "lifecycle" in container:
+                yield from handlers.lifecycle(f"{here}.lifecycle", container["lifecycle"], around.grace)
+            yield from handlers.probes(here, container, around.grace)
+        else:
+            yield from _runs_once(here, container)
+
+
+def _runs_once(path: str, container: Obj) -> Causes:
+    """What only a sidecar may have."""
+    for name in NOT_IN_INIT:
+        if name in container:
+            yield Cause.forbidden(f"{path}.{name}", _SIDECARS_ONLY)
+    for place, policy in enumerate(container.get("resizePolicy") or ()):
+        if policy.get("restartPolicy") == "RestartContainer":
+            why = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+            yield Cause.invalid(f"{path}.resizePolicy[{place}].restartPolicy", "RestartContainer", why)
+
+
+def ephemeral_containers(path: str, spec: Obj, around: Surroundings) -> Causes:
+    others = {container.get("name", "") for kind in ("containers", "initContainers") for container in spec.get(kind) or ()}
+    seen = set(others)
+    for place, container in enumerate(spec["ephemeralContainers"]):
+        here, name = f"{path}[{place}]", container.get("name", "")
+        yield from _common(here, container, around)
+        yield from trimmed_image(here, container)
+        if name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        seen.add(name)
+        target = container.get("targetContainerName", "")
+        if target and target not in others:
+            yield Cause.not_found(f"{here}.targetContainerName", target)
+        for forbidden in NOT_IN_EPHEMERAL:
+            if container.get(forbidden):
+                yield Cause.forbidden(f"{here}.{forbidden}", _NOT_EPHEMERAL)
+        for number, mount in enumerate(container.get("volumeMounts") or ()):
+            for part in ("subPath", "subPathExpr"):
+                if mount.get(part):
+                    yield Cause.forbidden(f"{here}.volumeMounts[{number}].{part}", _NOT_EPHEMERAL)
+
+
+def trimmed_image(path: str, container: Obj) -> Causes:
+    image = container.get("image", "")
+    if image != image.strip():
+        yield Cause.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+
+
+def _common(path: str, container: Obj, around: Surroundings) -> Causes:
+    yield from required_name(f"{path}.name", container.get("name"), names.dns1123_label)
+    if not container.get("image"):
+        yield Cause.required(f"{path}.image")
+    if container.get("terminationMessagePolicy") not in MESSAGE_POLICIES:
+        policy = container.get("terminationMessagePolicy", "")
+        yield from required_one_of(f"{path}.terminationMessagePolicy", policy, MESSAGE_POLICIES)
+    for listed, judge in LISTS.items():
+        if listed in container:
+            yield from judge(f"{path}.{listed}", container[listed])
+    if "volumeMounts" in container or "volumeDevices" in container:
+        yield from mounted(path, container, around.volumes)
+    if container.get("imagePullPolicy") not in PULL_POLICIES:
+        yield from required_one_of(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES)
+    if container.get("resources"):
+        yield from requirements(f"{path}.resources", container["resources"], around.claims)
+    if "resizePolicy" in container:
+        yield from _resizing(f"{path}.resizePolicy", container["resizePolicy"], around.restart_policy)
+    if "securityContext" in container:
+        yield from container_context(f"{path}.securityContext", container["securityContext"], host_users=around.host_users)
+
+
+def _ports(path: str, given: Sequence[Obj]) -> Causes:
+    seen: set[str] = set()
+    for place, port in enumerate(given):
+        here, name = f"{path}[{place}]", port.get("name", "")
+        if name and names.port_name(name):
+            yield from named(f"{here}.name", name, names.port_name)
+        elif name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        elif name:
+            seen.add(name)
+        if port.get("containerPort"):
+            yield from port_number(f"{here}.containerPort", port["containerPort"])
+        else:
+            yield Cause.required(f"{here}.containerPort")
+        if "hostPort" in port:
+            yield from port_number(f"{here}.hostPort", port["hostPort"])
+        yield from required_one_of(f"{here}.protocol", port.get("protocol"), PROTOCOLS)
+
+
+LISTS: dict[str, Validator] = {"ports": _ports, "env": variables, "envFrom": everything_of}
+
+
+def host_ports(path: str, given: Sequence[Obj]) -> Causes:
+    """No two containers take the same port of the host."""
+    taken: set[str] = set()
+    for place, container in enumerate(given):
+        for number, port in enumerate(container.get("ports") or ()):
+            if "hostPort" in port:
+                key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+                if key in taken:
+                    yield Cause.duplicate(f"{path}[{place}].ports[{number}].hostPort", key)
+                taken.add(key)
+
+
+def _resizing(path: str, given: Sequence[Obj], restart_policy: str) -> Causes:
+    seen: set[str] = set()
+    for place, policy in enumerate(given):
+        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if resource in seen:
+            yield Cause.duplicate(f"{path}[{place}]", resource)
+        seen.add(resource)
+        yield from required_one_of(path, resource, COMPUTE)
+        yield from required_one_of(path, restart, RESIZE_POLICIES)
+        if restart_policy == "Never" and restart != "NotRequired":
+            yield Cause.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+
+
+def _restarting_init(path: str, container: Obj) -> Causes:
+    """Without a policy of its own the rules are not even looked at."""
+    if "restartPolicy" in container:
+        yield from _restarting(path, container)
+    elif container.get("restartPolicyRules"):
+        yield Cause.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+
+
+def _restarting(path: str, container: Obj) -> Causes:
+    """A container's own restart policy, and its rules by exit code."""
+    rules = container.get("restartPolicyRules") or ()
+    if "restartPolicy" in container:
+        yield from one_of(f"{path}.restartPolicy", container["restartPolicy"], RESTART_POLICIES)
+    elif rules:
+        yield Cause.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+    if len(rules) > MOST_RESTART_RULES:
+        yield Cause.too_many(f"{path}.restartPolicyRules", len(rules), MOST_RESTART_RULES)
+    for place, rule in enumerate(rules):
+        here = f"{path}.restartPolicyRules[{place}]"
+        yield from one_of(f"{here}.action", rule.get("action", ""), RESTART_ACTIONS)
+        if "exitCodes" in rule:
+            codes = rule["exitCodes"]
+            yield from one_of(f"{here}.exitCodes.operator", codes.get("operator", ""), ("In", "NotIn"))
+            if len(codes.get("values") or ()) > MOST_EXIT_CODES:
+                yield Cause.too_many(f"{here}.exitCodes.values", len(codes["values"]), MOST_EXIT_CODES)
+        else:
+            yield Cause.required(f"{here}.exitCodes", "must be specified")

@@ -1,0 +1,169 @@
+"""What a kubelet may write about a pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.rules import addresses
+from pytest_kscen.machinery.rules.checks import LARGEST_INT32, Causes, immutable, named, within
+from pytest_kscen.machinery.rules.pods.changes import metadata_changes
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.objects.resources import Obj
+
+SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
+RESTARTED = "may not be transitioned to non-terminated state"
+HEALTHS = ("Healthy", "Unhealthy", "Unknown")
+LISTS = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
+NOT_NEGATIVE = "must be a non-negative integer"
+
+
+def validate_status(new: Obj, old: Obj) -> Causes:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    yield from metadata_changes(new, old)
+    yield from _conditions(status.get("conditions") or ())
+    yield from _nomination(status, before, old["spec"])
+    if status.get("observedGeneration", 0) < 0:
+        yield Cause.invalid("status.observedGeneration", status["observedGeneration"], NOT_NEGATIVE)
+    yield from immutable("status.qosClass", status.get("qosClass", ""), before.get("qosClass", ""))
+    for name, kind in LISTS.items():
+        if before.get(name):
+            yield from _restarts(f"status.{name}", status.get(name) or (), before[name], old["spec"], kind)
+    if before.get("ephemeralContainerStatuses"):
+        given = status.get("ephemeralContainerStatuses") or ()
+        yield from _ended_stay(f"status.{EPHEMERAL}", given, before[EPHEMERAL])
+    yield from _claims(status.get("resourceClaimStatuses") or (), new["spec"])
+    yield from _ips("status.podIPs", status.get("podIPs") or (), before.get("podIPs") or ())
+    yield from _host_ips(status, before)
+    for name in (*LISTS, EPHEMERAL):
+        for place, one in enumerate(status.get(name) or ()):
+            yield from _container(f"status.{name}[{place}]", one, new["spec"], LISTS.get(name))
+
+
+EPHEMERAL = "ephemeralContainerStatuses"
+
+
+def _conditions(given: Sequence[Obj]) -> Causes:
+    for place, one in enumerate(given):
+        if one.get("observedGeneration", 0) < 0:
+            yield Cause.invalid(f"status.conditions[{place}].observedGeneration", one["observedGeneration"], NOT_NEGATIVE)
+        if one.get("type") not in SYSTEM_CONDITIONS:
+            yield from named(f"status.conditions[{place}].Type", one.get("type", ""), names.label_key)
+
+
+def _nomination(status: Obj, before: Obj, spec: Obj) -> Causes:
+    node, path = status.get("nominatedNodeName", ""), "status.nominatedNodeName"
+    if node and node != before.get("nominatedNodeName", ""):
+        yield from named(path, node, names.dns1123_subdomain)
+        if spec.get("nodeName"):
+            yield Cause.forbidden(path, "may not be set on pods that are already bound to a node")
+
+
+def _restarts(path: str, new: Sequence[Obj], old: Sequence[Obj], spec: Obj, kind: str) -> Causes:
+    """A container that has ended stays so, unless its restart policy brings it back."""
+    containers = {one.get("name"): one for one in spec.get(kind) or ()}
+    if any(_restarts_all(one) for name in LISTS.values() for one in spec.get(name) or ()):
+        return
+    for place, one in enumerate(old):
+        ended = one.get("state", {}).get("terminated")
+        if ended is not None and _lives_again(new, one) and not _comes_back(containers.get(one.get("name")), spec, ended):
+            yield Cause.forbidden(f"{path}[{place}].state", RESTARTED)
+
+
+def _restarts_all(container: Obj) -> bool:
+    return any(rule.get("action") == "RestartAllContainers" for rule in container.get("restartPolicyRules") or ())
+
+
+def _lives_again(new: Sequence[Obj], before: Obj) -> bool:
+    found = next((one for one in new if one.get("name") == before.get("name")), None)
+    return found is not None and "terminated" not in found.get("state", {})
+
+
+def _comes_back(container: Obj | None, spec: Obj, ended: Obj) -> bool:
+    if container is None:
+        return False
+    code = ended.get("exitCode", 0)
+    for rule in container.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        if (code in (codes.get("values") or ())) is (codes.get("operator") == "In"):
+            return True
+    policy = container.get("restartPolicy") or spec.get("restartPolicy")
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def _ended_stay(path: str, new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
+    for place, one in enumerate(old):
+        if "terminated" in one.get("state", {}) and _lives_again(new, one):
+            yield Cause.forbidden(f"{path}[{place}].state", RESTARTED)
+
+
+def _claims(given: Sequence[Obj], spec: Obj) -> Causes:
+    known, seen = {claim.get("name") for claim in spec.get("resourceClaims") or ()}, set()
+    for place, one in enumerate(given):
+        here, name = f"status.resourceClaimStatuses[{place}]", one.get("name", "")
+        if name not in known:
+            yield Cause.invalid(f"{here}.name", name, "must match the name of an entry in `spec.resourceClaims`")
+        if name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        seen.add(name)
+        if "resourceClaimName" in one:
+            yield from named(f"{here}.resourceClaimName", one["resourceClaimName"], names.dns1123_subdomain)
+
+
+def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
+    listed, known = [one.get("ip", "") for one in given], [one.get("ip", "") for one in before]
+    for place, ip in enumerate(listed):
+        yield from addresses.address(f"{path}[{place}]", ip, known)
+    families = [addresses.family(ip) for ip in listed]
+    if len(families) > 1 and sorted(families) != ["IPv4", "IPv6"]:
+        yield Cause.invalid(path, given, "may specify no more than one IP for each IP family")
+
+
+def _host_ips(status: Obj, before: Obj) -> Causes:
+    given = status.get("hostIPs") or ()
+    if given:
+        if given[0].get("ip", "") != status.get("hostIP", ""):
+            yield Cause.invalid("status.hostIPs[0].ip", given[0].get("ip", ""), "must be equal to `hostIP`")
+        yield from _ips("status.hostIPs", given, before.get("hostIPs") or ())
+
+
+def _container(path: str, given: Obj, spec: Obj, kind: str | None) -> Causes:
+    user = given.get("user", {}).get("linux")
+    if user is not None and spec.get("os", {}).get("name") == "windows":
+        yield Cause.forbidden(f"{path}.user.linux", "cannot be set for a windows pod")
+    elif user is not None:
+        for field in ("uid", "gid"):
+            yield from within(f"{path}.user.linux.{field}", user.get(field, 0), 0, LARGEST_INT32)
+        for place, group in enumerate(user.get("supplementalGroups") or ()):
+            yield from within(f"{path}.user.linux.supplementalGroups[{place}]", group, 0, LARGEST_INT32)
+    allocated = given.get("allocatedResourcesStatus") or ()
+    if allocated and kind is None:
+        yield Cause.forbidden(f"{path}.allocatedResourcesStatus", "must not be specified in container status")
+    elif allocated:
+        own = next((one for one in spec.get(str(kind)) or () if one.get("name") == given.get("name")), None)
+        for place, one in enumerate(allocated):
+            yield from _allocated(f"{path}.allocatedResourcesStatus[{place}]", one, own)
+
+
+def _allocated(path: str, given: Obj, container: Obj | None) -> Causes:
+    name = given.get("name", "")
+    if container is not None:
+        asked = container.get("resources") or {}
+        claims = ["claim:" + "/".join(filter(None, (c.get("name"), c.get("request")))) for c in asked.get("claims") or ()]
+        if name.startswith("claim:") and name not in claims:
+            why = "must match one of the container's resource claims in a format"
+            form = "'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
+            yield Cause.invalid(f"{path}.name", name, f"{why} {form}")
+        elif not name.startswith("claim:") and name not in (asked.get("requests") or ()):
+            yield Cause.invalid(f"{path}.name", name, "must match one of the container's resource requests")
+    seen: list[Any] = []
+    for place, one in enumerate(given.get("resources") or ()):
+        if one.get("health", "") not in HEALTHS:
+            yield Cause.unsupported(f"{path}.resources[{place}].health", one.get("health", ""), HEALTHS)
+        if one.get("resourceID", "") in seen:
+            yield Cause.duplicate(f"{path}.resources[{place}].resourceID", one.get("resourceID", ""))
+        seen.append(one.get("resourceID", ""))
