@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Runner(Protocol):
         """End every actor, newest first, and the loop."""
 
 
+@functools.lru_cache(maxsize=1024)
 def timestamp_of(seconds: float, *, micro: bool = False) -> str:
     """Kubernetes' Time (whole seconds) or MicroTime for an instant."""
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)

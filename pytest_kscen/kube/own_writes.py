@@ -24,6 +24,11 @@ class OwnWrites:
         self._informers = informers
         self._written: dict[Resource, str] = {}
 
+    @property
+    def plain(self) -> Api:
+        """The Api alone, for writes that their holder does not wait to see."""
+        return self._api
+
     async def caught_up(self) -> None:
         """Wait until the shared pictures show everything that was written here."""
         while self._written:

@@ -44,6 +44,7 @@ class Kubelet:
         self._pods: dict[str, PodLife] = {}
         self._lease: Obj = {}
         self._beats = 0
+        self._told: tuple[Obj, int] = ({}, 0)
         self._room: tuple[object, Amounts] = (None, {})
 
     # --- the node ---
@@ -97,11 +98,19 @@ class Kubelet:
         """Renew the lease; and the status, if it has changed or was not written for long."""
         self._beats += 1
         try:
-            if self._beats % STATUS_EVERY == 0 or not is_told(self.machine, self.node):
+            if self._beats % STATUS_EVERY == 0 or not self._has_told():
                 await self.report()
             await self._renew()
         except (ApiError, OSError):
             self._lease = {}  # the next beat begins with what is there
+
+    def _has_told(self) -> bool:
+        """Whether the Node says what is so; one that was looked at is not looked at again."""
+        told = self.node["status"], len(self.machine.images)
+        if self._told[0] is told[0] and self._told[1] == told[1]:
+            return True
+        self._told = told if is_told(self.machine, self.node) else ({}, 0)
+        return self._told is told
 
     async def _renew(self) -> None:
         name = self.machine.name
