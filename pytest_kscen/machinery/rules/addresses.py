@@ -18,7 +18,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Block = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_BLOCK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-_LEADING_ZEROS = re.compile(r"0+(?=\d)", re.ASCII)
+_LEADING_ZEROS = re.compile(r"^0+(?=\d)", re.ASCII)
 
 
 @functools.lru_cache(maxsize=16384)
