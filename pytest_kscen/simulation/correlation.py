@@ -57,13 +57,22 @@ class _Alike:
     last: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An event that was written; its name may still change while it is."""
+
+    metadata: Obj
+    first: str
+    count: int
+
+
 class Correlator:
     """Decides what becomes of an event: nothing, a new object, or one more count of an old one."""
 
     def __init__(self) -> None:
         self._buckets: Recent[_Bucket] = Recent()
         self._alike: Recent[_Alike] = Recent()
-        self._seen: Recent[Obj] = Recent()
+        self._seen: Recent[_Seen] = Recent()
 
     def correlate(self, event: Obj, now: float) -> Obj | None:
         """The event to write, with the name and the count of an earlier one if it is one more of those."""
@@ -77,9 +86,8 @@ class Correlator:
             event, key = {**event, "message": f"(combined from similar events): {message}"}, alike
         seen = self._seen.get(key)
         if seen:
-            kept = {"metadata": seen["metadata"], "firstTimestamp": seen["firstTimestamp"]}
-            event = {**event, **kept, "count": seen["count"] + 1}
-        self._seen.put(key, event)
+            event = {**event, "metadata": seen.metadata, "firstTimestamp": seen.first, "count": seen.count + 1}
+        self._seen.put(key, _Seen(event["metadata"], event["firstTimestamp"], event["count"]))
         return event
 
     def _may_pass(self, about: Hashable, now: float) -> bool:

@@ -14,28 +14,28 @@ SHELLS = ("ash", "bash", "dash", "sh")
 WITH_SHELL = ("alpine", "bash", "busybox", "debian", "ubuntu")
 
 
+def waits_to_be_stopped(container: ContainerContext) -> bool:
+    """Whether it is a server that nobody here knows: it runs until SIGTERM comes."""
+    if names_of(container.image)[2] in WITH_SHELL:
+        return False
+    return not container.command or _program(container.command) not in (*SHELLS, *PROGRAMS)
+
+
 async def built_in(container: ContainerContext) -> int:
-    has_shell = names_of(container.image)[2] in WITH_SHELL
+    """Run the command of an image that has a shell, or a command that is one."""
     words = [*container.command, *container.args]
-    if not container.command and not has_shell:
-        return await until_stopped(container)
     if not words:
         return 0  # a shell that nobody types to
-    program = words[0].rpartition("/")[2]
-    if program in SHELLS:
+    if _program(words) in SHELLS:
         return await _script(container, words)
-    if program in PROGRAMS:
+    if _program(words) in PROGRAMS:
         return await _shell(container).call(words)
-    if has_shell:
-        container.write(f"{words[0]}: not found (understood are {', '.join([*SHELLS, *sorted(PROGRAMS)])})\n")
-        return NOT_UNDERSTOOD
-    return await until_stopped(container)
+    container.write(f"{words[0]}: not found (understood are {', '.join([*SHELLS, *sorted(PROGRAMS)])})\n")
+    return NOT_UNDERSTOOD
 
 
-async def until_stopped(container: ContainerContext) -> int:
-    """A server that obeys SIGTERM."""
-    await container.stopping()
-    return 0
+def _program(words: list[str]) -> str:
+    return words[0].rpartition("/")[2]
 
 
 async def _script(container: ContainerContext, words: list[str]) -> int:

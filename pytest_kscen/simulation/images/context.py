@@ -26,6 +26,8 @@ class ContainerContext:
     env: Mapping[str, str]
     files: Mapping[str, str]
     pod: Obj
+    address: str
+    """The pod's."""
     node: str
     attempt: int
     """How often this container has been restarted before this run."""

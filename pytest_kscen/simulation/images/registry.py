@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pytest_kscen.simulation.images.annotated import told_by_annotations
-from pytest_kscen.simulation.images.builtin import built_in
+from pytest_kscen.simulation.images.builtin import built_in, waits_to_be_stopped
 from pytest_kscen.simulation.images.context import ContainerContext
 from pytest_kscen.simulation.images.names import names_of
 
@@ -65,14 +66,21 @@ class Images:
             return False
         return not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._missing for name in names_of(image))
 
-    async def run(self, container: ContainerContext) -> int:
-        """Do what this container does, to its end."""
-        told = told_by_annotations(container)
+    def program_of(self, container: ContainerContext) -> Behaviour | None:
+        """What this container does; None if it only waits to be stopped."""
+        try:
+            told = told_by_annotations(container)
+        except ValueError as error:
+            return functools.partial(_refuse, str(error))
         if told.log:
             container.write(told.log)
         if told.ends:
-            return await told.run(container)
+            return told.run
         for rule in self._rules:
             if rule.is_for(container):
-                return await rule.run(container)
-        return await built_in(container)
+                return rule.run
+        return None if waits_to_be_stopped(container) else built_in
+
+
+async def _refuse(why: str, _: ContainerContext) -> int:
+    raise ValueError(why)

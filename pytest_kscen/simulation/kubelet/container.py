@@ -25,6 +25,8 @@ LOG_TAIL, LOG_TAIL_BYTES = 80, 2048  # of a log that stands for a termination me
 class ContainerLife:
     """Keeps one container as its pod wants it."""
 
+    __slots__ = ("_begun", "_host", "_pod", "_restarts", "record")
+
     def __init__(self, pod: PodLife, record: Record) -> None:
         self.record = record
         self._begun: asyncio.Future[None] | None = None
@@ -112,7 +114,8 @@ class ContainerLife:
         record.run(self._pod.uid, self._host.timestamp())
         self._say("Created", "Container created")
         self._say("Started", "Container started")
-        record.process = Process(self._host.images.run, self._context(env))
+        context = self._context(env)
+        record.process = Process(self._host.images.program_of(context), context)
         probes = self._probe()
         self._pod.changed()
         try:
@@ -140,7 +143,8 @@ class ContainerLife:
             args=[expand(word, env) for word in record.spec.get("args") or ()],
             env=env,
             files=Files(record.spec, self._pod.mounted),
-            pod=self._pod.with_addresses(),
+            pod=self._pod.pod,
+            address=self._pod.address,
             node=self._host.machine.name,
             attempt=record.restarts,
             clock=self._host.clock,

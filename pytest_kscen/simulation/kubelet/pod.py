@@ -29,6 +29,11 @@ DEADLINE = Verdict("DeadlineExceeded", "Pod was active on the node longer than t
 class PodLife:
     """One pod, from when the kubelet first sees it until the API has forgotten it."""
 
+    __slots__ = (
+        "_containers", "_deadline", "_ended_before", "_facts", "_living", "_refused", "_stopping",
+        "demand", "host", "is_done", "mounted", "name", "namespace", "pod", "uid",
+    )  # fmt: skip
+
     def __init__(self, host: Kubelet, pod: Obj) -> None:
         self.host = host
         self.pod = pod
@@ -111,6 +116,10 @@ class PodLife:
             return rejected(self.pod, self._refused)
         return status_of(self.pod, self._facts, self.host.timestamp())
 
+    @property
+    def address(self) -> str:
+        return self._facts.pod_ip
+
     def changed(self) -> None:
         self.host.statuses.mark(self)
 
@@ -146,10 +155,18 @@ class PodLife:
         try:
             if await self._initialize(sidecars):
                 mains = [one for one in self._containers.values() if not one.record.is_init]
-                await asyncio.gather(*(one.keep() for one in mains))
+                await self._keep(mains)
         finally:
             for sidecar in sidecars:
                 sidecar.cancel()
+
+    @staticmethod
+    async def _keep(containers: list[ContainerLife]) -> None:
+        """All of them at once; most pods have but one."""
+        if len(containers) == 1:
+            await containers[0].keep()
+        else:
+            await asyncio.gather(*(one.keep() for one in containers))
 
     async def _initialize(self, sidecars: list[asyncio.Task[None]]) -> bool:
         """Init containers, one after the other; False if one has failed for good."""

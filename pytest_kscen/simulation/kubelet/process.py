@@ -24,13 +24,18 @@ class Exit(NamedTuple):
 
 
 class Process:
-    """Begins when it is made."""
+    """Begins when it is made. One that only waits to be stopped needs no task for that."""
 
-    def __init__(self, run: Callable[[ContainerContext], Awaitable[int]], context: ContainerContext) -> None:
-        loop = asyncio.get_running_loop()
+    __slots__ = ("_exit", "_task", "_waiting", "context")
+
+    def __init__(self, run: Callable[[ContainerContext], Awaitable[int]] | None, context: ContainerContext) -> None:
         self.context = context
-        self._ended: asyncio.Future[Exit] = loop.create_future()
-        self._task = loop.create_task(self._run(run), name=f"container {context.pod['metadata']['name']}/{context.name}")
+        self._exit: Exit | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._task: asyncio.Task[None] | None = None
+        if run:
+            name = f"container {context.pod['metadata']['name']}/{context.name}"
+            self._task = asyncio.get_running_loop().create_task(self._run(run), name=name)
 
     async def _run(self, run: Callable[[ContainerContext], Awaitable[int]]) -> None:
         context = self.context
@@ -43,18 +48,28 @@ class Process:
         self._end(Exit(code, context.exit_reason or ("Error" if code else "Completed")))
 
     def _end(self, exit_: Exit) -> None:
-        if not self._ended.done():
-            self._ended.set_result(exit_)
+        if self._exit is None:
+            self._exit = exit_
+            for future in self._waiting:
+                if not future.done():
+                    future.set_result(None)
 
     def ask_to_stop(self) -> None:
         """SIGTERM."""
         self.context.ask_to_stop()
+        if self._task is None:
+            self._end(Exit(0, "Completed"))
 
     def kill(self, code: int = KILLED, reason: str = "Error") -> None:
         """SIGKILL, or whatever else leaves it no choice."""
         self._end(Exit(code, reason))
-        self._task.cancel()
+        if self._task:
+            self._task.cancel()
 
     async def end(self) -> Exit:
         """Wait for its end; who stops waiting does not stop it."""
-        return await asyncio.shield(self._ended)
+        while self._exit is None:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+        return self._exit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,8 +36,14 @@ class Demand:
 
 
 def demand_of(pod: Obj) -> Demand:
+    """Pods that ask for the same share one."""
     spec = pod["spec"]
-    return Demand(_requests(spec, {}), _requests(spec, ASSUMED), _ports(spec))
+    return _shared(tuple(_requests(spec, {}).items()), tuple(_requests(spec, ASSUMED).items()), _ports(spec))
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared(requests: tuple[tuple[str, int], ...], scored: tuple[tuple[str, int], ...], ports: tuple[HostPort, ...]) -> Demand:
+    return Demand(dict(requests), dict(scored), ports)
 
 
 def is_sidecar(container: Obj) -> bool:
