@@ -109,7 +109,7 @@ class Informer:
         self._backoff = Backoff(clock, jitter)
         self._handlers: list[Handler] = []
         self._indexes: dict[str, Index] = {}
-        self._waiting: dict[asyncio.Future[None], str] = {}
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     # --- reading the picture ---
 
@@ -139,9 +139,16 @@ class Informer:
 
     async def reached(self, version: str) -> None:
         """Wait until the picture is at least as new as this write."""
-        if not self.version or age(self.version) < age(version):
+        await self._until(lambda: bool(self.version) and age(self.version) >= age(version))
+
+    async def lost(self, ref: Ref, uid: str) -> None:
+        """Wait until the picture does not show this object any more."""
+        await self._until(lambda: ref not in self.objects or self.objects[ref]["metadata"]["uid"] != uid)
+
+    async def _until(self, held: Callable[[], bool]) -> None:
+        if not held():
             future = asyncio.get_running_loop().create_future()
-            self._waiting[future] = version
+            self._waiting[future] = held
             try:
                 await future
             finally:
@@ -210,8 +217,8 @@ class Informer:
 
     def _stand_at(self, version: str) -> None:
         self.version = version
-        for future, wanted in list(self._waiting.items()):
-            if age(wanted) <= age(version) and not future.done():
+        for future, held in list(self._waiting.items()):
+            if not future.done() and held():
                 future.set_result(None)
 
     def _replace(self, ref: Ref, new: Obj | None) -> None:
@@ -253,7 +260,7 @@ class Informers:
             jitter = self._chance.stream(f"informer of {resource.qualified}") if self._chance else None
             self._informers[resource] = Informer(self._api, self._clock, resource, jitter=jitter)
             if self._crash:
-                self._start(resource)
+                self._start(resource, self._crash.get_loop())
         return self._informers[resource]
 
     def known(self, resource: Resource) -> Informer | None:
@@ -267,18 +274,19 @@ class Informers:
             task.cancel()
 
     async def run(self) -> None:
-        self._crash = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._crash = loop.create_future()
         try:
             for resource in list(self._informers):
-                self._start(resource)
+                self._start(resource, loop)
             await self._crash
         finally:
             self._crash = None
             while self._tasks:
                 self._tasks.popitem()[1].cancel()
 
-    def _start(self, resource: Resource) -> None:
-        task = asyncio.get_running_loop().create_task(self._informers[resource].run(), name=f"informer of {resource.qualified}")
+    def _start(self, resource: Resource, loop: asyncio.AbstractEventLoop) -> None:
+        task = loop.create_task(self._informers[resource].run(), name=f"informer of {resource.qualified}")
         self._tasks[resource] = task
         task.add_done_callback(self._ended)
 

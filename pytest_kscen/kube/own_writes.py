@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.kube.informer import age
+from pytest_kscen.kube.informer import Ref, age
 from pytest_kscen.kube.requests import MERGE_PATCH
 
 if TYPE_CHECKING:
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 class OwnWrites:
-    """Remembers the newest version that it wrote of each resource."""
+    """Remembers the newest version that it wrote of each resource, and what it removed."""
 
     def __init__(self, api: Api, informers: Informers) -> None:
         self._api = api
         self._informers = informers
         self._written: dict[Resource, str] = {}
+        self._removed: list[tuple[Resource, Ref, str]] = []
 
     @property
     def plain(self) -> Api:
@@ -35,6 +36,10 @@ class OwnWrites:
             resource, version = self._written.popitem()
             if informer := self._informers.known(resource):
                 await informer.reached(version)
+        while self._removed:
+            resource, ref, uid = self._removed.pop()
+            if informer := self._informers.known(resource):
+                await informer.lost(ref, uid)
 
     def _note(self, resource: Resource, answer: Obj) -> Obj:
         version = (answer.get("metadata") or {}).get("resourceVersion", "")
@@ -70,7 +75,10 @@ class OwnWrites:
         return self._note(resource, answer)
 
     async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
-        return self._note(resource, await self._api.delete(resource, name, namespace, **options))
+        answer = await self._api.delete(resource, name, namespace, **options)
+        if uid := (answer.get("details") or {}).get("uid"):  # a Status: it is gone, and nobody says at which version
+            self._removed.append((resource, Ref(namespace, name), uid))
+        return self._note(resource, answer)
 
     async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
         await self._api.delete_collection(resource, namespace, **options)

@@ -1,0 +1,67 @@
+import pytest
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.kube.informer import Informers
+from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.kube.own_writes import OwnWrites
+from pytest_kscen.machinery.kinds import Kinds
+from pytest_kscen.machinery.recorded import builtin_kinds
+from pytest_kscen.machinery.server import ApiServer
+from pytest_kscen.objects.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+
+
+@pytest.fixture
+def runner():
+    runner = VirtualRunner()
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def api(runner):
+    api = InProcessApi(ApiServer(runner.clock, Chance(1), Kinds(builtin_kinds())))
+    runner.call(api.create(NAMESPACES, {"metadata": {"name": "ns"}}))
+    return api
+
+
+@pytest.fixture
+def informers(api, runner):
+    informers = Informers(api, runner.clock)
+    informers.of(CONFIG_MAPS)
+    runner.start(informers.run(), "informers")
+    runner.advance(0)
+    return informers
+
+
+def test_the_picture_shows_what_was_written_before_it_is_looked_at_again(api, runner, informers):
+    own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
+
+    async def act():
+        await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
+        seen = [picture.get("a", "ns")]
+        await own.caught_up()
+        seen.append(picture.get("a", "ns"))
+        await own.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, "ns")
+        await own.caught_up()
+        seen.append(picture.get("a", "ns")["data"])
+        await own.delete(CONFIG_MAPS, "a", "ns")
+        await own.caught_up()
+        return [*seen, picture.get("a", "ns")]
+
+    before, made, data, after = runner.call(act())
+    assert before is None
+    assert made["metadata"]["name"] == "a"
+    assert data == {"x": "1"}
+    assert after is None
+
+
+def test_resources_that_nobody_follows_are_not_waited_for(api, runner, informers):
+    own = OwnWrites(api, informers)
+
+    async def act():
+        await own.create(SECRETS, {"metadata": {"name": "a"}}, "ns")
+        await own.caught_up()
+
+    runner.call(act())
+    assert informers.known(SECRETS) is None
