@@ -24,10 +24,7 @@ DELETING = (
     "orphanDependents",
     "propagationPolicy",
 )
-BOOLEANS = {
-    *("allowWatchBookmarks", "sendInitialEvents", "watch", "force", "orphanDependents"),
-    "ignoreStoreReadErrorWithClusterBreakingPotential",
-}
+BOOLEANS = {"allowWatchBookmarks", "sendInitialEvents", "watch", "force", "orphanDependents", EVEN_UNREADABLE}
 INTEGERS = {"limit", "timeoutSeconds", "gracePeriodSeconds"}
 ENCODINGS = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
 PATCHES = (
