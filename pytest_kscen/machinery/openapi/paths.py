@@ -17,13 +17,9 @@ LISTING = (
     *("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch"),
     *("sendInitialEvents", "shardSelector", "timeoutSeconds", "watch"),
 )
-DELETING = (
-    "dryRun",
-    "gracePeriodSeconds",
-    "ignoreStoreReadErrorWithClusterBreakingPotential",
-    "orphanDependents",
-    "propagationPolicy",
-)
+EVEN_UNREADABLE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+DELETING = ("dryRun", "gracePeriodSeconds", EVEN_UNREADABLE, "orphanDependents", "propagationPolicy")
+EMPTYING = tuple(sorted({*LISTING, *DELETING} - {"watch", "allowWatchBookmarks"}))
 BOOLEANS = {"allowWatchBookmarks", "sendInitialEvents", "watch", "force", "orphanDependents", EVEN_UNREADABLE}
 INTEGERS = {"limit", "timeoutSeconds", "gracePeriodSeconds"}
 ENCODINGS = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
@@ -35,13 +31,7 @@ PATCHES = (
 VERBS: dict[str, tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = {
     "list": ("get", "list", "list", LISTING, ("200",)),
     "create": ("post", "create", "post", WRITING, ("200", "201", "202")),
-    "deletecollection": (
-        "delete",
-        "delete",
-        "deletecollection",
-        tuple(sorted({*LISTING, *DELETING} - {"watch", "allowWatchBookmarks"})),
-        ("200",),
-    ),
+    "deletecollection": ("delete", "delete", "deletecollection", EMPTYING, ("200",)),
     "get": ("get", "read", "get", (), ("200",)),
     "update": ("put", "replace", "put", WRITING, ("200", "201")),
     "patch": ("patch", "patch", "patch", ("dryRun", "fieldManager", "fieldValidation", "force"), ("200", "201")),
