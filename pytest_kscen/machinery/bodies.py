@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.errors import BadRequest, MethodNotAllowed
+from pytest_kscen.objects.errors import ApiError, BadRequest, MethodNotAllowed, quoted
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
@@ -66,3 +66,11 @@ def refuse_other_name(request: Request, metadata: Obj) -> None:
         raise BadRequest(f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided")
     if name != request.name:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+
+
+def stated_version(metadata: Obj) -> int:
+    """The resourceVersion that a write is based on; 0 if it does not say."""
+    text = metadata.get("resourceVersion") or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise ApiError(f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax")
+    return int(text)

@@ -26,20 +26,21 @@ BORN_WITH_STATUS = {("", "nodes")}  # a kubelet registers its node with the stat
 
 async def create(core: Core, kind: Kind, request: Request) -> Answer:
     check_options(request)
-    return await make(core, kind, request, decode(kind, request, request.body, None))
+    obj = decode(kind, request, request.body, None)
+    for name in THE_SERVERS:
+        obj["metadata"].pop(name, None)
+    return await make(core, kind, request, obj)
 
 
 async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
     """Bring a decoded object into being; an update and an apply may do so too."""
-    for name in THE_SERVERS:
-        obj["metadata"].pop(name, None)
     without_repetition(obj["metadata"], request.warnings, after_admission=False)
     track(kind, request, obj, None, core.clock.now())
     review = Review("CREATE", request, core, obj, None)
     await core.admission.mutate(review)
     fill_in(core, kind, request, obj)
     if causes := [*wrong_in_new(kind, obj["metadata"]), *kind.schema.validate(obj, None), *kind.rules.validate(obj)]:
-        raise invalid(kind.resource, obj["metadata"].get("name", ""), causes)
+        raise invalid(kind.resource, obj["metadata"]["name"], causes)
     request.warnings += [*kind.rules.warn(obj, None), *doubtful_finalizers(kind, obj, None)]
     await core.admission.validate(review)
     return Answer(_commit(core, kind, request, obj), 201)
@@ -50,8 +51,9 @@ def fill_in(core: Core, kind: Kind, request: Request, obj: Obj) -> None:
     metadata = obj["metadata"]
     without_repetition(metadata, request.warnings, after_admission=True)
     metadata.update(uid=core.uid(), creationTimestamp=core.now())
-    if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = _generated(core, kind, request, metadata["generateName"])
+    if not metadata.get("name"):
+        stem = metadata.get("generateName")
+        metadata["name"] = _generated(core, kind, request, stem) if stem else ""
     if kind.rules.generation:
         metadata["generation"] = 1
     if kind.has_status and kind.home not in BORN_WITH_STATUS:
@@ -69,16 +71,15 @@ def _generated(core: Core, kind: Kind, request: Request, stem: str) -> str:
 
 
 def _commit(core: Core, kind: Kind, request: Request, obj: Obj) -> Obj:
-    metadata = obj["metadata"]
-    if metadata.get("resourceVersion"):
+    metadata, dry = obj["metadata"], request.options.dry_run
+    if request.verb == "create" and not dry and metadata.get("resourceVersion", "").strip("0").isdigit():
         raise ApiError("resourceVersion should not be set on objects to be created")
     key = key_of(kind, request, metadata["name"])
     existing = core.store.get(key)
     if existing is not None:
         raise _taken(kind, metadata, existing)
-    if request.options.dry_run:
-        return obj
-    core.store.commit(key, kind.kept(obj))
+    if not dry:
+        core.store.commit(key, kind.kept(obj))
     return obj
 
 

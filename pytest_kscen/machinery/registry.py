@@ -23,8 +23,9 @@ WITH_GROUP = {"apiextensions.k8s.io", "apiregistration.k8s.io"}
 
 def path_of(kind: Kind, request: Request) -> str:
     group, plural = kind.home
+    root = "" if request.options.dry_run else "/registry"
     folder = f"{group}/{plural}" if kind.custom or group in WITH_GROUP else ODD.get(kind.home, plural)
-    return "/".join(part for part in ("/registry", folder, request.namespace, request.name) if part)
+    return "/".join([root, folder, *(part for part in (request.namespace, request.name) if part)])
 
 
 def refuse_other_uid(kind: Kind, request: Request, new: Obj, old: Obj | None) -> None:

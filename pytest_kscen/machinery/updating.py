@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.requests import Answer
 from pytest_kscen.machinery.admission import Review
-from pytest_kscen.machinery.bodies import decode, refuse_other_name
+from pytest_kscen.machinery.bodies import decode, refuse_other_name, stated_version
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.creating import make
 from pytest_kscen.machinery.metadata import doubtful_finalizers, without_repetition, wrong_in_update
 from pytest_kscen.machinery.patching import check_options, misfit, patched, same_owners, track
 from pytest_kscen.machinery.registry import refuse_other_uid
-from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, conflict, invalid, not_found, quoted
+from pytest_kscen.objects.errors import BadRequest, Cause, conflict, invalid, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +42,7 @@ async def update(core: Core, kind: Kind, request: Request) -> Answer:
         if old is None and not (kind.rules.create_on_update and not request.subresource):
             raise not_found(kind.resource, request.name)
         refuse_other_uid(kind, request, new["metadata"], old)
-        if old is None:
-            new["metadata"].pop("resourceVersion", None)
+        stated_version(new["metadata"])
         without_repetition(new["metadata"], request.warnings, after_admission=False)
         return new
 
@@ -110,15 +109,13 @@ async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -
 
 
 def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    stated = str(new.get("resourceVersion") or "0")
-    if not stated.isdigit():
-        raise ApiError(f"strconv.ParseUint: parsing {quoted(stated)}: invalid syntax")
-    if stated == "0":
+    stated = stated_version(new)
+    if not stated:
         if not kind.rules.unconditional_update:
             cause = Cause.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(replace(kind.resource, kind=kind.resource.plural), request.name, [cause])
         new["resourceVersion"] = old["resourceVersion"]
-    elif stated != old["resourceVersion"]:
+    elif stated != int(old["resourceVersion"]):
         raise conflict(kind.resource, request.name, STALE)
 
 

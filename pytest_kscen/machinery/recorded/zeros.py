@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.machinery.recorded.probing import ELEMENT, ENTRY
-from pytest_kscen.machinery.schema.special import SPECIAL
+from pytest_kscen.machinery.schema.special import META, SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,11 @@ UNSHOWN_POINTERS = (
     *("failurePolicy", "matchPolicy", "sideEffects", "timeoutSeconds", "reinvocationPolicy", "scope"),
     *("url", "path", "port", "parameterNotFoundAction", "reason"),
 )
+# what a deletion asks for is no object, so no webhook sees it
+POINTERS_OF_DELETIONS = {
+    f"{META}.DeleteOptions": ("gracePeriodSeconds", "orphanDependents", "propagationPolicy"),
+    f"{META}.Preconditions": ("resourceVersion", "uid"),
+}
 ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
@@ -45,6 +50,9 @@ def probe_zeros(post: Post, schemas: Schemas, places: list[Place]) -> None:
                 schema["x-go-omitted"] = True
             if schema.get("type") in ZEROS and _stays(post, place, field, schema, bare):
                 schema["x-go-pointer"] = True
+    for definition, fields in POINTERS_OF_DELETIONS.items():
+        for field in fields:
+            schemas[definition]["properties"][field]["x-go-pointer"] = True
 
 
 def _is_unsaid(schema: dict[str, Any], printed: Any) -> bool:
