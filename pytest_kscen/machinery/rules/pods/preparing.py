@@ -46,8 +46,9 @@ def update(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def status(new: Obj, old: Obj, _core: Core) -> None:
-    """The kubelet's part: it may also write metadata, but not whose the pod is."""
+    """The kubelet's part: it may also write metadata, but not whose the pod is, nor that it is going."""
     metadata, given = dict(new["metadata"]), dict(new.get("status") or {})
+    metadata.pop("deletionTimestamp", None)
     metadata.pop("ownerReferences", None)
     if "ownerReferences" in old["metadata"]:
         metadata["ownerReferences"] = old["metadata"]["ownerReferences"]
