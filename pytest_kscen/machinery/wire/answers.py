@@ -49,10 +49,14 @@ class Reply:
 
 
 def encoded(reply: Reply, media: Media) -> WireAnswer:
+    return WireAnswer(reply.code, heading(media, reply.warnings), dumped(reply.body, media))
+
+
+def heading(media: Media, warnings: list[str]) -> dict[str, str]:
     headers = {"Content-Type": media.content_type}
-    if reply.warnings:
-        headers["Warning"] = ", ".join(f'299 - "{_quoted(text)}"' for text in reply.warnings)
-    return WireAnswer(reply.code, headers, dumped(reply.body, media))
+    if warnings:
+        headers["Warning"] = ", ".join(f'299 - "{_quoted(text)}"' for text in warnings)
+    return headers
 
 
 def dumped(body: Any, media: Media) -> bytes:

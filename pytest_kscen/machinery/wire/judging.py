@@ -84,14 +84,14 @@ def _list(facts: dict[str, Any]) -> Iterator[Cause]:
 
 
 def _watch(options: Options, match: str) -> Iterator[Cause]:
-    if options.send_initial_events is not None and not match:
+    if options.send_initial_events is not None and match != "NotOlderThan":
         yield Cause.forbidden(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-    if match:
-        if options.send_initial_events is None:
-            yield Cause.forbidden(MATCH, f"{MATCH} is forbidden for watch unless sendInitialEvents is provided")
-        if match != "NotOlderThan":
-            yield Cause.forbidden(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-            yield Cause.unsupported(MATCH, match, ["NotOlderThan"])
+    if not match:
+        return
+    if options.send_initial_events is None:
+        yield Cause.forbidden(MATCH, f"{MATCH} is forbidden for watch unless sendInitialEvents is provided")
+    if match != "NotOlderThan":
+        yield Cause.unsupported(MATCH, match, ["NotOlderThan"])
     if options.continue_token:
         yield Cause.forbidden(MATCH, f"{MATCH} is forbidden when continue is provided")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.patching import materialised
-from pytest_kscen.machinery.store import Key
+from pytest_kscen.machinery.wire.deprecations import definition_of
 from pytest_kscen.machinery.wire.media import AS_PARTIAL_LIST, AS_TABLE
 from pytest_kscen.machinery.wire.tables import PLAIN, Column, Printer, columns_of, custom_columns, partial
 from pytest_kscen.objects.errors import NotAcceptable
-from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS as DEFINITIONS
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Event
@@ -88,6 +87,5 @@ def _typed(body: Obj) -> Obj:
 def _columns(core: Core, kind: Kind) -> tuple[Column, ...]:
     if not kind.custom:
         return columns_of(kind.resource)
-    resource = kind.resource
-    definition = core.store.get(Key(DEFINITIONS.group, DEFINITIONS.plural, "", f"{resource.plural}.{resource.group}"))
-    return custom_columns(definition, resource.version) if definition else PLAIN
+    definition = definition_of(core, kind.resource)
+    return custom_columns(definition, kind.resource.version) if definition else PLAIN

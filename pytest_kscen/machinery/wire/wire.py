@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import Request
 from pytest_kscen.machinery.wire.addresses import address_of
-from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, refusal, text
+from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, heading, refusal, text
 from pytest_kscen.machinery.wire.asking import Asked, request_of
 from pytest_kscen.machinery.wire.bodies import UnreadablePatch
+from pytest_kscen.machinery.wire.deprecations import deprecations
 from pytest_kscen.machinery.wire.elsewhere import Elsewhere, not_found
 from pytest_kscen.machinery.wire.media import MANY, ONE, STREAM, accepted, for_refusal
 from pytest_kscen.machinery.wire.queries import NO_QUERY, Query
 from pytest_kscen.machinery.wire.routing import route_of
 from pytest_kscen.machinery.wire.shaping import Shaper
 from pytest_kscen.machinery.wire.streams import WatchStream
-from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,11 +49,10 @@ class Wire:
             if self._elsewhere.is_strange(address.group):
                 return not_found()
             route = route_of(self._kinds, method, address, watch=bool(parsed.flag("watch")))
+            warnings.extend(deprecations(self._server.core, route.kind))
             media = accepted(headers.get("accept", ""), OFFERS.get(route.verb, ONE))
             return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
         except ApiError as error:
-            if method == "PATCH" and isinstance(error, NotFound):  # the patch was not looked at
-                warnings.clear()
             return refusal(error, for_refusal(headers.get("accept", "")), warnings)
 
     async def _ask(self, asked: Asked, media: Media, warnings: list[str]) -> WireAnswer:
@@ -65,7 +65,7 @@ class Wire:
         shaper = Shaper(self._server.core, asked.route.kind, media, asked.query.text("includeObject"))
         if request.verb == "watch":
             stream = WatchStream(self._server.watch(request), shaper)
-            return WireAnswer(200, {"Content-Type": media.content_type}, stream=stream)
+            return WireAnswer(200, heading(media, warnings), stream=stream)
         answer = await self._server.handle(request)
         if isinstance(answer.body, str):
             return text(answer.body, answer.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from typing import Any
@@ -11,7 +12,8 @@ import yaml
 BOOL, INT, FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 _LETTER = re.compile(r"^[yYnN]$")
 _WHOLE = re.compile(r"^[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
-_REAL = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
+_REAL = re.compile(r"^[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$")
+LARGEST_PLAIN = 1e21  # from here on Go writes a number with an exponent
 _DROPPED = (INT, FLOAT, "tag:yaml.org,2002:timestamp")
 
 
@@ -57,6 +59,10 @@ def _loader() -> Any:
     Loader.add_implicit_resolver(INT, _WHOLE, list("-+0123456789"))
     Loader.add_implicit_resolver(FLOAT, _REAL, list("-+.0123456789"))
     Loader.add_constructor(INT, _whole)
+    Loader.add_constructor(FLOAT, _real)
+    for tag in ("merge", "value"):
+        Loader.add_constructor(f"tag:yaml.org,2002:{tag}", lambda loader, node: loader.construct_scalar(node))
+    Loader.add_constructor("tag:yaml.org,2002:binary", lambda loader, node: loader.construct_yaml_binary(node).decode())
     Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node))
     return Loader
 
@@ -67,6 +73,15 @@ def _whole(loader: Any, node: yaml.ScalarNode) -> int:
     octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
     number = int(digits, 8) if octal else int(digits, 0)
     return -number if text.startswith("-") else number
+
+
+def _real(loader: Any, node: yaml.ScalarNode) -> float | str:
+    """As it looks once Go has written it as JSON: without a fraction if it has none."""
+    text = str(loader.construct_scalar(node))
+    number = float(text.replace("_", ""))
+    if math.isinf(number):
+        return text
+    return int(number) if number.is_integer() and abs(number) < LARGEST_PLAIN else number
 
 
 def _name(key: Any) -> str:
