@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.requests import Answer, Request, Watch
+    from pytest_kscen.machinery.admission import Admission
     from pytest_kscen.machinery.kinds import Kind, Kinds
     from pytest_kscen.objects.resources import Resource
 
@@ -32,8 +33,10 @@ KEPT = {"list", "watch", "delete"}  # the verbs of what lives in the store until
 class ApiServer:
     """A `kube.requests.Server`."""
 
-    def __init__(self, clock: Clock, chance: Chance, kinds: Kinds) -> None:
+    def __init__(self, clock: Clock, chance: Chance, kinds: Kinds, admission: Admission | None = None) -> None:
         self.core = Core(clock, chance, kinds)
+        if admission is not None:
+            self.core.admission = admission
 
     async def handle(self, request: Request) -> Answer:
         kind = self.core.kind_of(request)

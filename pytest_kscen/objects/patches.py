@@ -6,6 +6,7 @@ an object, an operation without a value means null, and indices may count from t
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -68,73 +69,93 @@ def same_json(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+class _NowhereError(Exception):
+    """The document has nothing that could hold what a pointer names."""
+
+
+class _NoSuchError(Exception):
+    """What holds it does not have it; the text says why."""
+
+
+NOWHERE = {
+    "add": 'add operation does not apply: doc is missing path: "{}": missing value',
+    "remove": 'remove operation does not apply: doc is missing path: "{}": missing value',
+    "replace": "replace operation does not apply: doc is missing path: {}: missing value",
+    "move": "move operation does not apply: doc is missing path: {}: missing value",
+    "copy": "copy operation does not apply: doc is missing path: {}: missing value",
+    "test": "test operation does not apply: is missing path: {}: missing value",
+}
+WRONG = {
+    "replace": "replace operation does not apply: doc is missing key: {0}: missing value",
+    "copy": "error while adding value during copy: {1}",
+}
+
+
 def json_patch(document: Any, operations: Iterable[Obj]) -> Any:
-    """RFC 6902; a PatchError says which operation does not apply."""
+    """RFC 6902; a PatchError says which operation does not apply, as Kubernetes' library does."""
     copied = 0
     for operation in operations:
-        match operation.get("op"):
-            case "add":
-                document = _changed(document, _steps(operation, "path"), _adding(operation.get("value")))
-            case "replace":
-                document = _replaced(document, operation)
-            case "remove":
-                document = _changed(document, _steps(operation, "path"), _remove)
-            case "move":
-                value = _at(document, _steps(operation, "from"))
-                document = _changed(document, _steps(operation, "from"), _remove)
-                document = _changed(document, _steps(operation, "path"), _adding(value))
-            case "copy":
-                value = _at(document, _steps(operation, "from"))
-                copied += len(orjson.dumps(value))
-                if copied > COPY_LIMIT:
-                    raise PatchError(f"Unable to complete the copy, the accumulated size increase of copy is {copied}")
-                document = _changed(document, _steps(operation, "path"), _adding(value))
-            case "test":
-                _test(document, operation)
-            case other:
-                raise PatchError(f"Unexpected kind: {other}")
+        name = operation.get("op") or "unknown"
+        if name not in OPERATIONS:
+            raise PatchError(f"Unexpected kind: {name}")
+        try:
+            copied += len(orjson.dumps(_at(document, _steps(operation, "from")))) if name == "copy" else 0
+            document = OPERATIONS[name](document, operation)
+        except _NowhereError:
+            raise PatchError(NOWHERE[name].format(operation["path"])) from None
+        except _NoSuchError as error:
+            raise PatchError(
+                WRONG.get(name, f"error in {name} for path: '{{0}}': {{1}}").format(operation.get("path"), error)
+            ) from None
+        if copied > COPY_LIMIT:
+            why = f"the accumulated size increase of copy is {copied}, exceeding the limit {COPY_LIMIT}"
+            raise PatchError(f"Unable to complete the copy, {why}")
     return document
 
 
 def _steps(operation: Obj, name: str) -> list[str]:
     pointer = operation.get(name)
     if pointer is None:
-        raise PatchError(f"{operation['op']} operation failed to decode {name}")
+        raise PatchError(f"{operation['op']} operation failed to decode {name}: operation, missing {name} field: missing value")
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
 def _at(document: Any, steps: list[str]) -> Any:
     """The value there; a key that its object does not have is null."""
     if not steps:
-        raise PatchError("the operation cannot name the whole document")
+        raise _NowhereError
     for step in steps[:-1]:
         document = _child(document, step)
-    return document.get(steps[-1]) if isinstance(document, dict) else _child(document, steps[-1])
+    if isinstance(document, dict):
+        return document.get(steps[-1])
+    if isinstance(document, list):
+        return document[_index(steps[-1], len(document))]
+    raise _NowhereError
 
 
 def _child(container: Any, step: str) -> Any:
-    if isinstance(container, dict) and step in container:
-        return container[step]
+    """What a pointer leads on through."""
     if isinstance(container, list):
-        return container[_index(step, len(container))]
-    raise PatchError(f"the document has nothing at {step!r}")
+        with contextlib.suppress(_NoSuchError):
+            return container[_index(step, len(container))]
+    elif isinstance(container, dict) and step in container:
+        return container[step]
+    raise _NowhereError
 
 
 def _index(step: str, length: int) -> int:
-    if not step.lstrip("+-").isdecimal():
-        raise PatchError(f"value was not a proper array index: {step!r}")
+    if not step.removeprefix("-").removeprefix("+").isdecimal():
+        raise _NoSuchError(f'strconv.Atoi: parsing "{step}": invalid syntax')
     index = int(step)
     if not -length <= index < length:
-        raise PatchError(f"Unable to access invalid index: {index}")
+        raise _NoSuchError(f"Unable to access invalid index: {index}: invalid index referenced")
     return index % length
 
 
 def _changed(document: Any, steps: list[str], change: Change) -> Any:
     """A new document in which `change` was made to the container of the last step; only the way there is copied."""
-    if not steps:
-        raise PatchError("the operation cannot name the whole document")
-    if not isinstance(document, dict | list):
-        raise PatchError(f"the document has nothing at {steps[0]!r}")
+    if not steps or not isinstance(document, dict | list):
+        raise _NowhereError
     copy = dict(document) if isinstance(document, dict) else list(document)
     if len(steps) == 1:
         change(copy, steps[0])
@@ -147,25 +168,35 @@ def _put(container: Any, step: str, value: Any) -> None:
     container[step if isinstance(container, dict) else _index(step, len(container))] = value
 
 
-def _adding(value: Any) -> Change:
-    def add(container: Any, step: str) -> None:
-        if isinstance(container, dict):
-            container[step] = value
-        elif step == "-":
-            container.append(value)
-        else:
+def _insert(container: Any, step: str, value: Any) -> None:
+    if isinstance(container, dict):
+        container[step] = value
+    elif step == "-":
+        container.append(value)
+    else:
+        try:
             container.insert(_index(step, len(container) + 1), value)
+        except _NoSuchError as error:
+            odd = "Atoi" in str(error)
+            raise _NoSuchError(f"value was not a proper array index: '{step}': {error}" if odd else str(error)) from None
 
-    return add
 
-
-def _remove(container: Any, step: str) -> None:
+def _delete(container: Any, step: str) -> None:
     if isinstance(container, dict) and step not in container:
-        raise PatchError(f"Unable to remove nonexistent key: {step}")
+        raise _NoSuchError(f"Unable to remove nonexistent key: {step}: missing value")
     del container[step if isinstance(container, dict) else _index(step, len(container))]
 
 
-def _replaced(document: Any, operation: Obj) -> Any:
+def _add(document: Any, operation: Obj) -> Any:
+    value = operation.get("value")
+    return _changed(document, _steps(operation, "path"), lambda container, step: _insert(container, step, value))
+
+
+def _remove(document: Any, operation: Obj) -> Any:
+    return _changed(document, _steps(operation, "path"), _delete)
+
+
+def _replace(document: Any, operation: Obj) -> Any:
     value, steps = operation.get("value"), _steps(operation, "path")
     if operation["path"] == "":
         if not isinstance(value, dict | list):
@@ -174,8 +205,30 @@ def _replaced(document: Any, operation: Obj) -> Any:
     return _changed(document, steps, lambda container, step: _put(container, step, value))
 
 
-def _test(document: Any, operation: Obj) -> None:
+def _move(document: Any, operation: Obj) -> Any:
+    value = _at(document, _steps(operation, "from"))
+    document = _changed(document, _steps(operation, "from"), _delete)
+    return _changed(document, _steps(operation, "path"), lambda container, step: _insert(container, step, value))
+
+
+def _copy(document: Any, operation: Obj) -> Any:
+    value = _at(document, _steps(operation, "from"))
+    return _changed(document, _steps(operation, "path"), lambda container, step: _insert(container, step, value))
+
+
+def _test(document: Any, operation: Obj) -> Any:
     steps = _steps(operation, "path")
     value = document if operation["path"] == "" else _at(document, steps)
     if not same_json(value, operation.get("value")):
-        raise PatchError(f"testing value {operation['path']} failed")
+        raise PatchError(f"testing value {operation['path']} failed: test failed")
+    return document
+
+
+OPERATIONS: dict[str, Callable[[Any, Obj], Any]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}

@@ -35,6 +35,7 @@ def op(op, path, **more):
         (op("replace", "", value={}), {}),
         (op("move", "/b", **{"from": "/o/k"}), {"a": [1, 2], "o": {}, "b": 1}),
         (op("copy", "/b", **{"from": "/o"}), {"a": [1, 2], "o": {"k": 1}, "b": {"k": 1}}),
+        (op("copy", "/a/-", **{"from": "/o/k"}), {"a": [1, 2, 1], "o": {"k": 1}}),
         (op("copy", "/b", **{"from": "/nothing"}), {"a": [1, 2], "o": {"k": 1}, "b": None}),
         (op("test", "/a/1", value=2), {"a": [1, 2], "o": {"k": 1}}),
         (op("test", "/nothing", value=None), {"a": [1, 2], "o": {"k": 1}}),
@@ -74,6 +75,24 @@ def test_a_json_patch_operation_that_does_not_apply(operation):
         json_patch({"a": [1, 2], "o": {"k": 1}}, [operation])
 
 
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (op("remove", "/nope"), "error in remove for path: '/nope': Unable to remove nonexistent key: nope: missing value"),
+        (op("remove", "/x/y"), 'remove operation does not apply: doc is missing path: "/x/y": missing value'),
+        (op("add", "/x/y"), 'add operation does not apply: doc is missing path: "/x/y": missing value'),
+        (op("add", "/a/9"), "error in add for path: '/a/9': Unable to access invalid index: 9: invalid index referenced"),
+        (op("replace", "/a/9"), "replace operation does not apply: doc is missing key: /a/9: missing value"),
+        (op("test", "/a/1", value=1), "testing value /a/1 failed: test failed"),
+        (op("frob", "/a"), "Unexpected kind: frob"),
+    ],
+)
+def test_why_an_operation_does_not_apply(operation, message):
+    with pytest.raises(PatchError) as refusal:
+        json_patch({"a": [1, 2], "o": {"k": 1}}, [operation])
+    assert str(refusal.value) == message
+
+
 def test_a_json_patch_copies_only_the_way_to_what_it_changes():
     document = {"a": {"deep": [1]}, "b": {"c": {"d": 1}, "e": {}}}
     new = json_patch(document, [op("add", "/b/c/d", value=2)])
@@ -83,9 +102,6 @@ def test_a_json_patch_copies_only_the_way_to_what_it_changes():
 
 
 def test_copies_cannot_blow_a_document_up():
-    doubling = [op("copy", f"/{n + 1}", **{"from": ""}) for n in range(3)]
-    with pytest.raises(PatchError, match="cannot name the whole document"):
-        json_patch({"0": "x"}, doubling)
     fat = [op("copy", f"/copy{n}", **{"from": "/fat"}) for n in range(4)]
     with pytest.raises(PatchError, match="accumulated size increase of copy is 4000008"):
         json_patch({"fat": "x" * 1_000_000}, fat)

@@ -1,4 +1,9 @@
-"""The gatekeepers between a decoded object and the store: first those that change it, then those that only judge."""
+"""The gatekeepers between a decoded object and the store: first those that change it, then those that only judge.
+
+A write passes the gates of its kind, the hooks that somebody has put there and the webhooks of the cluster, to be
+changed; then, when the server has filled in its part, the same again to be judged, and last the quotas. Gates and
+hooks are looked up once for each kind of write. Nothing waits but a webhook, and a hook that says so.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +11,97 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from pytest_kscen.kube.requests import Request
-    from pytest_kscen.machinery.core import Core
-    from pytest_kscen.objects.resources import Obj
+    from collections.abc import Callable, Sequence
+
+    from pytest_kscen.machinery.admission.hooks import Hook
+    from pytest_kscen.machinery.admission.review import Gate, Place, Review
+
+    Step = Callable[[Review], None]
 
 
-@dataclass(slots=True)
-class Review:
-    """A write that wants to be let in. `new` is None for a deletion; a mutating gatekeeper changes it in place."""
+class Outside(Protocol):
+    """Gatekeepers that live elsewhere: the webhooks that the cluster's own objects tell of."""
 
-    operation: str  # CREATE, UPDATE, DELETE, CONNECT
-    request: Request
-    core: Core
-    new: Obj | None
-    old: Obj | None
+    def mutates(self, review: Review) -> bool:
+        """Whether anybody may want to change this write; asked of every write."""
 
+    def validates(self, review: Review) -> bool: ...
 
-class Gatekeeper(Protocol):
-    """Refuses by raising an ApiError."""
-
-    async def mutate(self, review: Review) -> None: ...
+    async def mutate(self, review: Review, again: Callable[[], None]) -> None:
+        """Let them change the object; `again` passes it through the gates once more when they have."""
 
     async def validate(self, review: Review) -> None: ...
 
 
 @dataclass(slots=True)
-class Admission:
-    """The chain."""
+class Plan:
+    """Who looks at one kind of write."""
 
-    gatekeepers: list[Gatekeeper] = field(default_factory=list)
+    change: list[Step]
+    judge: list[Step]
+    judge_last: list[Step]
+    changing_hooks: list[Hook]
+    judging_hooks: list[Hook]
+
+    def pass_gates(self, review: Review) -> None:
+        for step in self.change:
+            step(review)
+
+
+@dataclass(slots=True)
+class Admission:
+    """The chain. Without gates, hooks and webhooks it lets everything through."""
+
+    gates: Sequence[Gate] = ()
+    last: Sequence[Gate] = ()  # those that judge when all others have agreed
+    outside: Outside | None = None
+    hooks: list[Hook] = field(default_factory=list)
+    _plans: dict[Place, Plan] = field(default_factory=dict)
+
+    def add(self, hook: Hook) -> None:
+        self.hooks.append(hook)
+        self._plans.clear()
+
+    def remove(self, hook: Hook) -> None:
+        self.hooks.remove(hook)
+        self._plans.clear()
 
     async def mutate(self, review: Review) -> None:
-        for gatekeeper in self.gatekeepers:
-            await gatekeeper.mutate(review)
+        plan = self._plan(review)
+        for step in plan.change:
+            step(review)
+        for hook in plan.changing_hooks:
+            await hook.change(review)
+        if self.outside is not None and self.outside.mutates(review):
+            await self.outside.mutate(review, lambda: plan.pass_gates(review))
 
     async def validate(self, review: Review) -> None:
-        for gatekeeper in self.gatekeepers:
-            await gatekeeper.validate(review)
+        plan = self._plan(review)
+        for step in plan.judge:
+            step(review)
+        for hook in plan.judging_hooks:
+            await hook.judge(review)
+        if self.outside is not None and self.outside.validates(review):
+            await self.outside.validate(review)
+        for step in plan.judge_last:
+            step(review)
+
+    def _plan(self, review: Review) -> Plan:
+        request = review.request
+        resource = request.resource
+        place = (resource.group, resource.plural, request.subresource, review.operation)
+        plan = self._plans.get(place)
+        if plan is None:
+            plan = self._plans[place] = self._planned(place)
+        return plan
+
+    def _planned(self, place: Place) -> Plan:
+        gates = [gate for gate in self.gates if gate.concerns(place)]
+        hooks = [hook for hook in self.hooks if hook.concerns(place)]
+        return Plan(
+            [gate.mutate for gate in gates if gate.mutate],
+            [gate.validate for gate in gates if gate.validate],
+            [gate.validate for gate in self.last if gate.validate and gate.concerns(place)],
+            [hook for hook in hooks if hook.mutate],
+            [hook for hook in hooks if hook.validate],
+        )

@@ -1,0 +1,82 @@
+"""ResourceQuota: a write must leave every quota of its namespace kept, and is then written down in their status.
+
+How much is used is not taken from the status but counted anew, so that it is right from the quota's first moment on and
+after every deletion. The status is what people read; a controller keeps it up with what goes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery.store import Key
+from pytest_kscen.objects import quantities
+from pytest_kscen.objects.charges import is_terminating, unstated
+from pytest_kscen.objects.usage import growth, is_about, masked, measured, meter_of, used
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_kscen.machinery.admission.review import Review
+    from pytest_kscen.objects.resources import Obj
+
+    Amounts = dict[str, str]
+
+UNCOUNTED = {"events"}
+PODS = ("", "pods")
+
+
+def enforce(review: Review) -> None:
+    namespace, store, new = review.request.namespace, review.core.store, review.new
+    resource = review.request.resource
+    if namespace not in store.shelf("", "resourcequotas").buckets or new is None or resource.plural in UNCOUNTED:
+        return
+    written = [(quota, _amounts(review, quota, new)) for quota in store.all("", "resourcequotas", namespace)]
+    if not review.request.options.dry_run:
+        for quota, amounts in written:
+            if amounts:
+                key = Key("", "resourcequotas", namespace, quota["metadata"]["name"])
+                store.commit(key, _with_usage(quota, amounts))
+
+
+def enforce_when_terminating(review: Review) -> None:
+    """An updated pod may come into the scope of other quotas."""
+    if review.old and review.new and is_terminating(review.old) is not is_terminating(review.new):
+        enforce(review)
+
+
+def _amounts(review: Review, quota: Obj, new: Obj) -> Amounts:
+    """What of a quota is used once the write is done; nothing if the write does not touch it."""
+    resource = review.request.resource
+    group, plural = review.core.kind_of(review.request).home
+    meter, now = meter_of(group, plural), review.core.clock.now()
+    if not is_about(quota, meter, new):
+        return {}
+    name, hard = quota["metadata"]["name"], quota["spec"]["hard"]
+    names = measured(quota, meter)
+    if (resource.group, resource.plural) == PODS and (missing := unstated(new, names)):
+        raise review.forbidden(f"failed quota: {name}: must specify {missing}")
+    before = meter.charge(review.old, now) if review.old and is_about(quota, meter, review.old) else {}
+    asked = growth(masked(meter.charge(new, now), names), before)
+    if not asked:
+        return {}
+    before = used(quota, meter, review.core.store.all(group, plural, review.request.namespace), now)
+    after = {each: quantities.add(before[each], amount) for each, amount in asked.items()}
+    exceeded = sorted(each for each in after if quantities.compare(after[each], hard[each]) > 0)
+    if exceeded and review.request.subresource != "status":
+        words = [f"{word}: {_listed(masked(of, exceeded))}" for word, of in _told(asked, before, hard)]
+        raise review.forbidden(f"exceeded quota: {name}, {', '.join(words)}")
+    return before | after
+
+
+def _told(asked: Amounts, before: Amounts, hard: Mapping[str, str]) -> Iterable[tuple[str, Mapping[str, str]]]:
+    return (("requested", asked), ("used", before), ("limited", hard))
+
+
+def _listed(amounts: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={quantities.canonical(amount)}" for name, amount in sorted(amounts.items()))
+
+
+def _with_usage(quota: Obj, amounts: Amounts) -> Obj:
+    status = quota.get("status") or {}
+    listed = {**(status.get("used") or {}), **amounts}
+    return {**quota, "metadata": {**quota["metadata"]}, "status": {**status, "hard": quota["spec"]["hard"], "used": listed}}

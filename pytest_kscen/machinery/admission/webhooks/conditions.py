@@ -1,0 +1,46 @@
+"""matchConditions: CEL on the object, the old object and the request, asked before a webhook is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.admission.webhooks.reviews import admission_request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.machinery.admission.review import Review
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.objects.resources import Obj
+
+
+class Conditions:
+    """All of one webhook's. One that is false decides; one that fails does only if none is."""
+
+    def __init__(self, listed: Sequence[Obj], *, fails_open: bool) -> None:
+        self._expressions = [str(each["expression"]) for each in listed]
+        self._fails_open = fails_open
+        self._programs: list[Any] = []
+
+    def hold(self, review: Review, kind: Kind) -> bool:
+        if not self._expressions:
+            return True
+        request = admission_request(review, kind, "")
+        variables = {"object": request.pop("object"), "oldObject": request.pop("oldObject"), "request": request}
+        wrong = []
+        for expression, program in zip(self._expressions, self._compiled(), strict=True):
+            try:
+                if program.execute(variables) is not True:
+                    return False
+            except Exception as error:  # noqa: BLE001 - whatever the evaluation says; it is no error of ours
+                wrong.append(f"expression '{expression}' resulted in error: {error}")
+        if wrong and not self._fails_open:
+            raise review.forbidden(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+        return not wrong
+
+    def _compiled(self) -> list[Any]:
+        if not self._programs:
+            import cel
+
+            self._programs = [cel.compile(expression) for expression in self._expressions]
+        return self._programs

@@ -1,0 +1,149 @@
+"""The webhooks that a cluster's configurations name, in their order, and which of them a write concerns.
+
+Read again when a configuration has changed. Which rules may match is looked up once for each kind of write; selectors
+and conditions are asked each time.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.machinery.admission.webhooks.conditions import Conditions
+from pytest_kscen.machinery.store import Key
+from pytest_kscen.objects.selectors import matches_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kscen.machinery.admission.review import Review
+    from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.machinery.store import Store
+    from pytest_kscen.objects.resources import Obj, Resource
+
+    Place = tuple[str, str, str, str, str]
+
+GROUP = "admissionregistration.k8s.io"
+EXEMPT = {
+    "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations",
+}  # fmt: skip
+
+
+class Webhook:
+    """One of them."""
+
+    def __init__(self, spec: Obj) -> None:
+        self.name: str = spec["name"]
+        self.client: Obj = spec["clientConfig"]
+        self.ca_bundle = base64.b64decode(self.client.get("caBundle") or "")
+        self.timeout: int = spec.get("timeoutSeconds") or 10
+        self.fails_open: bool = spec.get("failurePolicy") == "Ignore"
+        self.is_repeated: bool = spec.get("reinvocationPolicy") == "IfNeeded"
+        self.bears_dry_run: bool = spec.get("sideEffects") in {"None", "NoneOnDryRun"}
+        self.exact: bool = spec.get("matchPolicy") == "Exact"
+        self.versions: Sequence[str] = spec.get("admissionReviewVersions") or ()
+        self.conditions = Conditions(spec.get("matchConditions") or (), fails_open=self.fails_open)
+        self._rules: Sequence[Obj] = spec.get("rules") or ()
+        self._namespaces: Obj = spec.get("namespaceSelector") or {}
+        self._objects: Obj = spec.get("objectSelector") or {}
+
+    def kind_for(self, review: Review) -> Kind | None:
+        """The version of the kind that a rule asks for: the request's if there is one, else another that says the same."""
+        kind = review.core.kind_of(review.request)
+        if self._has_rule(kind.resource, review):
+            return kind
+        others = [] if self.exact else [other for other in review.core.kinds if other.home == kind.home and other is not kind]
+        return next((other for other in others if self._has_rule(other.resource, review)), None)
+
+    def _has_rule(self, resource: Resource, review: Review) -> bool:
+        return any(_applies(rule, resource, review) for rule in self._rules)
+
+    def selects(self, review: Review) -> bool:
+        if self._namespaces and not matches_selector(self._namespaces, _labels_around(review)):
+            return False
+        labels = [obj["metadata"].get("labels") for obj in (review.new, review.old) if obj]
+        return not self._objects or any(matches_selector(self._objects, each) for each in labels)
+
+
+def _applies(rule: Obj, resource: Resource, review: Review) -> bool:
+    scope, inside = rule.get("scope", "*"), bool(review.namespace) and resource.plural != "namespaces"
+    return (
+        scope in {"*", "Namespaced" if inside else "Cluster"}
+        and _listed(rule, "operations", review.operation)
+        and _listed(rule, "apiGroups", resource.group)
+        and _listed(rule, "apiVersions", resource.version)
+        and any(_names(each, resource.plural, review.request.subresource) for each in rule.get("resources") or ())
+    )
+
+
+def _listed(rule: Obj, name: str, value: str) -> bool:
+    listed = rule.get(name) or ()
+    return value in listed or "*" in listed
+
+
+def _names(listed: str, plural: str, subresource: str) -> bool:
+    name, _, part = listed.partition("/")
+    return name in {"*", plural} and part in {"*", subresource}
+
+
+def _labels_around(review: Review) -> Obj:
+    """The labels of the namespace; its own, if the write is about a namespace. What has none is selected by all."""
+    if review.request.resource.plural == "namespaces":
+        return review.obj["metadata"].get("labels") or {}
+    found = review.core.store.get(Key("", "namespaces", "", review.namespace))
+    return (found["metadata"].get("labels") if found else None) or {}
+
+
+class Call(NamedTuple):
+    """A webhook to ask, and the version of the object that it wants."""
+
+    webhook: Webhook
+    kind: Kind
+
+
+class Configured:
+    """All webhooks of one sort of configuration."""
+
+    def __init__(self, plural: str) -> None:
+        self._plural = plural
+        self._seen = -1
+        self._webhooks: list[Webhook] = []
+        self._concerned: dict[Place, list[Webhook]] = {}
+
+    def concerned(self, review: Review) -> Sequence[Webhook]:
+        """Those with a rule for this write. Nearly always nobody, and that must cost nothing."""
+        shelf = review.core.store.shelf(GROUP, self._plural)
+        if not shelf.buckets:
+            return ()
+        if shelf.end != self._seen:
+            self._read(review.core.store)
+            self._seen = shelf.end
+        request = review.request
+        resource = request.resource
+        if resource.group == GROUP and resource.plural in EXEMPT:
+            return ()
+        place = (resource.group, resource.version, resource.plural, request.subresource, review.operation)
+        found = self._concerned.get(place)
+        if found is None:
+            found = self._concerned[place] = [each for each in self._webhooks if each.kind_for(review)]
+        return found
+
+    def _read(self, store: Store) -> None:
+        configurations = store.all(GROUP, self._plural)
+        self._webhooks = [Webhook(spec) for each in configurations for spec in each.get("webhooks") or ()]
+        self._concerned.clear()
+
+    def calls(self, review: Review) -> Iterator[Call]:
+        """Those to ask, in order; each is decided when its turn comes, for the one before may have changed the object."""
+        for webhook in self.concerned(review):
+            if call := to_call(webhook, review):
+                yield call
+
+
+def to_call(webhook: Webhook, review: Review) -> Call | None:
+    """Whether a webhook is to be asked about a write as it stands now."""
+    if not webhook.selects(review):
+        return None
+    kind = webhook.kind_for(review)
+    return Call(webhook, kind) if kind and webhook.conditions.hold(review, kind) else None
