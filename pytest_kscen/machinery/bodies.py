@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.errors import ApiError, BadRequest, MethodNotAllowed, quoted
+from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, MethodNotAllowed, invalid, quoted
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
@@ -32,8 +33,12 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
     if (version, name) == (kind.api_version, resource.kind):
         return
+    if kind.custom and version != kind.api_version:
+        why = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        raise BadRequest(why)
     if kind.custom:
-        raise BadRequest(f"{name} in version {version!r} cannot be handled as a {resource.kind}")
+        cause = Cause.invalid("kind", name, f"must be {resource.kind}")
+        raise invalid(replace(resource, kind=name), (body.get("metadata") or {}).get("name", ""), [cause])
     group, _, short = version.rpartition("/")
     why = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
     if _is_known(group, short, name):

@@ -68,6 +68,8 @@ def _now(core: Core, kind: Kind, selection: Selection) -> Iterable[Obj]:
 def listing(kind: Kind, items: list[Obj], revision: int, **more: Any) -> Obj:
     if kind.custom or kind.conversion:
         items = [kind.shown(item) for item in items]
+    if kind.custom:
+        more = {"continue": "", **more}
     return {
         "kind": f"{kind.resource.kind}List",
         "apiVersion": kind.api_version,

@@ -70,7 +70,7 @@ def _reader(kind: Kind, field: str) -> Reader:
     if field == NAMESPACE and (kind.resource.namespaced or not own):
         return _namespace
     resource = kind.resource
-    if own:
+    if own or kind.custom:
         raise BadRequest(REFUSALS.get((resource.group, resource.plural), "field label not supported: {}").format(field))
     raise BadRequest(f'"{field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"')
 

@@ -11,7 +11,7 @@ from pytest_kscen.machinery.reading import current
 from pytest_kscen.machinery.registry import refuse_other_uid
 from pytest_kscen.machinery.subresources import kinds
 from pytest_kscen.machinery.updating import patched_with, write
-from pytest_kscen.objects.errors import ApiError, Cause, invalid, not_found
+from pytest_kscen.objects.errors import ApiError, Cause, Invalid, invalid, not_found
 from pytest_kscen.objects.selectors import field_at, selector_text
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
         refuse_other_uid(kind, request, scale["metadata"], old)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         if replicas < 0:
-            cause = Cause.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise invalid(kinds.scale().resource, request.name, [cause])
+            raise _refusal(kind, request, replicas)
         new = with_value(old, kind.subresources["scale"].paths[0], replicas)
         version = scale["metadata"].get("resourceVersion")
         metadata = {**old["metadata"], "resourceVersion": version or old["metadata"]["resourceVersion"]}
@@ -73,6 +72,14 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
 
     answer = await write(core, kind, request, made)
     return Answer(view(kind, answer.body), answer.code)
+
+
+def _refusal(kind: Kind, request: Request, replicas: int) -> Invalid:
+    if kind.custom:
+        path = f".{kind.subresources['scale'].paths[0]}"
+        return invalid(kind.resource, request.name, [Cause.invalid(path, replicas, "should be a non-negative integer")])
+    cause = Cause.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+    return invalid(kinds.scale().resource, request.name, [cause])
 
 
 def view(kind: Kind, obj: Obj) -> Obj:
