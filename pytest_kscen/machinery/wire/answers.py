@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,7 +12,7 @@ import yaml
 from pytest_kscen.machinery.wire.media import PLAIN, YAML
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from pytest_kscen.machinery.wire.media import Media
     from pytest_kscen.objects.errors import ApiError
@@ -70,6 +71,14 @@ def yaml_of(body: Any) -> bytes:
     plain = orjson.loads(orjson.dumps(body))  # lists and strings of our own kinds become what YAML knows
     text: str = yaml.dump(plain, Dumper=dumper, allow_unicode=True, sort_keys=True, width=10_000)
     return text.encode()
+
+
+def tagged(answer: WireAnswer, headers: Mapping[str, str], tag: str = "") -> WireAnswer:
+    """An answer that a client may keep until its tag changes; one that it still has is not sent again."""
+    answer.headers["ETag"] = f'"{tag or hashlib.sha512(answer.body).hexdigest().upper()}"'
+    if headers.get("if-none-match") == answer.headers["ETag"]:
+        return WireAnswer(304, answer.headers)
+    return answer
 
 
 def text(content: str, status: int = 200) -> WireAnswer:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.recorded import version
 from pytest_kscen.machinery.wire import discovery
-from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, text
+from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, tagged, text
 from pytest_kscen.machinery.wire.health import health_of
 from pytest_kscen.machinery.wire.media import AS_DISCOVERY, CORE_DISCOVERY, CORE_RESOURCES, GROUP, GROUPS, PLAIN, VERSION, accepted
 from pytest_kscen.machinery.wire.routing import unknown_resource, wrong_method
+from pytest_kscen.machinery.wire.schemas import schemas_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kscen.machinery.kinds import Kinds
-    from pytest_kscen.machinery.wire.media import Media
     from pytest_kscen.machinery.wire.queries import Query
     from pytest_kscen.objects.resources import Obj
 
@@ -44,13 +43,15 @@ class Elsewhere:
         return bool(group) and not any(kind.resource.group == group for kind in self._kinds)
 
     def answer(self, method: str, path: str, query: Query, headers: Mapping[str, str]) -> WireAnswer:
+        first, *rest = path.strip("/").split("/")
+        if first in ("api", "apis", "version") and not path.startswith("//"):
+            return self._described(method, first, rest, headers)
         if path == "/":
             return encoded(Reply({"paths": self._paths()}), PLAIN)
-        if found := health_of(path, query):
-            return found
-        first, *rest = path.strip("/").split("/")
-        if first not in ("api", "apis", "version") or path.startswith("//"):
-            return not_found()
+        found = schemas_of(self._kinds, path, query, headers) if first == "openapi" else health_of(path, query)
+        return found or not_found()
+
+    def _described(self, method: str, first: str, rest: list[str], headers: Mapping[str, str]) -> WireAnswer:
         if method != "GET" and (first, rest) != ("apis", []):
             raise wrong_method()
         described = version_of_server() if (first, rest) == ("version", []) else self._discovered(first, rest)
@@ -60,7 +61,10 @@ class Elsewhere:
             raise unknown_resource()
         media = accepted(headers.get("accept", ""), OFFERS[first, bool(rest)])
         if media.transform == AS_DISCOVERY:
-            return tagged(discovery.aggregated(self._kinds, core=first == "api", version=media.version), media, headers)
+            body = discovery.aggregated(self._kinds, core=first == "api", version=media.version)
+            answer = encoded(Reply(body), media)
+            answer.headers.update(FRESHNESS)
+            return tagged(answer, headers)
         return encoded(Reply(described), media)
 
     def _discovered(self, first: str, rest: list[str]) -> Obj | None:
@@ -91,16 +95,6 @@ def version_of_server() -> dict[str, str]:
     """The recorded release, with our mark on it."""
     recorded = version()
     return {**recorded, "gitVersion": recorded["gitVersion"].partition("+")[0] + BUILD}
-
-
-def tagged(body: Any, media: Media, headers: Mapping[str, str]) -> WireAnswer:
-    """An answer that a client keeps until its tag changes."""
-    answer = encoded(Reply(body), media)
-    tag = f'"{hashlib.sha512(answer.body).hexdigest().upper()}"'
-    answer.headers.update(FRESHNESS, ETag=tag)
-    if headers.get("if-none-match") == tag:
-        return WireAnswer(304, answer.headers)
-    return answer
 
 
 def not_found() -> WireAnswer:

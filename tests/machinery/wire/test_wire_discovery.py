@@ -1,3 +1,5 @@
+import json
+
 from pytest_kscen.machinery.kinds import Kind, Subresource
 from pytest_kscen.objects.resources import Resource
 
@@ -101,3 +103,21 @@ def test_health(client):
 def test_the_front_page_names_every_group(client):
     paths = client.ask("GET", "/")[1]["paths"]
     assert {"/api/v1", "/apis/apps/v1", "/healthz", "/version"} <= set(paths)
+
+
+def test_schemas_are_found_by_an_index_and_kept_by_their_hash(client):
+    index = client.ask("GET", "/openapi/v3")[1]["paths"]
+    url = index["apis/apps/v1"]["serverRelativeURL"]
+    kept = client.raw("GET", url)
+    assert kept.headers["Cache-Control"] == "public, immutable"
+    assert "io.k8s.api.apps.v1.Deployment" in json.loads(kept.body)["components"]["schemas"]
+    assert client.raw("GET", url, if_none_match=kept.headers["ETag"]).status == 304
+    stale = client.raw("GET", "/openapi/v3/apis/apps/v1?hash=OLD")
+    assert (stale.status, stale.headers) == (301, {"Location": url})
+    client.server.core.kinds.add(widget("v1"))
+    assert client.ask("GET", "/openapi/v3")[1]["paths"]["apis/apps/v1"]["serverRelativeURL"] == url
+    assert client.raw("GET", "/openapi/v3/apis/nope/v1").status == 404
+    protobuf = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+    assert client.raw("GET", "/openapi/v3/api/v1", accept=protobuf).status == 406
+    assert client.ask("GET", "/openapi/v2")[1]["swagger"] == "2.0"
+    assert client.raw("GET", "/openapi/v4").body == b"404 page not found\n"
