@@ -78,9 +78,10 @@ def _commit(core: Core, kind: Kind, request: Request, obj: Obj) -> Obj:
     existing = core.store.get(key)
     if existing is not None:
         raise _taken(kind, metadata, existing)
+    kept = kind.kept(obj)
     if not dry:
-        core.store.commit(key, kind.kept(obj))
-    return obj
+        core.store.commit(key, kept)
+    return kind.shown(kept)
 
 
 def _taken(kind: Kind, metadata: Obj, existing: Obj) -> AlreadyExists:

@@ -147,6 +147,8 @@ def _carry(new: Obj, old: Obj, name: str) -> None:
 
 
 def _commit(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> Obj:
+    kept = kind.kept(new)
+    new = kind.shown(kept)
     if request.options.dry_run:
         return new
     key = key_of(kind, request, request.name)
@@ -155,7 +157,7 @@ def _commit(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> Obj
     elif _is_same(new, old):
         return old
     else:
-        core.store.commit(key, kind.kept(new))
+        core.store.commit(key, kept)
     return new
 
 

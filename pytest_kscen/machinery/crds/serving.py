@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
@@ -22,9 +23,35 @@ VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update
 _schemas: OrderedDict[bytes, CustomSchema] = OrderedDict()
 
 
+@dataclass(frozen=True, slots=True)
+class OtherVersion:
+    """A version besides the one in which objects are stored: what that one does not know is lost."""
+
+    home: tuple[str, str]
+    api_version: str
+    stored_version: str
+    stored_schema: CustomSchema
+
+    def keep(self, obj: Obj) -> Obj:
+        kept = self.stored_schema.decode(obj, None, strictness="Ignore", warnings=[])
+        return {**kept, "apiVersion": self.stored_version, "metadata": obj["metadata"]}
+
+    def show(self, obj: Obj) -> Obj:
+        return {**obj, "apiVersion": self.api_version}
+
+
 def kinds_of(definition: Obj, settle: Settle) -> list[Kind]:
     served = [version for version in definition["spec"]["versions"] if version["served"]]
     return [_kind(definition, version, settle) for version in served]
+
+
+def _conversion(definition: Obj, version: Obj) -> OtherVersion | None:
+    if version.get("storage"):
+        return None
+    spec, names = definition["spec"], definition["status"]["acceptedNames"]
+    stored = next(each for each in spec["versions"] if each.get("storage"))
+    home, group = (spec["group"], names["plural"]), spec["group"]
+    return OtherVersion(home, f"{group}/{version['name']}", f"{group}/{stored['name']}", _schema(names["kind"], stored))
 
 
 def _kind(definition: Obj, version: Obj, settle: Settle) -> Kind:
@@ -43,6 +70,7 @@ def _kind(definition: Obj, version: Obj, settle: Settle) -> Kind:
         rules=instance_rules(resource, version, settle, has_status="status" in parts),
         custom=True,
         structure=schema.structure,
+        conversion=_conversion(definition, version),
     )
 
 

@@ -1,0 +1,42 @@
+import pytest
+
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+
+STORED = Resource("example.org", "v1", "shapes", "Shape")
+OTHER = Resource("example.org", "v1alpha1", "shapes", "Shape")
+STRICT = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}}}}
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.fixture
+def shapes(site):
+    versions = [
+        {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": STRICT}},
+        {"name": "v1alpha1", "served": True, "storage": False, "schema": {"openAPIV3Schema": OPEN}},
+    ]
+    names = {"plural": "shapes", "kind": "Shape", "singular": "shape"}
+    spec = {"group": "example.org", "scope": "Namespaced", "names": names, "versions": versions}
+    site.create(CUSTOM_RESOURCE_DEFINITIONS, "shapes.example.org", spec=spec)
+    return site
+
+
+def test_what_the_stored_version_does_not_know_is_lost(shapes):
+    made = shapes.create(OTHER, "a", spec={"colour": "red"}, more=1)
+    assert (made["apiVersion"], made["spec"], "more" in made) == ("example.org/v1alpha1", {"size": 3}, False)
+    assert shapes.get(STORED, "a")["spec"] == {"size": 3}
+    before = shapes.store.revision
+    shapes.patch(OTHER, "a", {"more": 2})
+    assert shapes.store.revision == before
+
+
+def test_all_versions_are_one_object(shapes):
+    watch = shapes.watch(OTHER)
+    shapes.create(STORED, "a", spec={"size": 1})
+    shapes.patch(OTHER, "a", {"spec": {"size": 2}})
+    shapes.delete(STORED, "a")
+    events = [(event.type, event.object["apiVersion"], event.object["spec"]) for event in watch.new()]
+    assert events == [
+        ("ADDED", "example.org/v1alpha1", {"size": 1}),
+        ("MODIFIED", "example.org/v1alpha1", {"size": 2}),
+        ("DELETED", "example.org/v1alpha1", {"size": 2}),
+    ]
