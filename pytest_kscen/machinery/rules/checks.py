@@ -226,7 +226,8 @@ def conditions(path: str, given: Sequence[Obj] | None) -> Causes:
         here = f"{path}[{place}]"
         yield from named(f"{here}.type", one.get("type", ""), names.label_key)
         yield from one_of(f"{here}.status", one.get("status", ""), CONDITION_STATUSES)
-        yield from not_negative(f"{here}.observedGeneration", one.get("observedGeneration"))
+        if one.get("observedGeneration", 0) < 0:
+            yield Cause.invalid(f"{here}.observedGeneration", one["observedGeneration"], "must be greater than or equal to zero")
         if not one.get("lastTransitionTime"):
             yield Cause.required(f"{here}.lastTransitionTime")
         yield from required_name(f"{here}.reason", one.get("reason"), names.condition_reason)

@@ -111,7 +111,7 @@ def claim_spec(path: str, spec: Obj) -> Causes:
     if "dataSource" in spec and "dataSourceRef" in spec:
         one, other = ({field: spec[name].get(field) for field in ("apiGroup", "kind", "name")} for name in SOURCES)
         if one != other:
-            yield Cause.invalid(path, f"{path}.dataSource", "must match dataSourceRef")
+            yield Cause.invalid(path, {}, "must match dataSourceRef")
     if spec.get("volumeAttributesClassName"):
         yield from named(f"{path}.volumeAttributesClassName", spec["volumeAttributesClassName"], names.dns1123_subdomain)
 

@@ -38,7 +38,7 @@ def validate_config_map(obj: Obj) -> Causes:
     for key in binary:
         yield from named(f"binaryData[{key}]", key, names.config_key)
     if size > LARGEST:
-        yield Cause.too_long("", LARGEST)
+        yield Cause.too_long("[]", LARGEST)
 
 
 def update_config_map(new: Obj, old: Obj) -> Causes:

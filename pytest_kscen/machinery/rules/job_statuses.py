@@ -104,8 +104,8 @@ def _finished(spec: Obj, status: Obj, before: Obj) -> Causes:
             yield Cause.invalid("status.uncountedTerminatedPods", uncounted, "must be empty for finished job")
         if status.get("terminating", 0) > 0 and (just_now or _moved(status, before, "terminating")):
             yield Cause.invalid("status.terminating", status["terminating"], "terminating>0 is invalid for finished job")
-    if status.get("ready", 0) > status.get("active", 0) and _moved(status, before, "ready", "active"):
-        yield Cause.invalid("status.ready", status.get("ready", 0), "cannot set more ready pods than active")
+    if "ready" in status and status["ready"] > status.get("active", 0) and _moved(status, before, "ready", "active"):
+        yield Cause.invalid("status.ready", status["ready"], "cannot set more ready pods than active")
 
 
 def _indexes(spec: Obj, status: Obj, before: Obj) -> Causes:

@@ -61,7 +61,8 @@ def allocate(obj: Obj, core: Core) -> None:
 def reallocate(new: Obj, old: Obj, core: Core) -> None:
     """An update keeps what it does not mention, gives back what its type has no use for, and gets what it needs."""
     spec, before = new["spec"], old["spec"]
-    _keep(spec, before)
+    _keep_addresses(spec, before)
+    _keep_ports(spec, before)
     _settle_families(new, before)
     if before.get("type") == "ExternalName" and spec.get("type") != "ExternalName":
         _cluster_ip(new, core)
@@ -69,15 +70,24 @@ def reallocate(new: Obj, old: Obj, core: Core) -> None:
     _give_back(spec, before)
 
 
-def _keep(spec: Obj, before: Obj) -> None:
+def _keep_addresses(spec: Obj, before: Obj) -> None:
+    """Who writes only one of the two fields means both."""
     if "ExternalName" not in {spec.get("type"), before.get("type")}:
-        same = spec.get("clusterIPs") == before.get("clusterIPs")
-        if not spec.get("clusterIP") and before.get("clusterIP"):
-            spec["clusterIP"] = before["clusterIP"]
-        if not spec.get("clusterIPs") and before.get("clusterIPs"):
+        for field in ("clusterIP", "clusterIPs"):
+            if not spec.get(field) and before.get(field):
+                spec[field] = before[field]
+    single, several = (spec.get(field) or None for field in ("clusterIP", "clusterIPs"))
+    if single == before.get("clusterIP"):
+        if before.get("clusterIPs") and not several:
             spec["clusterIPs"] = before["clusterIPs"]
-        if same and spec.get("clusterIP") != before.get("clusterIP"):
-            spec["clusterIPs"] = [spec["clusterIP"]]
+    elif several == before.get("clusterIPs"):
+        if single:
+            spec["clusterIPs"] = [single]
+        else:
+            spec.pop("clusterIPs", None)
+
+
+def _keep_ports(spec: Obj, before: Obj) -> None:
     if _needs_node_ports(spec) and _needs_node_ports(before):
         named = {port.get("name", ""): port.get("nodePort") for port in before.get("ports") or ()}
         kept = {port.get("nodePort") for port in spec.get("ports") or ()} & set(named.values())
@@ -97,7 +107,9 @@ def _settle_families(obj: Obj, before: Obj) -> None:
     default = before.get("ipFamilyPolicy") or ("RequireDualStack" if selectorless else "SingleStack")
     policy = spec.setdefault("ipFamilyPolicy", default)
     _refuse(obj, address_fields(spec, before))
-    _refuse(obj, _single_stack(spec, policy))
+    if policy == "SingleStack":
+        _drop_second(spec, before)
+    _refuse(obj, _policy_fits(spec, before, policy))
     if not is_headless(spec) and spec.get("clusterIPs") and not spec.get("ipFamilies"):
         spec["ipFamilies"] = [addresses.family(ip) for ip in spec["clusterIPs"]]
     if selectorless:
@@ -116,12 +128,21 @@ def _refuse(obj: Obj, causes: Causes) -> None:
         raise invalid(SERVICES, obj["metadata"]["name"], listed)
 
 
-def _single_stack(spec: Obj, policy: str) -> Causes:
+def _drop_second(spec: Obj, before: Obj) -> None:
+    """Going back to one family is enough said: the second address goes, unless it was changed at the same time."""
+    for field in ("clusterIPs", "ipFamilies"):
+        if len(spec.get(field) or ()) > 1 and spec[field] == before.get(field):
+            spec[field] = spec[field][:1]
+
+
+def _policy_fits(spec: Obj, before: Obj, policy: str) -> Causes:
     many = "must be 'RequireDualStack' or 'PreferDualStack' when multiple"
-    if policy == "SingleStack":
-        for field, words in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
-            if len(spec.get(field) or ()) == len(FAMILIES):
-                yield Cause.invalid("spec.ipFamilyPolicy", policy, f"{many} {words} are specified")
+    for field, one, all_ in (("clusterIPs", "cluster IP", "cluster IPs"), ("ipFamilies", "IP family", "IP families")):
+        count = len(spec.get(field) or ())
+        if policy == "SingleStack" and count == len(FAMILIES):
+            yield Cause.invalid("spec.ipFamilyPolicy", policy, f"{many} {all_} are specified")
+        elif policy != "SingleStack" and 0 < count < len(before.get(field) or ()):
+            yield Cause.invalid("spec.ipFamilyPolicy", policy, f"must be 'SingleStack' to release the secondary {one}")
     families = spec.get("ipFamilies") or ()
     for place, ip in enumerate(spec.get("clusterIPs") or ()):
         if ip != "None" and place >= len(families) and addresses.is_ipv6(ip):
@@ -165,9 +186,9 @@ def _cluster_ips(several: list[str], families: list[str], known: list[str]) -> C
             wrong.append(Cause.invalid("spec.clusterIPs", several, "'None' must be the first and only value"))
         several = several[1:]
     wrong += [cause for place, ip in enumerate(several) for cause in addresses.address(f"spec.clusterIPs[{place}]", ip, known)]
+    yield from wrong
     if len(several) > len(FAMILIES):
         yield Cause.invalid("spec.clusterIPs", several, "may only hold up to 2 values")
-    yield from wrong
     if wrong:
         return
     if len(several) > 1 and len({addresses.family(ip) for ip in several}) != len(FAMILIES):

@@ -79,7 +79,7 @@ def _topologies(path: str, given: list[Obj]) -> Causes:
             if part.get("key") in [other.get("key") for other in parts[:number]]:
                 yield Cause.duplicate(f"{here}[{number}].key", part.get("key", ""))
         terms = {part.get("key"): set(part.get("values") or ()) for part in parts}
-        if terms in seen:
+        if not terms or terms in seen:
             yield Cause.duplicate(here, "")
         seen.append(terms)
 
@@ -92,7 +92,10 @@ def update_class(new: Obj, old: Obj) -> Causes:
 
 def validate_attachment(obj: Obj) -> Causes:
     spec = obj["spec"]
-    yield from driver_name("spec.attacher", spec.get("attacher", ""))
+    if spec.get("attacher"):
+        yield from driver_name("spec.attacher", spec["attacher"])
+    else:
+        yield Cause.required("spec.attacher")
     yield from _attached("spec.source", spec.get("source") or {})
     yield from checks.named("spec.nodeName", spec.get("nodeName", ""), names.dns1123_subdomain)
     yield from attachment_status(obj, obj)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.kinds import Part, Rules
 from pytest_kscen.machinery.rules import volume_sources as sources
-from pytest_kscen.machinery.rules.checks import IMMUTABLE, Causes, immutable, named, one_of, required_name
+from pytest_kscen.machinery.rules.checks import IMMUTABLE, Causes, immutable, in_order, named, one_of, required_name
 from pytest_kscen.machinery.rules.claims import VOLUME_MODES, access_modes, basic_amount
 from pytest_kscen.machinery.rules.differing import difference
 from pytest_kscen.machinery.rules.filling import fill, part, round_quantities
@@ -78,7 +78,7 @@ def volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Cau
         yield Cause.required(f"{path}.accessModes")
     yield from access_modes(f"{path}.accessModes", spec.get("accessModes") or ())
     if not inline:
-        yield from _capacity(f"{path}.capacity", spec.get("capacity") or {})
+        yield from _capacity(f"{path}.capacity", spec.get("capacity"))
     yield from _policies(path, spec, inline=inline)
     yield from sources.only_one(path, spec, SOURCES)
     if "iscsi" in spec:
@@ -89,12 +89,12 @@ def volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Cau
     yield from _classes(path, spec, inline=inline)
 
 
-def _capacity(path: str, capacity: Obj) -> Causes:
+def _capacity(path: str, capacity: Obj | None) -> Causes:
     if not capacity:
         yield Cause.required(path)
-    if "storage" not in capacity or len(capacity) > 1:
-        yield Cause.unsupported(path, capacity or None, ("storage",))
-    for name, quantity in capacity.items():
+    if capacity is None or list(capacity) != ["storage"]:
+        yield Cause.unsupported(path, in_order(capacity), ("storage",))
+    for name, quantity in (capacity or {}).items():
         yield from basic_amount(f"{path}[{name}]", quantity)
         if quantities.nanos(quantity) <= 0:
             yield Cause.invalid(f"{path}[{name}]", quantity, "must be greater than zero")
