@@ -16,11 +16,13 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clusters.cluster import TimedCluster
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.machinery.admission.priority import SYSTEM_CLASSES
+from pytest_kscen.machinery.admission.standard import standard
 from pytest_kscen.machinery.kinds import Kinds
 from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.resources import NAMESPACES, NODES
+from pytest_kscen.objects.resources import NAMESPACES, NODES, PRIORITY_CLASSES
 from pytest_kscen.simulation.assembly import actors
 from pytest_kscen.simulation.site import Site
 
@@ -43,7 +45,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
     def __init__(self, seed: int | str = 0, *, nodes: int = 6) -> None:
         self.runner = VirtualRunner()
         self.chance = Chance(seed)
-        self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()))
+        self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()), standard())
         self.site = Site.of(self.runner.clock, self.chance, nodes=nodes)
         self.server.core.logs = self.site.logs
         self._port: Port | None = None
@@ -58,6 +60,8 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         api, clock = self.api("kube-apiserver"), self.runner.clock
         for name in BORN_WITH:
             await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for each in SYSTEM_CLASSES:
+            await api.create(PRIORITY_CLASSES, each)
         for name, life in actors("embedded", self.api, clock, self.chance, site=self.site):
             self.runner.start(life, name)
         for number in range(1, nodes + 1):
