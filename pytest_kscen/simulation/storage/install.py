@@ -42,10 +42,10 @@ def _established(definition: Obj | None) -> bool:
 
 def _controllers_ready(deployment: Obj | None) -> bool:
     ready: int = (deployment or {}).get("status", {}).get("readyReplicas", 0)
-    return ready >= CONTROLLER["spec"]["replicas"]
+    return ready >= int(CONTROLLER["spec"]["replicas"])
 
 
 def _agents_ready(daemon_set: Obj | None) -> bool:
     status = (daemon_set or {}).get("status", {})
     wanted: int = status.get("desiredNumberScheduled", 0)
-    return 0 < wanted == status.get("numberReady", 0)
+    return 0 < wanted == int(status.get("numberReady", 0))
