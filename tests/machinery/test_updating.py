@@ -1,7 +1,6 @@
-import dataclasses
-
 import pytest
 
+from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.machinery.updating import alike
 from pytest_kscen.objects.errors import ApiError, BadRequest, Conflict, Invalid, MethodNotAllowed, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS
@@ -174,43 +173,27 @@ class TestWhileAdmissionWaits:
     def meanwhile(self, site):
         """Somebody writes while a write is being admitted."""
 
-        @dataclasses.dataclass
-        class Slow:
-            action: object = None
+        actions = []
 
-            async def mutate(self, review):
-                action, self.action = self.action, None
-                if action:
-                    await site.runner.clock.sleep(1)
-                    await action()
+        async def mutate(_):
+            if actions:
+                await site.runner.clock.sleep(1)
+                await actions.pop()
 
-            async def validate(self, review):
-                pass
-
-        slow = Slow()
-        site.core.admission.gatekeepers.append(slow)
-        return slow
+        site.core.admission.add(Hook("slow", mutate=mutate))
+        return actions.append
 
     def test_a_patch_is_made_again(self, site, thing, meanwhile):
-        async def action():
-            await site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default")
-
-        meanwhile.action = action
+        meanwhile(site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default"))
         assert site.patch(site.thing, "a", {"spec": {"size": 2}})["spec"] == {"size": 2, "other": 1}
 
     def test_an_update_of_what_was_read_is_refused(self, site, thing, meanwhile):
-        async def action():
-            await site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default")
-
-        meanwhile.action = action
+        meanwhile(site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default"))
         with pytest.raises(Conflict, match=STALE):
             site.update(site.thing, {**thing, "spec": {"size": 2}})
 
     def test_what_has_gone_is_gone(self, site, thing, meanwhile):
-        async def action():
-            await site.api.delete(site.thing, "a", "default")
-
-        meanwhile.action = action
+        meanwhile(site.api.delete(site.thing, "a", "default"))
         with pytest.raises(NotFound):
             site.patch(site.thing, "a", {"spec": {"size": 2}})
 
