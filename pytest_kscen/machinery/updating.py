@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Maker = Callable[[Obj | None], Obj]
 
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
-STAYS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+STAYS = ("creationTimestamp", "deletionTimestamp")
 
 
 async def update(core: Core, kind: Kind, request: Request) -> Answer:
@@ -132,9 +132,9 @@ def prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> Non
         kind.rules.prepare_update(new, old, core)
     metadata = new["metadata"]
     metadata.setdefault("uid", before["uid"])
-    for name in STAYS:
-        if name in before:
-            metadata[name] = before[name]
+    metadata.update({name: before[name] for name in STAYS if name in before})
+    if "deletionGracePeriodSeconds" in before:
+        metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
     if kind.rules.generation and request.subresource != "status" and kind.rules.generation(new, old):
         metadata["generation"] = before.get("generation", 0) + 1
 

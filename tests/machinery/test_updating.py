@@ -102,6 +102,14 @@ class TestIdentity:
         with pytest.raises(Invalid, match=rf"^Thing.example.com \"a\" is invalid: metadata\.{name}: .*: field is immutable$"):
             site.patch(site.thing, "a", {"metadata": {name: value}})
 
+    def test_who_is_dying_gets_no_other_time(self, site):
+        site.create(site.thing, "b", metadata={"finalizers": ["x/y"]})
+        site.delete(site.thing, "b")
+        with pytest.raises(Invalid, match=r"metadata\.deletionGracePeriodSeconds: Invalid value: 3: field is immutable$"):
+            site.patch(site.thing, "b", {"metadata": {"deletionGracePeriodSeconds": 3}})
+        kept = {"deletionGracePeriodSeconds": None, "deletionTimestamp": None}
+        assert site.patch(site.thing, "b", {"metadata": kept})["metadata"]["deletionGracePeriodSeconds"] == 0
+
     def test_what_is_not_there(self, site):
         for verb in ("update", "patch"):
             with pytest.raises(NotFound, match=r'^things\.example\.com "a" not found$'):
