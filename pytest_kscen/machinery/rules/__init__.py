@@ -15,11 +15,12 @@ from pytest_kscen.machinery.rules import (
     cluster,
     configs,
     cronjobs,
+    devices,
     endpoints,
     events,
+    flowcontrol,
     jobs,
     networking,
-    platform,
     policies,
     quotas,
     rbac,
@@ -57,6 +58,7 @@ RULES: dict[tuple[str, str], Rules] = {
     **webhooks.RULES,
     **admission_policies.RULES,
     **certificates.RULES,
-    **platform.RULES,
+    **flowcontrol.RULES,
+    **devices.RULES,
 }
 """By group and plural. A kind that is not here has nothing that its schema does not say."""

@@ -80,12 +80,28 @@ def validate_mutating_policy(obj: Obj) -> Causes:
     yield from checks.required_one_of("spec.reinvocationPolicy", spec.get("reinvocationPolicy"), REINVOCATIONS)
 
 
+def _param_kind(path: str, given: Obj) -> Causes:
+    stated, kind = given.get("apiVersion", ""), given.get("kind", "")
+    group, _, version = stated.rpartition("/")
+    if not stated:
+        yield Cause.required(f"{path}.apiVersion")
+    elif "/" in group:
+        yield Cause.invalid(f"{path}.apiVersion", stated, f"unexpected GroupVersion string: {stated}")
+    else:
+        for part, wrong in ((group, group and names.dns1123_subdomain(group)), (version, names.dns1035_label(version))):
+            if wrong:
+                yield Cause.invalid(f"{path}.apiVersion", part, ",".join(wrong))
+    if not kind:
+        yield Cause.required(f"{path}.kind")
+    elif wrong := names.dns1035_label(kind.lower()):
+        why = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        yield Cause.invalid(f"{path}.kind", kind, why)
+
+
 def _policy(spec: Obj) -> Causes:
     yield from checks.one_of("spec.failurePolicy", spec["failurePolicy"], FAILURES)
     if "paramKind" in spec:
-        for field in ("apiVersion", "kind"):
-            if not spec["paramKind"].get(field):
-                yield Cause.required(f"spec.paramKind.{field}")
+        yield from _param_kind("spec.paramKind", spec["paramKind"])
     matching = spec.get("matchConstraints")
     if matching is None:
         yield Cause.required("spec.matchConstraints")

@@ -29,6 +29,7 @@ LEAST_SECONDS = 600
 LEGACY = "kubernetes.io/legacy-unknown"
 _NO_SIGNER = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
 _BOTH = "Approved and Denied conditions are mutually exclusive"
+_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 _HEADER, _FOOTER = b"-----BEGIN CERTIFICATE REQUEST-----", b"-----END CERTIFICATE REQUEST-----"
 
 
@@ -140,6 +141,8 @@ def status_causes(new: Obj, old: Obj) -> Causes:
     signed, before = ((obj.get("status") or {}).get("certificate") for obj in (new, old))
     if before and signed != before:
         yield Cause.forbidden("status.certificate", "updates may not modify existing certificate content")
+    if signed and signed != before and _CERTIFICATE not in base64.b64decode(signed):
+        yield Cause.invalid("status.certificate", "<certificate data>", "must contain at least one CERTIFICATE PEM block")
 
 
 def approval_causes(new: Obj, old: Obj) -> Causes:

@@ -52,6 +52,8 @@ def validate_cluster_role(obj: Obj) -> Causes:
             yield Cause.required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
         for place, selector in enumerate(selectors or ()):
             yield from checks.selector(f"{path}[{place}]", selector)
+            if checks.matches(selector, {}) is None:
+                yield Cause.invalid(f"{path}[{place}]", None, "invalid label selector.")
 
 
 def no_default(_: Obj) -> None:
