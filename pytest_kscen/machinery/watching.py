@@ -64,7 +64,8 @@ class Subscription:
         self._shelf = core.store.shelf(*kind.home)
         self._position, self._end = self._shelf.end, math.inf
         self._since = core.store.revision
-        self._first: Iterator[Event] = iter(())
+        self._first: Iterator[Event] | None = None
+        self._given: Event | None = None
         self._bookmarks, self._bookmark_is_due = bookmarks, False
         self._reader: asyncio.Future[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
@@ -95,10 +96,11 @@ class Subscription:
     # --- what the store tells of ---
 
     def notice(self, change: Change) -> None:
-        if self._event(change):
+        self._position += 1
+        event = self._event(change)
+        if event:
+            self._given = event
             self._wake()
-        else:
-            self._position += 1
 
     def remind(self, now: float) -> None:
         if now >= self.until:
@@ -154,7 +156,7 @@ class Subscription:
         self._settle()
 
     def close(self) -> None:
-        self._first = iter(())
+        self._first = self._given = None
         self._end = self._position = 0
         self._settle()
 
@@ -183,7 +185,8 @@ class Subscription:
         while (event := self._next()) is None:
             if self.is_over:
                 raise StopAsyncIteration
-            self._core.keep_house()
+            if self._reader is None:
+                self._core.keep_house()
             self._reader = asyncio.get_running_loop().create_future()
             self._shelf.idle[self] = None
             try:
@@ -194,21 +197,32 @@ class Subscription:
 
     def _next(self) -> Event | None:
         """What can be read without waiting."""
-        for event in self._first:
+        if self._given:
+            event, self._given = self._given, None
             return event
+        if self._first:
+            for event in self._first:
+                return event
+            self._first = None
+        return self._from_history() or self._due_bookmark()
+
+    def _from_history(self) -> Event | None:
         while self._position < min(self._shelf.end, self._end):
             change = self._shelf.at(self._position)
             if change is None:
                 self._fail(gone(self._since, self._shelf.compacted))
-                return next(self._first)
+                return self._next()
             self._position += 1
-            if seen := self._event(change):
+            if event := self._event(change):
                 self._since = change.revision
-                return seen
-        if self._bookmark_is_due:
-            self._bookmark_is_due = False
-            return self._bookmark(self._store.revision)
+                return event
         return None
+
+    def _due_bookmark(self) -> Event | None:
+        if not self._bookmark_is_due:
+            return None
+        self._bookmark_is_due = False
+        return self._bookmark(self._store.revision)
 
 
 def gone(revision: int, oldest: int) -> Expired:
