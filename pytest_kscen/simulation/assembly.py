@@ -49,10 +49,10 @@ EVERYWHERE: dict[str, Callable[[Bench], Runnable]] = {
     "provisioner": Provisioner,
 }
 CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
-    "node-lifecycle-controller": NodeLifecycle,
+    "node-controller": NodeLifecycle,
     "taint-eviction-controller": TaintEviction,
     "pod-garbage-collector-controller": PodGarbage,
-    "persistentvolume-binder-controller": PersistentVolumes,
+    "persistentvolume-controller": PersistentVolumes,
     "persistentvolume-protection-controller": Protection,
     "ephemeral-volume-controller": EphemeralVolumes,
     "serviceaccount-controller": service_accounts,

@@ -56,10 +56,10 @@ class Controller(Generic[K]):
 
     def enqueue_after(self, key: K, seconds: float) -> None:
         """Look again after this time, or sooner if that was promised before."""
-        if seconds <= 0:
-            self.enqueue(key)
-            return
         loop = asyncio.get_running_loop()
+        if seconds <= 0:  # but not before everybody else has had a turn
+            loop.call_soon(self.enqueue, key)
+            return
         promised = self._later.get(key)
         if promised is None or loop.time() + seconds < promised.when():
             if promised:

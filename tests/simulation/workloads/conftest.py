@@ -84,7 +84,8 @@ class Hands:
         await self.tell(pod, "Failed" if code else "Succeeded", ready=False, containerStatuses=statuses)
 
     async def _take_down(self, pod):
-        await self.clock.sleep(self.takedown)
+        if self.takedown:
+            await self.clock.sleep(self.takedown)
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         await self.api.delete(PODS, name, namespace, grace_period=0, precondition_uid=pod["metadata"]["uid"])
 
@@ -157,6 +158,7 @@ class World:
         self.advance(0)
 
     def events(self, about, *reasons):
+        """What was said of an object, in the order in which it was first said."""
         found = [event for event in self.list(EVENTS) if event["involvedObject"]["name"] == about]
         found.sort(key=lambda event: (event["firstTimestamp"], int(event["metadata"]["resourceVersion"])))
         return [event["message"] for event in found if not reasons or event["reason"] in reasons]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.conditions import condition, set_condition
-from pytest_kscen.objects.errors import Conflict
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.simulation.workloads.jobs import indexes
 from pytest_kscen.simulation.workloads.jobs.failures import has_failed, ruling
@@ -68,22 +67,16 @@ class Books:
 
     async def settle(self, page: Page) -> bool:
         """Release the pods, count them, and close the books if the job is over; whether there is more to book."""
-        released = {pod["metadata"]["uid"] for pod in page.leaving if await self._release(pod)}
+        for pod in page.leaving:
+            await untrack(self._bench.api, pod)
         tracked = {pod["metadata"]["uid"] for pod in page.tally.pods if is_tracked(pod)}
-        self._count(page, tracked - released)
+        self._count(page, tracked - {pod["metadata"]["uid"] for pod in page.leaving})
         tally, uncounted = page.tally, page.status["uncountedTerminatedPods"]
         if page.verdict and not (tally.active or tally.terminating or uncounted or page.more):
             self._close(page, page.verdict)
         if page.status != (page.job.get("status") or {}):
             await self._write(page)
-        return page.more or len(released) < len(page.leaving)
-
-    async def _release(self, pod: Obj) -> bool:
-        try:
-            await untrack(self._bench.api, pod)
-        except Conflict:
-            return False
-        return True
+        return page.more
 
     @staticmethod
     def _count(page: Page, still: set[str]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.kube.requests import STRATEGIC_PATCH
+from pytest_kscen.objects.errors import Conflict, NotFound
 from pytest_kscen.objects.resources import PODS
 
 if TYPE_CHECKING:
@@ -20,13 +21,12 @@ def is_tracked(pod: Obj) -> bool:
 
 
 async def untrack(api: Api, pod: Obj) -> Obj:
-    """The pod as it is when its job has let go of it; a Conflict if it has just changed."""
+    """The pod as it is when its job has let go of it."""
     metadata = pod["metadata"]
     if not is_tracked(pod):
         return pod
-    left = [name for name in metadata["finalizers"] if name != FINALIZER]
-    patch = {"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "finalizers": left}}
+    patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
     try:
-        return await api.patch(PODS, metadata["name"], patch, metadata["namespace"])
-    except NotFound:
+        return await api.patch(PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH)
+    except (NotFound, Conflict):  # it is gone, or another has taken its name
         return pod
