@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.machinery.recorded.reading import definition, definition_of, resources, version
+from pytest_kscen.machinery.recorded.reading import definition, definition_of, protobuf_fields, resources, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.machinery.kinds import Kind
 
-__all__ = ["builtin_kinds", "definition", "definition_of", "resources", "version"]
+__all__ = ["builtin_kinds", "definition", "definition_of", "protobuf_fields", "resources", "version"]
 
 
 def builtin_kinds() -> Iterable[Kind]:

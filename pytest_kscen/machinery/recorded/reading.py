@@ -37,3 +37,15 @@ def definition(name: str) -> dict[str, Any]:
     package, _, local = name.rpartition(".")
     schema: dict[str, Any] = _file(package)[local]
     return schema
+
+
+def protobuf_fields(name: str) -> dict[str, str]:
+    """By which number protobuf knows each field of a definition; `+Definition` stands for an embedded type's fields."""
+    fields: dict[str, str] = _numbers().get(name, {})
+    return fields
+
+
+@cache
+def _numbers() -> dict[str, Any]:
+    numbers: dict[str, Any] = orjson.loads((DATA.parent / "protobuf.json").read_bytes())
+    return numbers

@@ -35,6 +35,12 @@ class Asked:
     body: bytes
 
     @property
+    def connects(self) -> bool:
+        """Whether it wants a connection (exec, proxy), which has options and no body."""
+        part = self.route.part
+        return part is not None and part.kind.endswith("Options")
+
+    @property
     def kind(self) -> str:
         """The kind that its body has."""
         part = self.route.part
@@ -53,7 +59,8 @@ def request_of(asked: Asked, warnings: list[str]) -> Request:
         agent=asked.headers.get("user-agent", ""),
         warnings=warnings,
     )
-    READINGS[verb](asked, request)
+    reading = _read_get if asked.connects else READINGS[verb]
+    reading(asked, request)
     return request
 
 
@@ -69,7 +76,7 @@ def _read_list(asked: Asked, request: Request) -> None:
 
 def _read_write(asked: Asked, request: Request) -> None:
     bodies.check_size(asked.body)
-    type_ = body_type(asked.headers.get("content-type", ""))
+    type_ = body_type(asked.headers.get("content-type", ""), custom=asked.route.kind.custom)
     request.options = queries.write_options(asked.query, request.verb)
     request.body, doubles = bodies.object_in(asked.body, type_, asked.kind)
     _tell(doubles, asked, request)
@@ -90,8 +97,10 @@ def _read_patch(asked: Asked, request: Request) -> None:
 
 def _read_delete(asked: Asked, request: Request) -> None:
     bodies.check_size(asked.body)
-    type_ = body_type(asked.headers.get("content-type", "")) if asked.body else ""
-    given = bodies.options_in(asked.body, type_) if asked.body else None
+    given = None
+    if asked.body:
+        type_ = body_type(asked.headers.get("content-type", ""), custom=False)
+        given = bodies.options_in(asked.body, type_)
     options = queries.delete_options(asked.query, given)
     request.options = queries.with_selection(options, asked.query) if request.verb == "deletecollection" else options
 

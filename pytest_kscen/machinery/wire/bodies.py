@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,7 +11,7 @@ import yaml
 from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from pytest_kscen.machinery.wire.doubles import parsed_json
 from pytest_kscen.machinery.wire.malformed import why_malformed
-from pytest_kscen.machinery.wire.media import YAML
+from pytest_kscen.machinery.wire.media import PROTOBUF, YAML
 from pytest_kscen.machinery.wire.queries import json_type
 from pytest_kscen.machinery.wire.yamls import load_yaml
 from pytest_kscen.objects.errors import BadRequest, TooLarge
@@ -40,7 +41,7 @@ def check_size(body: bytes) -> None:
 def object_in(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
     """The object that a create or an update sends, and what it says twice."""
     try:
-        parsed, doubles = _yaml(body) if type_ == YAML else _json(body, VERSION_FIRST)
+        parsed, doubles = _parsed(body, type_)
         return _mapping(parsed), doubles
     except UnreadableBody as error:
         message = f"the object provided is unrecognized (must be of type {kind}): {error} ({_summary(body)})"
@@ -50,7 +51,7 @@ def object_in(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
 def options_in(body: bytes, type_: str) -> Obj:
     """The DeleteOptions that a delete sends."""
     try:
-        return _mapping(_yaml(body)[0] if type_ == YAML else _json(body, VERSION_FIRST)[0])
+        return _mapping(_parsed(body, type_)[0])
     except UnreadableBody as error:
         raise BadRequest(str(error)) from error
 
@@ -65,6 +66,12 @@ def patch_in(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
         return _patch(parsed, patch_type, prefix), doubles
     except UnreadableBody as error:
         raise UnreadablePatch(str(error)) from error
+
+
+def _parsed(body: bytes, type_: str) -> tuple[Any, list[str]]:
+    if type_ == YAML:
+        return _yaml(body)
+    return (_protobuf(body), []) if type_ == PROTOBUF else _json(body, VERSION_FIRST)
 
 
 def _applied(body: bytes) -> tuple[Obj, list[str]]:
@@ -94,6 +101,15 @@ def _json(body: bytes, prefix: str) -> tuple[Any, list[str]]:
         return parsed_json(body)
     except orjson.JSONDecodeError as error:
         raise UnreadableBody(prefix + (why_malformed(body) or str(error))) from error
+
+
+def _protobuf(body: bytes) -> Obj:
+    from pytest_kscen.machinery.wire.protobuf import decoded
+
+    try:
+        return decoded(body)
+    except (ValueError, struct.error) as error:
+        raise UnreadableBody(str(error)) from error
 
 
 def _yaml(body: bytes, prefix: str = "") -> tuple[Any, list[str]]:

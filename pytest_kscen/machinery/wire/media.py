@@ -9,6 +9,8 @@ from typing import NamedTuple
 from pytest_kscen.objects.errors import NotAcceptable, UnsupportedMediaType
 
 JSON, YAML, ANY = "application/json", "application/yaml", "*/*"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+READ = (JSON, YAML, PROTOBUF)
 AS_TABLE, AS_PARTIAL, AS_PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 AS_DISCOVERY = "APIGroupDiscoveryList"
 BOTH, STREAMED = f"{JSON}, {YAML}", f"{JSON};stream=watch"
@@ -117,10 +119,12 @@ def _meet(type_: str, parameters: dict[str, str], offer: Offer) -> Media | None:
     return None
 
 
-def body_type(header: str) -> str:
-    """The form of a request's body."""
+def body_type(header: str, *, custom: bool) -> str:
+    """The form of a request's body; custom kinds have none in protobuf."""
     type_, *parameters = header.split(";")
     type_ = type_.strip().lower() or JSON
-    if type_ in (JSON, YAML) and all("=" in parameter for parameter in parameters):
+    known = (JSON, YAML) if custom else READ
+    if type_ in known and all("=" in parameter for parameter in parameters):
         return type_
-    raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {BOTH}")
+    listed = ", ".join(READ)
+    raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {listed}")

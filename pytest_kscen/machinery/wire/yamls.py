@@ -9,11 +9,12 @@ from typing import Any
 
 import yaml
 
+from pytest_kscen.machinery.wire.numbers import go_number
+
 BOOL, INT, FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 _LETTER = re.compile(r"^[yYnN]$")
 _WHOLE = re.compile(r"^[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 _REAL = re.compile(r"^[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$")
-LARGEST_PLAIN = 1e21  # from here on Go writes a number with an exponent
 _DROPPED = (INT, FLOAT, "tag:yaml.org,2002:timestamp")
 
 
@@ -81,7 +82,7 @@ def _real(loader: Any, node: yaml.ScalarNode) -> float | str:
     number = float(text.replace("_", ""))
     if math.isinf(number):
         return text
-    return int(number) if number.is_integer() and abs(number) < LARGEST_PLAIN else number
+    return go_number(number)
 
 
 def _name(key: Any) -> str:
