@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-GIVEN_TIME = {("", "pods")}
-USUAL_PERIOD = 30
 NEVER_COLLECTED = {("", "events")}
 ORPHANS_BY_DEFAULT = {("batch", "jobs"), ("", "replicationcontrollers")}
-FINISHED = {"Succeeded", "Failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +52,15 @@ def _give_time(kind: Kind, obj: Obj, options: Options, now: float) -> bool | Non
     metadata, asked = obj["metadata"], options.grace_period
     if asked is not None and asked < 0:
         asked = 1
-    if kind.home not in GIVEN_TIME:
+    if kind.rules.grace_period is None:
         return False
     if metadata.get("deletionTimestamp"):
         return _shorten(metadata, asked, now) if metadata.get("deletionGracePeriodSeconds") else False
-    period = _period(obj, asked)
+    period = kind.rules.grace_period(obj, asked)
     _count(metadata)
     metadata["deletionTimestamp"] = timestamp_of(now + period)
     metadata["deletionGracePeriodSeconds"] = period
     return True
-
-
-def _period(pod: Obj, asked: int | None) -> int:
-    """How long a pod may take to end; one that runs nowhere needs no time."""
-    if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in FINISHED:
-        return 0
-    return int(pod["spec"].get("terminationGracePeriodSeconds", USUAL_PERIOD) if asked is None else asked)
 
 
 def _shorten(metadata: Obj, asked: int | None, now: float) -> bool | None:

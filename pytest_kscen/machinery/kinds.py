@@ -104,7 +104,7 @@ class Rules:
     validate_update: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
     parts: Mapping[str, Part] = field(default_factory=lambda: {"status": Part()})
     warn: Callable[[Obj, Obj | None], Iterable[str]] = _no_words
-    grace_period: Callable[[Obj], int] | None = None
+    grace_period: Callable[[Obj, int | None], int] | None = None  # in which an object ends, told what was asked for
     name: Check = dns1123_subdomain
     qualified_finalizers: bool = False
     fields: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)  # selectable besides metadata's

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.machinery.kinds import Part, Rules
 from pytest_kscen.machinery.rules.differing import difference
 from pytest_kscen.machinery.rules.pods import changes, notes, preparing, resizing
-from pytest_kscen.machinery.rules.pods.containers import trimmed_image
+from pytest_kscen.machinery.rules.pods.containers import trimmed_images
 from pytest_kscen.machinery.rules.pods.defaults import default_pod, default_template
 from pytest_kscen.machinery.rules.pods.spec import MIRROR, pod_spec
 from pytest_kscen.machinery.rules.pods.statuses import validate_status
@@ -39,8 +39,8 @@ def _metadata_and_spec(metadata: Obj, spec: Obj) -> Causes:
     if "volumes" in spec and not spec.get("serviceAccountName"):
         yield from _tokens_of_nobody(spec)
     for kind in ("containers", "initContainers"):
-        for place, container in enumerate(spec.get(kind) or ()):
-            yield from trimmed_image(f"spec.{kind}[{place}]", container)
+        if kind in spec:
+            yield from trimmed_images(f"spec.{kind}", spec[kind])
 
 
 def _tokens_of_nobody(spec: Obj) -> Causes:
@@ -78,12 +78,12 @@ def validate_resize(new: Obj, old: Obj) -> Causes:
     yield from resizing.changes(new, old)
 
 
-def grace_period(pod: Obj) -> int:
-    """How long a pod is given to end when nobody says: nothing, unless it runs somewhere."""
+def grace_period(pod: Obj, asked: int | None) -> int:
+    """How long a pod is given to end: nothing, unless it runs somewhere."""
     ended = (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}
     if ended or not pod["spec"].get("nodeName"):
         return 0
-    seconds = int(pod["spec"].get("terminationGracePeriodSeconds", 0))
+    seconds = int(pod["spec"].get("terminationGracePeriodSeconds", 0)) if asked is None else asked
     return 1 if seconds < 0 else seconds
 
 
