@@ -6,23 +6,25 @@ import itertools
 
 import pytest
 
-from pytest_kscen.clusters.conformance import InProcess, load
-from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.clusters.conformance import OverHttps, load
 
 CASES = load()
 numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def road():
-    cluster = EmbeddedCluster("conformance", nodes=0)
-    yield InProcess(cluster)
-    cluster.close()
+def https(embedded):
+    return OverHttps(embedded.kubeconfig, embedded.advance)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_embedded_api_conforms(case, road):
     case.run(road, next(numbers))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_so_does_its_port(case, https):
+    case.run(https, next(numbers))
 
 
 def test_the_kit_is_large_enough():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
@@ -10,12 +11,13 @@ import orjson
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kscen.clock import Runner
     from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 SOCKET_TIMEOUT = 60.0
+THREADS = 16  # that may use one road over HTTPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,9 @@ class _Lines:
 
 
 class OverHttps:
-    """Any server, by a kubeconfig."""
+    """Any server, by a kubeconfig; `wait` is how its time passes, if not by itself."""
 
-    def __init__(self, kubeconfig: pathlib.Path) -> None:
+    def __init__(self, kubeconfig: pathlib.Path, wait: Callable[[float], None] | None = None) -> None:
         import urllib3
 
         from pytest_kscen.kube.remote import access_of, configuration_of
@@ -104,7 +106,8 @@ class OverHttps:
         access = access_of(configuration_of(kubeconfig))
         self._url = access.server
         self._headers = {"Authorization": access.authorization}
-        self._pool = urllib3.PoolManager(ssl_context=access.tls, retries=False, timeout=SOCKET_TIMEOUT)
+        self._pool = urllib3.PoolManager(ssl_context=access.tls, retries=False, timeout=SOCKET_TIMEOUT, maxsize=THREADS)
+        self.wait = wait or _wait
 
     def call(self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> Raw:
         url = f"{self._url}{path}{'?' if query else ''}{urlencode(query)}"
@@ -117,10 +120,9 @@ class OverHttps:
         assert answer.status == 200, answer.data  # noqa: PLR2004
         return _HttpLines(answer)
 
-    def wait(self, seconds: float) -> None:
-        import threading
 
-        threading.Event().wait(seconds)
+def _wait(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 class _HttpLines:

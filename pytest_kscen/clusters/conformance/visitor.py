@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clusters.conformance.transport import Raw, Stream, Transport
 
-PATIENCE = 60  # looks, half a second of cluster time apart
+PATIENCE, PAUSE = 600, 0.1  # looks, and seconds of cluster time between them
 
 GROUPS = {
     "apps/v1": ("controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"),
@@ -141,7 +141,7 @@ class Visitor:
         for _ in range(PATIENCE):
             if held := holds():
                 return held
-            self.road.wait(0.5)
+            self.road.wait(PAUSE)
         raise AssertionError(f"never came true: {holds}")
 
     def settle(self) -> None:

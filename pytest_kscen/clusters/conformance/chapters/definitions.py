@@ -108,8 +108,11 @@ def a_definition_is_accepted_and_established(visitor: Visitor) -> None:
 @case
 def its_kind_is_discovered(visitor: Visitor) -> None:
     widgets = Widgets(visitor)
-    (found,) = [one for one in visitor.get(f"/apis/{GROUP}/v1").ok()["resources"] if one["kind"] == widgets.kind]
-    assert found["namespaced"]
+
+    def found() -> Any:
+        return [one for one in visitor.get(f"/apis/{GROUP}/v1").ok()["resources"] if one["kind"] == widgets.kind]
+
+    assert [one["namespaced"] for one in visitor.until(found)] == [True]
     assert GROUP in {group["name"] for group in visitor.get("/apis").ok()["groups"]}
 
 
@@ -223,9 +226,7 @@ def with_a_status_of_its_own_each_keeps_to_its_part(visitor: Visitor) -> None:
 def without_one_there_is_no_such_door(visitor: Visitor) -> None:
     widgets = Widgets(visitor)
     widgets.make({}).ok(201)
-    visitor.patch(f"{widgets.path}/w/status", {"status": {}}).refused(
-        404, "NotFound", "not found"
-    )
+    visitor.patch(f"{widgets.path}/w/status", {"status": {}}).refused(404, "NotFound", "not found")
 
 
 @case

@@ -60,7 +60,8 @@ def without_a_version_what_is_there_comes_first(visitor: Visitor) -> None:
 @case
 def the_deleted_object_is_its_last_state_with_a_version_of_its_own(visitor: Visitor) -> None:
     made = visitor.post("configmaps", config("a")).ok(201)
-    with visitor.watch("configmaps", resourceVersion=made["metadata"]["resourceVersion"], timeoutSeconds=30) as stream:
+    version = made["metadata"]["resourceVersion"]
+    with visitor.watch("configmaps", resourceVersion=version, labelSelector="who", timeoutSeconds=30) as stream:
         visitor.delete("configmaps/a").ok()
         gone = next(stream)
     assert told(gone) == ("DELETED", "a")
