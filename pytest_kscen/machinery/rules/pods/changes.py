@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.machinery.rules.checks import LARGEST_INT32, Causes
 from pytest_kscen.machinery.rules.differing import difference
 from pytest_kscen.machinery.rules.pods import notes
-from pytest_kscen.machinery.rules.pods.containers import trimmed_image
+from pytest_kscen.machinery.rules.pods.containers import trimmed_images
 from pytest_kscen.machinery.rules.pods.scheduling import REQUIRED
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -47,7 +47,7 @@ def spec_changes(new: Obj, old: Obj) -> Causes:
         for place, container in enumerate(given):
             if not container.get("image"):
                 yield Cause.required(f"spec.{name}[{place}].image")
-            yield from trimmed_image(f"spec.{name}[{place}]", container)
+        yield from trimmed_images(f"spec.{name}", given)
     yield from _deadline(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
     yield from _tolerations(spec.get("tolerations") or (), before.get("tolerations") or ())
     yield from _gates(spec.get("schedulingGates") or (), before.get("schedulingGates") or ())

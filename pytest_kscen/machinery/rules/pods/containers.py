@@ -34,13 +34,14 @@ RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 RESTART_ACTIONS = ("Restart", "RestartAllContainers")
 MOST_RESTART_RULES = 20
 MOST_EXIT_CODES = 255
+PLAIN = frozenset({"name", "image", "command", "args", "imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"})
 NOT_IN_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 NOT_IN_EPHEMERAL = ("ports", "resources", *NOT_IN_INIT[1:], "lifecycle", "resizePolicy", "restartPolicy", "restartPolicyRules")
 _SIDECARS_ONLY = "may not be set for init containers without restartPolicy=Always"
 _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
     """What a container's own fields are judged by."""
 
@@ -62,12 +63,18 @@ def containers(path: str, given: Sequence[Obj], around: Surroundings) -> Causes:
         if container.get("name", "") in seen:
             yield Cause.duplicate(f"{here}.name", container.get("name", ""))
         seen.add(container.get("name", ""))
-        if "lifecycle" in container:
-            yield from handlers.lifecycle(f"{here}.lifecycle", container["lifecycle"], around.grace)
-        yield from handlers.probes(here, container, around.grace)
-        if "restartPolicy" in container or "restartPolicyRules" in container:
-            yield from _restarting(here, container)
+        if not container.keys() <= PLAIN:
+            yield from _running(here, container, around)
     yield from host_ports(path, given)
+
+
+def _running(path: str, container: Obj, around: Surroundings) -> Causes:
+    """What belongs to containers that stay."""
+    if "lifecycle" in container:
+        yield from handlers.lifecycle(f"{path}.lifecycle", container["lifecycle"], around.grace)
+    yield from handlers.probes(path, container, around.grace)
+    if "restartPolicy" in container or "restartPolicyRules" in container:
+        yield from _restarting(path, container)
 
 
 def init_containers(path: str, given: Sequence[Obj], ordinary: Sequence[Obj], around: Surroundings) -> Causes:
@@ -122,6 +129,12 @@ def ephemeral_containers(path: str, spec: Obj, around: Surroundings) -> Causes:
                     yield Cause.forbidden(f"{here}.volumeMounts[{number}].{part}", _NOT_EPHEMERAL)
 
 
+def trimmed_images(path: str, given: Sequence[Obj]) -> Causes:
+    for place, container in enumerate(given):
+        if (image := container.get("image", "")) != image.strip():
+            yield from trimmed_image(f"{path}[{place}]", container)
+
+
 def trimmed_image(path: str, container: Obj) -> Causes:
     image = container.get("image", "")
     if image != image.strip():
@@ -129,12 +142,18 @@ def trimmed_image(path: str, container: Obj) -> Causes:
 
 
 def _common(path: str, container: Obj, around: Surroundings) -> Causes:
-    yield from required_name(f"{path}.name", container.get("name"), names.dns1123_label)
+    if names.dns1123_label(container.get("name", "")):
+        yield from required_name(f"{path}.name", container.get("name"), names.dns1123_label)
     if not container.get("image"):
         yield Cause.required(f"{path}.image")
     if container.get("terminationMessagePolicy") not in MESSAGE_POLICIES:
         policy = container.get("terminationMessagePolicy", "")
         yield from required_one_of(f"{path}.terminationMessagePolicy", policy, MESSAGE_POLICIES)
+    if not container.keys() <= PLAIN or container.get("imagePullPolicy") not in PULL_POLICIES:
+        yield from _further(path, container, around)
+
+
+def _further(path: str, container: Obj, around: Surroundings) -> Causes:
     for listed, judge in LISTS.items():
         if listed in container:
             yield from judge(f"{path}.{listed}", container[listed])

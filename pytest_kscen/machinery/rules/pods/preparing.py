@@ -20,7 +20,7 @@ GATED = {
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
 SIZES = frozenset({"resources", "resizePolicy"})
-SERVED_BY_NOBODY = ("clusterTrustBundle", "podCertificate")  # projections behind features that are off
+SERVED_BY_NOBODY = frozenset({"clusterTrustBundle", "podCertificate"})  # projections behind features that are off
 
 
 def create(pod: Obj, core: Core) -> None:
@@ -112,9 +112,10 @@ def _part(new: Obj, old: Obj, spec: Obj) -> None:
 def drop_disabled(pod: Obj) -> None:
     """Fields of features that are off by default are not kept; works on templates too."""
     spec = pod["spec"]
-    if any(source.keys() & set(SERVED_BY_NOBODY) for source in _projections(spec)):
+    if "volumes" in spec and any(source.keys() & SERVED_BY_NOBODY for source in _projections(spec)):
         pod["spec"] = spec = {**spec, "volumes": [_without_projections(volume) for volume in spec["volumes"]]}
-    if any("stopSignal" in container.get("lifecycle", {}) for name in CONTAINER_LISTS for container in spec.get(name) or ()):
+    hooks = [one["lifecycle"] for name in CONTAINER_LISTS for one in spec.get(name) or () if "lifecycle" in one]
+    if any("stopSignal" in one for one in hooks):
         pod["spec"] = spec = _each_container(spec, _without_stop_signal)
     if "schedulingGroup" in spec:
         pod["spec"] = {name: value for name, value in spec.items() if name != "schedulingGroup"}

@@ -241,6 +241,8 @@ def qos_class(spec: Obj) -> str:
     else:
         containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
         asking = [container.get("resources") or {} for container in containers]
+        if not any(asking):
+            return "BestEffort"
     requests = [_compute(given, "requests") for given in asking]
     limits = [_compute(given, "limits") for given in asking]
     if not any(requests) and not any(limits):

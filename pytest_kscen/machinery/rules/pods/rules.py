@@ -39,7 +39,7 @@ def _metadata_and_spec(metadata: Obj, spec: Obj) -> Causes:
     if "volumes" in spec and not spec.get("serviceAccountName"):
         yield from _tokens_of_nobody(spec)
     for kind in ("containers", "initContainers"):
-        if kind in spec:
+        if spec.get(kind):
             yield from trimmed_images(f"spec.{kind}", spec[kind])
 
 

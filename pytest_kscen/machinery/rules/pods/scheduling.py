@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
+TAINTED = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 SPREADS = ("DoNotSchedule", "ScheduleAnyway")
 REQUIRED, PREFERRED = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
@@ -158,17 +159,20 @@ def spread(path: str, given: Sequence[Obj]) -> Causes:
 
 def tolerations(path: str, given: Sequence[Obj]) -> Causes:
     for place, one in enumerate(given):
-        here, key, operator = f"{path}[{place}]", one.get("key", ""), one.get("operator", "")
+        key, operator, effect = one.get("key", ""), one.get("operator", ""), one.get("effect", "")
+        if operator == "Exists" and effect == "NoExecute" and key in TAINTED and "value" not in one:
+            continue  # the two that every pod is given
+        here = f"{path}[{place}]"
         if key:
             yield from named(f"{here}.key", key, names.label_key)
         elif operator != "Exists":
             yield Cause.invalid(f"{here}.operator", operator, _EVERY_KEY)
-        if "tolerationSeconds" in one and one.get("effect") != "NoExecute":
+        if "tolerationSeconds" in one and effect != "NoExecute":
             why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            yield Cause.invalid(f"{here}.effect", one.get("effect", ""), why)
+            yield Cause.invalid(f"{here}.effect", effect, why)
         yield from _tolerated_value(f"{here}.operator", operator, one.get("value", ""))
-        if one.get("effect"):
-            yield from one_of(f"{here}.effect", one["effect"], EFFECTS)
+        if effect:
+            yield from one_of(f"{here}.effect", effect, EFFECTS)
 
 
 def _tolerated_value(path: str, operator: str, value: str) -> Causes:

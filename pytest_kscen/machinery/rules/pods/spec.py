@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.rules.addresses import address
-from pytest_kscen.machinery.rules.checks import LARGEST_INT32, Causes, labels, named, required_one_of, within
+from pytest_kscen.machinery.rules.checks import LARGEST_INT32, Causes, Validator, labels, named, required_one_of, within
 from pytest_kscen.machinery.rules.pods import scheduling, security
 from pytest_kscen.machinery.rules.pods.containers import Surroundings, containers, ephemeral_containers, init_containers
+from pytest_kscen.machinery.rules.pods.defaults import CONTAINER_LISTS
 from pytest_kscen.machinery.rules.pods.resources import pod_level, requirements
 from pytest_kscen.machinery.rules.pods.volumes import volumes
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_kscen.objects.resources import Obj
 
@@ -22,23 +23,9 @@ ENUMERATIONS = {
     "restartPolicy": ("Always", "OnFailure", "Never"),
     "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
 }
-COMMON = frozenset(
-    {
-        *("containers", "initContainers", "ephemeralContainers", "volumes", "resourceClaims", "resources", "nodeSelector"),
-        *("restartPolicy", "dnsPolicy", "dnsConfig", "affinity", "securityContext", "terminationGracePeriodSeconds"),
-        *("schedulerName", "enableServiceLinks", "hostNetwork", "serviceAccount", "priority"),
-    }
-)  # judged before the rest, or never
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 MIRROR = "kubernetes.io/config.mirror"
-NAMED: dict[str, names.Check] = {
-    "serviceAccountName": names.dns1123_subdomain,
-    "nodeName": names.dns1123_subdomain,
-    "hostname": names.dns1123_label,
-    "subdomain": names.dns1123_label,
-    "priorityClassName": names.dns1123_subdomain,
-    "runtimeClassName": names.dns1123_subdomain,
-}
+NOTHING: frozenset[str] = frozenset()
 MOST_NAMESERVERS, MOST_SEARCHES, LONGEST_SEARCHES, LONGEST_HOSTNAME = 3, 32, 2048, 64
 
 
@@ -58,9 +45,18 @@ def pod_spec(path: str, spec: Obj, pod: Obj | None = None) -> Causes:
         yield from scheduling.affinity(f"{path}.affinity", spec["affinity"])
     if "dnsConfig" in spec or spec.get("dnsPolicy") == "None":
         yield from _dns(f"{path}.dnsConfig", spec.get("dnsConfig"), spec.get("dnsPolicy"))
-    if not spec.keys() <= COMMON:
-        yield from _uncommon(path, spec)
-    yield from _known_files(path, spec)
+    yield from _optional(path, spec)
+
+
+def _optional(path: str, spec: Obj) -> Causes:
+    told = {name for kind in CONTAINER_LISTS for container in spec.get(kind) or () for name in container}
+    if "securityContext" in told:
+        yield from security.host_process(path, spec)
+    for field, judge in OPTIONAL.items():
+        if field in spec:
+            yield from judge(path, spec)
+    if "env" in told:
+        yield from _known_files(path, spec)
 
 
 def _lists(path: str, spec: Obj, pod: Obj | None) -> Causes:
@@ -77,7 +73,9 @@ def _lists(path: str, spec: Obj, pod: Obj | None) -> Causes:
 
 
 def _surroundings(spec: Obj, volumes: dict[str, Obj]) -> Surroundings:
-    claims = frozenset(claim.get("name", "") for claim in spec.get("resourceClaims") or ()) - {""}
+    claims = NOTHING
+    if "resourceClaims" in spec:
+        claims = frozenset(claim.get("name", "") for claim in spec["resourceClaims"] or ()) - {""}
     grace, host_users = spec.get("terminationGracePeriodSeconds"), spec.get("hostUsers") is not False
     return Surroundings(volumes, claims, grace, spec.get("restartPolicy", ""), host_users)
 
@@ -91,38 +89,6 @@ def _containers(path: str, spec: Obj, around: Surroundings) -> Causes:
         yield from ephemeral_containers(f"{path}.ephemeralContainers", spec, around)
     if "resources" in spec:
         yield from pod_level(path, spec, around.claims)
-
-
-def _uncommon(path: str, spec: Obj) -> Causes:
-    """What most pods do not have."""
-    for place, gate in enumerate(spec.get("readinessGates") or ()):
-        yield from named(f"{path}.readinessGates[{place}].conditionType", gate.get("conditionType", ""), names.label_key)
-    yield from _gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
-    yield from scheduling.spread(f"{path}.topologySpreadConstraints", spec.get("topologySpreadConstraints") or ())
-    yield from security.host_process(path, spec)
-    yield from security.host_users(path, spec)
-    if "hostnameOverride" in spec:
-        yield from _hostname(f"{path}.hostnameOverride", spec)
-    for field in ("serviceAccountName", "nodeName"):
-        yield from _named(path, field, spec)
-    yield from within(f"{path}.activeDeadlineSeconds", spec.get("activeDeadlineSeconds"), 1, LARGEST_INT32)
-    for field in ("hostname", "subdomain"):
-        yield from _named(path, field, spec)
-    yield from scheduling.tolerations(f"{path}.tolerations", spec.get("tolerations") or ())
-    yield from _host_aliases(f"{path}.hostAliases", spec.get("hostAliases") or ())
-    for field in ("priorityClassName", "runtimeClassName"):
-        yield from _named(path, field, spec)
-    if "preemptionPolicy" in spec:
-        yield from required_one_of(f"{path}.preemptionPolicy", spec["preemptionPolicy"], PREEMPTION_POLICIES)
-    if "overhead" in spec:
-        yield from requirements(f"{path}.overhead", {"limits": spec["overhead"]}, frozenset())
-    if "os" in spec:
-        yield from security.operating_system(path, spec)
-
-
-def _named(path: str, field: str, spec: Obj) -> Causes:
-    if field in spec:
-        yield from named(f"{path}.{field}", spec[field], NAMED[field])
 
 
 def _resource_claims(path: str, given: Sequence[Obj], pod: Obj | None) -> Causes:
@@ -191,6 +157,11 @@ def _searches(path: str, searches: Sequence[str]) -> Causes:
             yield from named(f"{path}[{place}]", search.removesuffix("."), names.search_domain)
 
 
+def _readiness(path: str, given: Sequence[Obj]) -> Causes:
+    for place, gate in enumerate(given):
+        yield from named(f"{path}[{place}].conditionType", gate.get("conditionType", ""), names.label_key)
+
+
 def _gates(path: str, given: Sequence[Obj]) -> Causes:
     seen: set[str] = set()
     for place, gate in enumerate(given):
@@ -202,7 +173,7 @@ def _gates(path: str, given: Sequence[Obj]) -> Causes:
 
 
 def _hostname(path: str, spec: Obj) -> Causes:
-    name = spec["hostnameOverride"]
+    name, path = spec["hostnameOverride"], f"{path}.hostnameOverride"
     for field in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(field):
             yield Cause.forbidden(path, f"may not be specified when {field} is true")
@@ -230,3 +201,36 @@ def _known_files(path: str, spec: Obj) -> Causes:
                     yield Cause.not_found(here, name)
                 elif "emptyDir" not in volume:
                     yield Cause.invalid(here, name, "referenced volume must be of type emptyDir")
+
+
+def _member(field: str, judge: Validator) -> Validator:
+    def check(path: str, spec: Obj) -> Iterable[Cause]:
+        return judge(f"{path}.{field}", spec[field])
+
+    return check
+
+
+def _called(field: str, check: names.Check) -> Validator:
+    return _member(field, lambda path, name: named(path, name, check))
+
+
+OPTIONAL: dict[str, Validator] = {
+    "readinessGates": _member("readinessGates", _readiness),
+    "schedulingGates": _member("schedulingGates", _gates),
+    "topologySpreadConstraints": _member("topologySpreadConstraints", scheduling.spread),
+    "hostUsers": security.host_users,
+    "hostnameOverride": _hostname,
+    "serviceAccountName": _called("serviceAccountName", names.dns1123_subdomain),
+    "nodeName": _called("nodeName", names.dns1123_subdomain),
+    "activeDeadlineSeconds": _member("activeDeadlineSeconds", lambda path, given: within(path, given, 1, LARGEST_INT32)),
+    "hostname": _called("hostname", names.dns1123_label),
+    "subdomain": _called("subdomain", names.dns1123_label),
+    "tolerations": _member("tolerations", scheduling.tolerations),
+    "hostAliases": _member("hostAliases", _host_aliases),
+    "priorityClassName": _called("priorityClassName", names.dns1123_subdomain),
+    "runtimeClassName": _called("runtimeClassName", names.dns1123_subdomain),
+    "preemptionPolicy": _member("preemptionPolicy", lambda path, given: required_one_of(path, given, PREEMPTION_POLICIES)),
+    "overhead": _member("overhead", lambda path, given: requirements(path, {"limits": given}, NOTHING)),
+    "os": security.operating_system,
+}
+"""What most pods do not have, in the order in which it is judged."""
