@@ -185,7 +185,8 @@ class Store:
             shelf = self._shelves[group, plural] = Shelf(self._compacted)
         return shelf
 
-    def get(self, key: Key) -> Obj | None:
+    def get(self, key: tuple[str, str, str, str]) -> Obj | None:
+        """The object at a key, or at its parts."""
         shelf = self._shelves.get((key[0], key[1]))
         bucket = shelf.buckets.get(key[2]) if shelf else None
         return bucket.objects.get(key[3]) if bucket else None

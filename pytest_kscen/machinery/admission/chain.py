@@ -67,7 +67,7 @@ class Admission:
         self._plans.clear()
 
     async def mutate(self, review: Review) -> None:
-        plan = self._plan(review)
+        plan = review.plan = self._plan(review)
         for step in plan.change:
             step(review)
         for hook in plan.changing_hooks:
@@ -76,7 +76,7 @@ class Admission:
             await self.outside.mutate(review, lambda: plan.pass_gates(review))
 
     async def validate(self, review: Review) -> None:
-        plan = self._plan(review)
+        plan = review.plan or self._plan(review)
         for step in plan.judge:
             step(review)
         for hook in plan.judging_hooks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects.errors import Forbidden, about, not_found
 from pytest_kscen.objects.resources import NAMESPACES
 
@@ -18,12 +17,12 @@ QUESTIONS = ("authorization.k8s.io", "localsubjectaccessreviews")
 def enter(review: Review) -> None:
     """What is created needs a namespace that lives."""
     namespace, resource = review.request.namespace, review.request.resource
-    if not namespace or not resource.namespaced or (resource.group, resource.plural) == QUESTIONS:
+    if not namespace or not resource.namespaced:
         return
-    found = review.core.store.get(Key("", "namespaces", "", namespace))
+    found = review.core.store.get(("", "namespaces", "", namespace))
     if found is None:
         raise not_found(NAMESPACES, namespace)
-    if found["metadata"].get("deletionTimestamp"):
+    if found["metadata"].get("deletionTimestamp") and (resource.group, resource.plural) != QUESTIONS:
         why = f"unable to create new content in namespace {namespace} because it is being terminated"
         refusal = review.forbidden(why)
         message = f"namespace {namespace} is being terminated"

@@ -8,7 +8,7 @@ from pytest_kscen.objects import quantities
 from pytest_kscen.objects.totals import total
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_kscen.machinery.admission.review import Review
     from pytest_kscen.objects.resources import Obj
@@ -19,11 +19,12 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 GOES_BY = {"containers": "container", "initContainers": "init container"}
 
 
-def _ranges(review: Review) -> Iterator[Obj]:
+def _ranges(review: Review) -> Sequence[Obj]:
     """The limits of the namespace, unless the object is going anyway."""
-    buckets = review.core.store.shelf("", "limitranges").buckets
-    if review.namespace in buckets and not (review.old and review.old["metadata"].get("deletionTimestamp")):
-        yield from review.core.store.all("", "limitranges", review.namespace)
+    store, namespace = review.core.store, review.request.namespace
+    if namespace not in store.shelf("", "limitranges").buckets:
+        return ()
+    return () if review.old and review.old["metadata"].get("deletionTimestamp") else list(store.all("", "limitranges", namespace))
 
 
 # --- filling in ---
@@ -71,8 +72,8 @@ def _fill(pod: Obj, limits: Amounts, requests: Amounts) -> None:
 
 def judge_pod(review: Review) -> None:
     pod = review.obj
-    wrong = []
     for limit_range in _ranges(review):
+        wrong: list[str] = []
         for limit in limit_range["spec"].get("limits") or ():
             if limit["type"] == "Container":
                 for container in [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ())]:

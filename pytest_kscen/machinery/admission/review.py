@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from pytest_kscen.kube.requests import Request
+    from pytest_kscen.machinery.admission.chain import Plan
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -28,6 +29,7 @@ class Review:
     core: Core
     new: Obj | None
     old: Obj | None
+    plan: Plan | None = None  # the chain's own: who looks at it
 
     @property
     def obj(self) -> Obj:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 PATIENCE = 300  # seconds
+USUAL: list[Obj] = [
+    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE} for key in (NOT_READY, UNREACHABLE)
+]
 TAINT: Obj = {"key": NOT_READY, "effect": "NoSchedule"}
 
 
@@ -17,9 +20,8 @@ def bear_failing_nodes(review: Review) -> None:
     """DefaultTolerationSeconds."""
     assert review.new is not None
     given = review.new["spec"].get("tolerations") or []
-    missing = [key for key in (NOT_READY, UNREACHABLE) if not any(_bears(each, key) for each in given)]
-    if missing:
-        more = [{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE} for key in missing]
+    more = [usual for usual in USUAL if not any(_bears(each, usual["key"]) for each in given)] if given else USUAL
+    if more:
         review.new["spec"] = {**review.new["spec"], "tolerations": [*given, *more]}
 
 

@@ -11,10 +11,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.admission.webhooks.calling import CallError, call
 from pytest_kscen.machinery.admission.webhooks.configured import Configured, to_call
-from pytest_kscen.machinery.admission.webhooks.reviews import Question, Verdict, admission_request, encoded, verdict_of, version_for
 from pytest_kscen.machinery.admission.webhooks.services import address_of
+from pytest_kscen.machinery.admission.webhooks.telling import admission_request, encoded, version_for
+from pytest_kscen.machinery.admission.webhooks.verdicts import CallError, Question, Verdict, verdict_of
 from pytest_kscen.machinery.bodies import decode
 from pytest_kscen.machinery.patching import materialised
 from pytest_kscen.objects.errors import BadRequest, internal, quoted
@@ -133,6 +133,8 @@ async def _ask(each: Call, review: Review, *, mutating: bool) -> Verdict | None:
 
 
 def _called(*parts: Any) -> Obj:
+    from pytest_kscen.machinery.admission.webhooks.calling import call
+
     try:
         return call(*parts)
     except CallError as error:

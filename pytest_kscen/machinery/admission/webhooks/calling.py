@@ -6,12 +6,16 @@ import contextlib
 import http.client
 import ssl
 import threading
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import orjson
+
+from pytest_kscen.machinery.admission.webhooks.verdicts import CallError
+
+if TYPE_CHECKING:
+    from pytest_kscen.machinery.admission.webhooks.services import Address
 
 LARGEST = 256 * 1024 * 1024  # bytes of an answer that are read
 CHUNK = 1024 * 1024
@@ -38,27 +42,6 @@ BY_CODE = {
 }
 STRUCT = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 JSON_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
-
-
-class CallError(Exception):
-    """A webhook could not be asked, or gave no answer; its text is the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a webhook is: what the URL says, who is connected to, and whose certificate that must show."""
-
-    url: str
-    host: str
-    port: int
-    server_name: str
-    ca_bundle: bytes = b""
-
-    @classmethod
-    def of_url(cls, url: str, ca_bundle: bytes) -> Address:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        return cls(url, host, parts.port or 443, host, ca_bundle)
 
 
 def call(address: Address, review: bytes, seconds: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.admission.webhooks.reviews import admission_request
+from pytest_kscen.machinery.admission.webhooks.telling import admission_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.machinery.admission.review import Review
     from pytest_kscen.machinery.kinds import Kind
-    from pytest_kscen.machinery.store import Store
+    from pytest_kscen.machinery.store import Shelf, Store
     from pytest_kscen.objects.resources import Obj, Resource
 
     Place = tuple[str, str, str, str, str]
@@ -60,7 +60,7 @@ class Webhook:
         return any(_applies(rule, resource, review) for rule in self._rules)
 
     def selects(self, review: Review) -> bool:
-        if self._namespaces and not matches_selector(self._namespaces, _labels_around(review)):
+        if self._namespaces and review.namespace and not matches_selector(self._namespaces, _labels_around(review)):
             return False
         labels = [obj["metadata"].get("labels") for obj in (review.new, review.old) if obj]
         return not self._objects or any(matches_selector(self._objects, each) for each in labels)
@@ -88,7 +88,7 @@ def _names(listed: str, plural: str, subresource: str) -> bool:
 
 
 def _labels_around(review: Review) -> Obj:
-    """The labels of the namespace; its own, if the write is about a namespace. What has none is selected by all."""
+    """The labels of the namespace; its own, if the write is about a namespace."""
     if review.request.resource.plural == "namespaces":
         return review.obj["metadata"].get("labels") or {}
     found = review.core.store.get(Key("", "namespaces", "", review.namespace))
@@ -107,13 +107,16 @@ class Configured:
 
     def __init__(self, plural: str) -> None:
         self._plural = plural
+        self._shelf: Shelf | None = None
         self._seen = -1
         self._webhooks: list[Webhook] = []
         self._concerned: dict[Place, list[Webhook]] = {}
 
     def concerned(self, review: Review) -> Sequence[Webhook]:
         """Those with a rule for this write. Nearly always nobody, and that must cost nothing."""
-        shelf = review.core.store.shelf(GROUP, self._plural)
+        shelf = self._shelf
+        if shelf is None:
+            shelf = self._shelf = review.core.store.shelf(GROUP, self._plural)
         if not shelf.buckets:
             return ()
         if shelf.end != self._seen:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from pytest_kscen.machinery.admission.webhooks.calling import Address, CallError
+from pytest_kscen.machinery.admission.webhooks.verdicts import CallError
 from pytest_kscen.machinery.store import Key
 
 if TYPE_CHECKING:
@@ -13,6 +15,23 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 STAND_IN = "kscen.io/address"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a webhook is: what the URL says, who is connected to, and whose certificate that must show."""
+
+    url: str
+    host: str
+    port: int
+    server_name: str
+    ca_bundle: bytes = b""
+
+    @classmethod
+    def of_url(cls, url: str, ca_bundle: bytes) -> Address:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        return cls(url, host, parts.port or 443, host, ca_bundle)
 
 
 def address_of(webhook: Webhook, store: Store) -> Address:
