@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Options
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.machinery.selecting import Selection
-    from pytest_kscen.machinery.store import Place, Shelf, Store
+    from pytest_kscen.machinery.shelves import Place, Shelf
+    from pytest_kscen.machinery.store import Store
     from pytest_kscen.objects.resources import Obj
 
 TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 -- Kubernetes' name for the token's form

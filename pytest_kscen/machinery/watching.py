@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.machinery.selecting import Selection
-    from pytest_kscen.machinery.store import Change
+    from pytest_kscen.machinery.shelves import Change
     from pytest_kscen.objects.resources import Obj
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_kscen.machinery import shelves
 from pytest_kscen.machinery import store as stores
+from pytest_kscen.machinery.shelves import in_order
 from pytest_kscen.machinery.store import Key, Store
 
 PLACES = [(namespace, name) for namespace in ("a", "a-b", "b") for name in ("x", "y", "z")]
@@ -50,7 +52,7 @@ def test_the_past_is_what_it_was(writes, data):
     revision, state = data.draw(st.sampled_from(states))
     assert [obj for _, obj in store.all_at("", "things", "", revision)] == state
     for after in PLACES:
-        rest = [obj for obj in state if stores._in_order(places([obj])[0]) > stores._in_order(after)]
+        rest = [obj for obj in state if in_order(places([obj])[0]) > in_order(after)]
         assert [obj for _, obj in store.all_at("", "things", "", revision, after)] == rest
         assert store.count_at("", "things", "", revision, after) == len(rest)
         inside = [obj for obj in rest if obj["metadata"]["namespace"] == after[0]]
@@ -58,7 +60,7 @@ def test_the_past_is_what_it_was(writes, data):
 
 
 def test_old_changes_are_forgotten(monkeypatch):
-    monkeypatch.setattr(stores, "HISTORY", 10)
+    monkeypatch.setattr(shelves, "HISTORY", 10)
     store = Store()
     for number in range(31):
         put(store, "a", f"x{number}")

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_kscen.kube.requests import Event
-from pytest_kscen.machinery import store as stores
+from pytest_kscen.machinery import shelves
 from pytest_kscen.objects.errors import ApiError, BadRequest, MethodNotAllowed
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS, Resource
 
@@ -197,7 +197,7 @@ class TestReaders:
         assert first.object is made
 
     def test_one_that_is_left_behind_is_told(self, site, monkeypatch):
-        monkeypatch.setattr(stores, "HISTORY", 5)
+        monkeypatch.setattr(shelves, "HISTORY", 5)
         watch = site.watch(CONFIG_MAPS)
         for number in range(12):
             site.create(CONFIG_MAPS, f"c{number:02}")

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.machinery.admission.review import Review
     from pytest_kscen.machinery.kinds import Kind
-    from pytest_kscen.machinery.store import Shelf, Store
+    from pytest_kscen.machinery.shelves import Shelf
+    from pytest_kscen.machinery.store import Store
     from pytest_kscen.objects.resources import Obj, Resource
 
     Place = tuple[str, str, str, str, str]
