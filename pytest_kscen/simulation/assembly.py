@@ -18,6 +18,7 @@ from pytest_kscen.simulation.lifecycle.eviction import TaintEviction
 from pytest_kscen.simulation.lifecycle.nodes import NodeLifecycle
 from pytest_kscen.simulation.lifecycle.pods import PodGarbage
 from pytest_kscen.simulation.namespaces import Namespaces
+from pytest_kscen.simulation.quotas import ResourceQuotas
 from pytest_kscen.simulation.scheduler import Scheduler
 from pytest_kscen.simulation.service_accounts import root_certificates, service_accounts
 from pytest_kscen.simulation.site import Site
@@ -62,6 +63,7 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "endpoints-controller": Endpoints,
     "endpointslice-controller": EndpointSlices,
     "disruption-controller": DisruptionBudgets,
+    "resourcequota-controller": ResourceQuotas,
     "deployment-controller": Deployments,
     "replicaset-controller": ReplicaSets,
     "statefulset-controller": StatefulSets,
