@@ -1,4 +1,5 @@
 import pytest
+from world import World
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
@@ -125,3 +126,16 @@ def build(api, runner, chance):
 @pytest.fixture
 def site(build):
     return build()
+
+
+@pytest.fixture
+def world(api, runner, chance):
+    return World(api, runner, chance)
+
+
+@pytest.fixture
+def template():
+    def template(image="app", *, labels=None, **spec):
+        return {"metadata": {"labels": labels or {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": image}], **spec}}
+
+    return template

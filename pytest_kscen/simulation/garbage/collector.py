@@ -77,7 +77,11 @@ class GarbageCollector:
                 self._enqueue_waiting(owner)
 
     def _enqueue_dependents(self, obj: Obj) -> None:
-        for dependent in self._family.dependents_of(obj["metadata"]["uid"]):
+        uid = obj["metadata"]["uid"]
+        dependents = self._family.dependents_of(uid)
+        if dependents:
+            self._owners.note_gone(uid, obj["metadata"].get("namespace", ""))
+        for dependent in dependents:
             self._controller.enqueue(dependent)
 
     def _enqueue_waiting(self, owner: Obj) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.simulation.bench import Bench
     from pytest_kscen.simulation.garbage.family import Family, Place
+
+
+REMEMBERED = 500
 
 
 class State(enum.Enum):
@@ -33,6 +37,13 @@ class Owners:
         self._bench = bench
         self._family = family
         self._puzzling: dict[Place, None] = {}
+        self._gone: collections.OrderedDict[tuple[str, str], None] = collections.OrderedDict()
+
+    def note_gone(self, uid: str, namespace: str) -> None:
+        """An owner was seen to go: whatever becomes of its kind, it is not there."""
+        self._gone[uid, namespace] = None
+        if len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
 
     def take_puzzling(self) -> list[Place]:
         """The dependents that could not be judged because an owner's kind was not served."""
@@ -47,6 +58,8 @@ class Owners:
         return place.ref == self._ref(owner, place.resource, dependent)
 
     async def state_of(self, owner: Obj, dependent: Place, obj: Obj) -> State:
+        if (owner["uid"], "") in self._gone or (owner["uid"], dependent.ref.namespace) in self._gone:
+            return State.GONE
         try:
             resource = await self._bench.api.resource_of(owner["apiVersion"], owner["kind"])
         except NotFound:

@@ -38,7 +38,8 @@ def history(world):
     async def follow():
         watch = world.api.watch(JOBS)
         while True:
-            told.append((world.now, (await anext(watch)).object.get("status") or {}))
+            status = (await anext(watch)).object.get("status") or {}
+            told.append((world.now, status))
 
     world.runner.start(follow(), "history")
     return told

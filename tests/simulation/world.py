@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.errors import Conflict, NotFound
@@ -15,6 +13,7 @@ from pytest_kscen.simulation.workloads.daemonsets.placing import node_of
 START = 1767225600.0
 OURS = (
     "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
     "namespace-controller",
     "garbage-collector-controller",
     "endpoints-controller",
@@ -165,16 +164,3 @@ class World:
 
     def conditions(self, resource, name):
         return {row["type"]: (row["status"], row["reason"]) for row in self.status(resource, name).get("conditions", ())}
-
-
-@pytest.fixture
-def world(api, runner, chance):
-    return World(api, runner, chance)
-
-
-@pytest.fixture
-def template():
-    def template(image="app", *, labels=None, **spec):
-        return {"metadata": {"labels": labels or {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": image}], **spec}}
-
-    return template

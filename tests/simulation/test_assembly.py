@@ -1,0 +1,43 @@
+import pytest
+
+from pytest_kscen.objects.resources import NAMESPACES
+from pytest_kscen.simulation.assembly import actors
+
+
+def named(role, api, runner, chance):
+    cast = actors(role, lambda _: api, runner.clock, chance)
+    for _, life in cast:
+        life.close()
+    return [name for name, _ in cast]
+
+
+def test_the_cast_has_its_order_and_its_names(api, runner, chance):
+    everything = named("embedded", api, runner, chance)
+    assert everything == named("embedded", api, runner, chance)
+    assert len(set(everything)) == len(everything)
+    assert everything[0] == "informers"
+
+
+def test_a_real_control_plane_brings_its_own_controllers(api, runner, chance):
+    few = named("controlplane", api, runner, chance)
+    assert set(few) < set(named("embedded", api, runner, chance))
+    assert not [name for name in few if name.endswith("-controller")]
+
+
+def test_with_nothing_to_do_it_is_quiet_within_the_instant(api, runner, chance):
+    for name, life in actors("embedded", lambda _: api, runner.clock, chance):
+        runner.start(life, name)
+    runner.advance(0)
+    runner.advance(0)
+    before = runner.call(api.list(NAMESPACES)).resource_version
+    runner.advance(600)
+    assert runner.call(api.list(NAMESPACES)).resource_version == before
+
+
+@pytest.mark.parametrize("role", ["embedded", "controlplane"])
+def test_it_ends_without_leftovers(role, api, runner, chance):
+    for name, life in actors(role, lambda _: api, runner.clock, chance):
+        runner.start(life, name)
+    runner.advance(1)
+    runner.close()
+    assert list(runner.loop.tasks()) == []
