@@ -60,6 +60,7 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "root-ca-certificate-publisher-controller": root_certificates,
     "namespace-controller": Namespaces,
     "garbage-collector-controller": GarbageCollector,
+    "resourcequota-controller": ResourceQuotas,
     "endpoints-controller": Endpoints,
     "endpointslice-controller": EndpointSlices,
     "disruption-controller": DisruptionBudgets,

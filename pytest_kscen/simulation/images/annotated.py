@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,13 +36,10 @@ class Told:
 
     async def run(self, container: ContainerContext) -> int:
         """Last as long as was told, unless asked to stop."""
-        try:
-            async with asyncio.timeout(self.after):
-                await container.stopping()
-        except TimeoutError:
-            container.exit_reason = self.reason
-            return self.code
-        return 0
+        if await container.stopping(within=self.after):
+            return 0
+        container.exit_reason = self.reason
+        return self.code
 
 
 def told_by_annotations(container: ContainerContext) -> Told:

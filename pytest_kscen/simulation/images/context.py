@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,23 +42,37 @@ class ContainerContext:
     """What the container leaves for its status."""
     is_stopping: bool = False
     """Whether SIGTERM has come."""
-    _stopping: asyncio.Future[None] | None = None
+    _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def write(self, text: str) -> None:
         """Append text to the container's log."""
         self.log.write(text)
 
-    async def stopping(self) -> None:
-        """Wait for SIGTERM. Who does not is killed when the grace period is over."""
+    async def stopping(self, *, within: float | None = None) -> bool:
+        """Wait for SIGTERM, at most this many seconds; whether it has come. Who does not is killed after the grace period."""
+        loop = asyncio.get_running_loop()
         if not self.is_stopping:
-            self._stopping = self._stopping or asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._stopping)
+            future = loop.create_future()
+            self._waiting.append(future)
+            patience = None if within is None else loop.call_later(within, _wake, future)
+            try:
+                await future
+            finally:
+                self._waiting.remove(future)
+                if patience:
+                    patience.cancel()
+        return self.is_stopping
 
     def ask_to_stop(self) -> None:
         """The kubelet's SIGTERM."""
         self.is_stopping = True
-        if self._stopping and not self._stopping.done():
-            self._stopping.set_result(None)
+        for future in self._waiting:
+            _wake(future)
 
     async def sleep(self, seconds: float) -> None:
         await self.clock.sleep(seconds)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -130,9 +130,11 @@ class ContainerLife:
         """Write down how the run ended."""
         process = self.record.process
         if process is not None:
+            process.context.log.end()
             self.record.end(exit_.code, exit_.reason, self._last_words(process, exit_), self._host.timestamp())
-            if not self.record.must_restart:
-                self._pod.changed()
+            if self.record.must_restart:
+                self.record.wait("ContainerCreating")  # that it has ended nobody may see: some pods' containers end but once
+            self._pod.changed()
 
     def _context(self, env: dict[str, str]) -> ContainerContext:
         record = self.record
@@ -202,15 +204,15 @@ class ContainerLife:
         if process is None:
             return
         self._say("Killing", why)
+        first = min(_pre_stop(self.record), grace)
+        if first:
+            await self._host.clock.sleep(first)
+        process.ask_to_stop()
+        patience = asyncio.get_running_loop().call_later(grace - first, process.kill)
         try:
-            async with asyncio.timeout(grace):
-                await self._host.clock.sleep(_pre_stop(self.record))
-                process.ask_to_stop()
-                exit_ = await process.end()
-        except TimeoutError:
-            process.kill()
-            exit_ = await process.end()
-        self.ended(exit_)
+            self.ended(await process.end())
+        finally:
+            patience.cancel()
 
     def _last_words(self, process: Process, exit_: Exit) -> str:
         if exit_.code and self.record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":

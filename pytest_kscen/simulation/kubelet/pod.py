@@ -155,18 +155,10 @@ class PodLife:
         try:
             if await self._initialize(sidecars):
                 mains = [one for one in self._containers.values() if not one.record.is_init]
-                await self._keep(mains)
+                await all_of([one.keep() for one in mains])
         finally:
             for sidecar in sidecars:
                 sidecar.cancel()
-
-    @staticmethod
-    async def _keep(containers: list[ContainerLife]) -> None:
-        """All of them at once; most pods have but one."""
-        if len(containers) == 1:
-            await containers[0].keep()
-        else:
-            await asyncio.gather(*(one.keep() for one in containers))
 
     async def _initialize(self, sidecars: list[asyncio.Task[None]]) -> bool:
         """Init containers, one after the other; False if one has failed for good."""
@@ -221,12 +213,11 @@ class PodLife:
     async def _stop(self, grace: float | None) -> None:
         if self._living:
             self._living.cancel()
-            await asyncio.wait([self._living])
         seconds = self._grace() if grace is None else grace
         running = [one for one in self._containers.values() if one.record.process]
         mains = [one for one in running if not one.record.is_sidecar]
         ends = self.host.clock.now() + seconds
-        await asyncio.gather(*(self._end(one, ends) for one in mains))
+        await all_of([self._end(one, ends) for one in mains])
         for sidecar in reversed([one for one in running if one.record.is_sidecar]):
             await self._end(sidecar, ends)
         if running:
@@ -272,3 +263,11 @@ class PodLife:
 
     def _forget(self) -> None:
         self.host.logs.forget(self.pod)
+
+
+async def all_of(lives: list[Coroutine[Any, Any, None]]) -> None:
+    """Wait for all of them, which live at once; most pods have but one container."""
+    if len(lives) == 1:
+        await lives[0]
+    elif lives:
+        await asyncio.gather(*lives)

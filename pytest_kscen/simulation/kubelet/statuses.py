@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY = 1.0
+PASSING = (429, 500, 503, 504)  # codes of refusals that may be over when the same is asked again
 
 
 class Statuses:
@@ -49,8 +50,9 @@ class Statuses:
                 await self._write(pod)
             except (ApiError, OSError) as error:
                 logger.warning("%s: the status of %s/%s: %s", self._host.machine.name, pod.namespace, pod.name, error)
-                self._changed[pod] = None
-                await self._host.clock.sleep(RETRY)
+                if not isinstance(error, ApiError) or error.code in PASSING:
+                    self._changed[pod] = None
+                    await self._host.clock.sleep(RETRY)
 
     async def _write(self, life: PodLife) -> None:
         if not self._host.knows(life):

@@ -118,22 +118,29 @@ class Claims:
                 patch = {"metadata": {"annotations": {SELECTED_NODE: node["metadata"]["name"]}}}
                 metadata = claim["metadata"]
                 await self._bench.api.patch(PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"])
-        try:
-            async with asyncio.timeout(PATIENCE):
-                for claim, _ in plan:
-                    await self._bound(Ref.of(claim))
-        except TimeoutError:
-            return False
+        until = self._bench.now() + PATIENCE
+        return all([await self._bound(Ref.of(claim), until) for claim, _ in plan])
+
+    async def _bound(self, ref: Ref, until: float) -> bool:
+        """Wait until the claim is bound, or this instant has come; whether it is."""
+        loop = asyncio.get_running_loop()
+        while (claim := self._claims.objects.get(ref)) is None or not is_bound(claim):
+            left = until - self._bench.now()
+            if left <= 0:
+                return False
+            future = loop.create_future()
+            self._waiting.setdefault(ref, []).append(future)
+            patience = loop.call_later(left, self._wake, ref)
+            await future
+            patience.cancel()
         return True
 
-    async def _bound(self, ref: Ref) -> None:
-        while (claim := self._claims.objects.get(ref)) is None or not is_bound(claim):
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(ref, []).append(future)
-            await future
-
     def _claim_changed(self, new: Obj | None, _: Obj | None) -> None:
-        for future in self._waiting.pop(Ref.of(new), ()) if new else ():
+        if new:
+            self._wake(Ref.of(new))
+
+    def _wake(self, ref: Ref) -> None:
+        for future in self._waiting.pop(ref, ()):
             if not future.done():
                 future.set_result(None)
 
