@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -63,7 +63,7 @@ class Request:
 
 @dataclass(slots=True)
 class Answer:
-    """What the API says; refusals are exceptions (objects.errors). Text is a string body, as logs are."""
+    """What the API says; refusals are exceptions (objects.errors). A log is a string, or `Texts` when it is followed."""
 
     body: Any
     code: int = 200
@@ -83,6 +83,15 @@ class Watch(Protocol):
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
     async def __anext__(self) -> Event: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Texts(Protocol):
+    """A text that comes piece by piece; whoever stops reading closes it."""
+
+    async def __anext__(self) -> str: ...
 
     def close(self) -> None: ...
 

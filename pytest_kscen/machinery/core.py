@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.requests import Request
+    from pytest_kscen.kube.requests import Request, Texts
     from pytest_kscen.machinery.kinds import Kind, Kinds
     from pytest_kscen.objects.resources import Obj
 
@@ -28,6 +28,9 @@ class LogSource(Protocol):
 
     async def read(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> str:
         """`options` are the query's: tailLines, previous, sinceSeconds, sinceTime, timestamps, limitBytes."""
+
+    def follow(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Texts:
+        """The same, and what is written from now on, until the container's run ends."""
 
 
 @dataclass(slots=True)

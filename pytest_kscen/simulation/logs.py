@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.objects.resources import Obj
@@ -32,14 +33,18 @@ class Line(NamedTuple):
 class Log:
     """One run's output. Text comes as it is written, in parts of lines or in many."""
 
-    __slots__ = ("_clock", "_lines", "_open")
+    __slots__ = ("_clock", "_ended", "_followers", "_lines", "_open")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lines: list[Line] = []
         self._open: Line | None = None
+        self._followers: dict[Follower, None] = {}
+        self._ended = False
 
     def write(self, text: str) -> None:
+        for follower in self._followers:
+            follower.feed(text)
         *whole, rest = text.split("\n")
         for part in whole:
             begun = self._open or Line(self._clock.now(), "")
@@ -62,6 +67,24 @@ class Log:
         text = "".join(_shown(line, stamped=stamped, ended=line is not self._open) for line in chosen)
         return text.encode()[: int(options["limitBytes"])].decode(errors="ignore") if "limitBytes" in options else text
 
+    def end(self) -> None:
+        """Nothing more is going to be written."""
+        self._ended = True
+        for follower in list(self._followers):
+            follower.close()
+
+    def follow(self, options: Mapping[str, str]) -> Follower:
+        """What `text` says, and then what is written."""
+        follower = Follower(self._clock, self.text(options), options, leave=self._forget, in_line=self._open is not None)
+        if self._ended:
+            follower.close()
+        elif follower.is_open:
+            self._followers[follower] = None
+        return follower
+
+    def _forget(self, follower: Follower) -> None:
+        self._followers.pop(follower, None)
+
     def tail(self, lines: int, limit: int) -> str:
         """The end of it, at most so many lines and bytes."""
         return self.text({"tailLines": str(lines)}).encode()[-limit:].decode(errors="ignore")
@@ -74,6 +97,64 @@ class Log:
 
 def _shown(line: Line, *, stamped: bool, ended: bool) -> str:
     return (f"{timestamp_of(line.written, micro=True)} " if stamped else "") + line.text + ("\n" if ended else "")
+
+
+class Follower:
+    """Reads along with one log, until it ends or as many bytes are read as were asked for."""
+
+    def __init__(
+        self, clock: Clock, first: str, options: Mapping[str, str], *, leave: Callable[[Follower], None], in_line: bool
+    ) -> None:
+        self.is_open = True
+        self._clock = clock
+        self._leave = leave
+        self._stamped = options.get("timestamps") in TRUE
+        self._left = int(options["limitBytes"]) - len(first.encode()) if "limitBytes" in options else None
+        self._in_line = in_line
+        self._pieces = [first] if first else []
+        self._reader: asyncio.Future[None] | None = None
+        if self._left is not None and self._left <= 0:
+            self.is_open = False
+
+    def feed(self, text: str) -> None:
+        piece = self._within_limit(self._stamp(text) if self._stamped else text)
+        if piece:
+            self._pieces.append(piece)
+            self._wake()
+
+    def close(self) -> None:
+        self.is_open = False
+        self._leave(self)
+        self._wake()
+
+    async def __anext__(self) -> str:
+        while not self._pieces:
+            if not self.is_open:
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        pieces, self._pieces = self._pieces, []
+        return "".join(pieces)
+
+    def _stamp(self, text: str) -> str:
+        stamped = []
+        for line in text.splitlines(keepends=True):
+            stamped.append(line if self._in_line else f"{timestamp_of(self._clock.now(), micro=True)} {line}")
+            self._in_line = not line.endswith("\n")
+        return "".join(stamped)
+
+    def _within_limit(self, piece: str) -> str:
+        if self._left is None:
+            return piece
+        kept = piece.encode()[: max(self._left, 0)]
+        self._left -= len(kept)
+        if self._left <= 0:
+            self.is_open = False
+        return kept.decode(errors="ignore")
+
+    def _wake(self) -> None:
+        if self._reader and not self._reader.done():
+            self._reader.set_result(None)
 
 
 @dataclass(slots=True)
@@ -105,22 +186,33 @@ class Logs:
         if ref not in self._pods or self._pods[ref].uid != uid:
             self._pods[ref] = PodLogs(uid)
         runs = self._pods[ref].containers.setdefault(container, Runs())
+        if runs.current:
+            runs.current.end()
         runs.previous, runs.current = runs.current, Log(self._clock)
         return runs.current
 
     def forget(self, pod: Obj) -> None:
         ref = Ref.of(pod)
         if ref in self._pods and self._pods[ref].uid == pod["metadata"]["uid"]:
-            del self._pods[ref]
+            for runs in self._pods.pop(ref).containers.values():
+                if runs.current:
+                    runs.current.end()
 
     async def read(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> str:
         """What a container has written, with the query of `pods/log`; the server has found pod and container to exist."""
+        return self._log(namespace, pod, container, options).text(options)
+
+    def follow(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Follower:
+        """The same, and what it writes from now on."""
+        return self._log(namespace, pod, container, options).follow(options)
+
+    def _log(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Log:
         logs = self._pods.get(Ref(namespace, pod))
         runs = logs.containers.get(container) if logs else None
         if options.get("previous") in TRUE:
             if runs is None or runs.previous is None:
                 raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
-            return runs.previous.text(options)
+            return runs.previous
         if runs is None or runs.current is None:
             raise BadRequest(f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating')
-        return runs.current.text(options)
+        return runs.current

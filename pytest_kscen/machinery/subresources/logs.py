@@ -33,6 +33,8 @@ async def read(core: Core, kind: Kind, request: Request) -> Answer:
         return Answer("", 204)
     if core.logs is None:
         raise ServiceUnavailable(f"no kubelet of this cluster keeps logs: the pod {request.name} has none to read")
+    if options.get("follow") in ("true", "1"):
+        return Answer(core.logs.follow(request.namespace, request.name, container, options))
     return Answer(await core.logs.read(request.namespace, request.name, container, options))
 
 

@@ -43,6 +43,7 @@ class Offer:
 ONE = Offer()
 MANY = Offer(f"{BOTH}, {STREAMED}")
 STREAM = Offer(f"{BOTH}, {STREAMED}", (JSON,))
+LOG = Offer(f"text/plain, {BOTH}")
 CORE_DISCOVERY = Offer(transforms=AGGREGATED)
 CORE_RESOURCES = Offer(transforms=PLAIN_ONLY)
 GROUPS = Offer(anything=(ANY, "application/*"), transforms=AGGREGATED, routed=False)
@@ -82,7 +83,8 @@ def accepted(header: str, offer: Offer = ONE) -> Media:
     for type_, parameters in wishes:
         if media := _meet(type_, parameters, offer):
             return media
-    if offer.routed and not any(type_ in (*offer.types, *offer.anything, YAML) for type_, _ in wishes):
+    routes = (*offer.listed.split(", "), *offer.anything, YAML)
+    if offer.routed and not any(type_ in routes for type_, _ in wishes):
         raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {offer.listed}", details={})
     if offer is VERSION:
         raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {JSON}", details={})

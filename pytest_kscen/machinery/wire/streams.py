@@ -1,4 +1,4 @@
-"""Bodies that come piece by piece: a watch's events, one JSON document a line."""
+"""Bodies that come piece by piece: a watch's events, one JSON document a line, and a log that is followed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 import orjson
 
 if TYPE_CHECKING:
-    from pytest_kscen.kube.requests import Watch
+    from pytest_kscen.kube.requests import Texts, Watch
     from pytest_kscen.machinery.wire.shaping import Shaper
 
 
@@ -28,3 +28,19 @@ class WatchStream:
 
     def close(self) -> None:
         self._watch.close()
+
+
+class TextStream:
+    """The pieces of a text."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return (await self._texts.__anext__()).encode()
+
+    def close(self) -> None:
+        self._texts.close()

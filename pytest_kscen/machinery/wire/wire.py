@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.requests import Request
+from pytest_kscen.kube.requests import Request, Texts
 from pytest_kscen.machinery.wire.addresses import address_of
-from pytest_kscen.machinery.wire.answers import Reply, WireAnswer, encoded, heading, refusal, text
+from pytest_kscen.machinery.wire.answers import TEXT, Reply, WireAnswer, encoded, heading, refusal, text
 from pytest_kscen.machinery.wire.asking import Asked, request_of
 from pytest_kscen.machinery.wire.bodies import UnreadablePatch
 from pytest_kscen.machinery.wire.deprecations import deprecations
 from pytest_kscen.machinery.wire.elsewhere import Elsewhere, not_found
-from pytest_kscen.machinery.wire.media import MANY, ONE, STREAM, accepted, for_refusal
+from pytest_kscen.machinery.wire.media import LOG, MANY, ONE, STREAM, accepted, for_refusal
 from pytest_kscen.machinery.wire.queries import NO_QUERY, Query
 from pytest_kscen.machinery.wire.routing import route_of
 from pytest_kscen.machinery.wire.shaping import Shaper
-from pytest_kscen.machinery.wire.streams import WatchStream
+from pytest_kscen.machinery.wire.streams import TextStream, WatchStream
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Wire:
                 return not_found()
             route = route_of(self._kinds, method, address, watch=bool(parsed.flag("watch")))
             warnings.extend(deprecations(self._server.core, route.kind))
-            media = accepted(headers.get("accept", ""), OFFERS.get(route.verb, ONE))
+            media = accepted(headers.get("accept", ""), LOG if address.subresource == "log" else OFFERS.get(route.verb, ONE))
             return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
         except ApiError as error:
             return refusal(error, for_refusal(headers.get("accept", "")), warnings)
@@ -69,4 +69,6 @@ class Wire:
         answer = await self._server.handle(request)
         if isinstance(answer.body, str):
             return text(answer.body, answer.code)
+        if isinstance(answer.body, Texts):
+            return WireAnswer(answer.code, {"Content-Type": TEXT}, stream=TextStream(answer.body))
         return encoded(Reply(shaper.answer(answer.body), answer.code, warnings), media)
