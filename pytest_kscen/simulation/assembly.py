@@ -64,7 +64,6 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "endpoints-controller": Endpoints,
     "endpointslice-controller": EndpointSlices,
     "disruption-controller": DisruptionBudgets,
-    "resourcequota-controller": ResourceQuotas,
     "deployment-controller": Deployments,
     "replicaset-controller": ReplicaSets,
     "statefulset-controller": StatefulSets,

@@ -14,6 +14,7 @@ from pytest_kscen.objects import quantities
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import PODS, RESOURCE_QUOTAS
 from pytest_kscen.objects.usage import measured, meter_of, used
+from pytest_kscen.simulation.workloads.owners import namespaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ class ResourceQuotas:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._quotas = bench.informers.of(RESOURCE_QUOTAS)
-        self._by_namespace = self._quotas.index("namespace", lambda quota: [quota["metadata"]["namespace"]])
+        self._by_namespace = namespaced(self._quotas)
         self._followed: dict[Resource, Informer] = {}
         self._controller = bench.controller(self._reconcile, self._quotas)
         self._quotas.on_change(self._quota_changed)
@@ -55,8 +56,7 @@ class ResourceQuotas:
             return None
         amounts: dict[str, str] = {}
         for resource in await self._resources(quota):
-            picture = await self._picture(resource)
-            objects = [obj for obj in picture if obj["metadata"].get("namespace") == ref.namespace]
+            objects = namespaced(await self._picture(resource)).of(ref.namespace)
             meter = meter_of(resource.group, resource.plural)
             amounts |= used(quota, meter, objects, self._bench.now())
         await self._tell(quota, amounts)

@@ -16,6 +16,7 @@ OURS = (
     "root-ca-certificate-publisher-controller",
     "namespace-controller",
     "garbage-collector-controller",
+    "resourcequota-controller",
     "endpoints-controller",
     "endpointslice-controller",
     "disruption-controller",
