@@ -5,6 +5,7 @@ Only Kubernetes' own rules may enter here: no verbs, no admission, and nothing o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.rules import (
@@ -32,11 +33,12 @@ from pytest_kscen.machinery.rules import (
     workloads,
 )
 from pytest_kscen.machinery.rules.pods import rules as pods
+from pytest_kscen.machinery.rules.warnings import WARNINGS
 
 if TYPE_CHECKING:
     from pytest_kscen.machinery.kinds import Rules
 
-RULES: dict[tuple[str, str], Rules] = {
+_RULES: dict[tuple[str, str], Rules] = {
     **pods.RULES,
     **workloads.RULES,
     **stateful.RULES,
@@ -61,4 +63,5 @@ RULES: dict[tuple[str, str], Rules] = {
     **flowcontrol.RULES,
     **devices.RULES,
 }
+RULES = {kind: replace(rules, warn=WARNINGS[kind]) if kind in WARNINGS else rules for kind, rules in _RULES.items()}
 """By group and plural. A kind that is not here has nothing that its schema does not say."""

@@ -34,6 +34,15 @@ _INLINE = "may not be specified in the context of inline volumes"
 _SOURCE_STAYS = "spec.persistentvolumesource is immutable after creation\n"
 
 
+MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
+MOUNTED = frozenset(
+    {
+        *("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder", "cephfs"),
+        *("azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk"),
+    }
+)  # volumes that this older way to say mount options is for
+
+
 def default(obj: Obj) -> None:
     spec = obj["spec"]
     fill(spec, {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
@@ -63,7 +72,10 @@ def status(new: Obj, old: Obj, core: Core) -> None:
 
 
 def validate(obj: Obj) -> Causes:
-    return volume_spec("spec", obj["spec"], obj["metadata"]["name"])
+    yield from volume_spec("spec", obj["spec"], obj["metadata"]["name"])
+    if MOUNT_OPTIONS in (obj["metadata"].get("annotations") or ()) and not MOUNTED & obj["spec"].keys():
+        why = "may not specify mount options for this volume type"
+        yield Cause.forbidden(f"metadata.annotations.{MOUNT_OPTIONS}", why)
 
 
 def volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Causes:

@@ -24,6 +24,7 @@ SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _COST = re.compile(r"-?\d+", re.ASCII)
+LONGEST_PROFILE = 4095
 _SECCOMP = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
 _APP_ARMOR = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
 
@@ -58,6 +59,26 @@ def _tolerations(path: str, text: str) -> Causes:
 def _is_cost(text: str) -> bool:
     well_formed = _COST.fullmatch(text) and (text == "0" or not text.startswith("0"))
     return bool(well_formed) and -(2**31) <= int(text) < 2**31
+
+
+def profile_of(note: str) -> Obj | None:
+    """The AppArmor profile that an annotation stands for."""
+    if note.startswith("localhost/"):
+        name = note.removeprefix("localhost/")
+        return {"type": "Localhost", "localhostProfile": name} if 0 < len(name.strip()) <= LONGEST_PROFILE else None
+    return {"runtime/default": {"type": "RuntimeDefault"}, "unconfined": {"type": "Unconfined"}}.get(note)
+
+
+def follow_app_armor(pod: Obj) -> None:
+    """A new pod's annotations become the fields that they stand for."""
+    spec, noted = pod["spec"], [name for name in pod["metadata"]["annotations"] if name.startswith(APP_ARMOR)]
+    if noted and spec.get("os", {}).get("name") != "windows":
+        whole = (spec.get("securityContext") or {}).get("appArmorProfile")
+        for _, container in every_container(spec):
+            own = container.get("securityContext", {})
+            profile = profile_of(pod["metadata"]["annotations"].get(APP_ARMOR + container.get("name", ""), ""))
+            if profile and profile != whole and "appArmorProfile" not in own:
+                container["securityContext"] = {**own, "appArmorProfile": profile}
 
 
 def _seccomp(path: str, profile: str) -> Causes:

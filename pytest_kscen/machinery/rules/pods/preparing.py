@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.rules.pods.defaults import CONTAINER_LISTS, account_alias
+from pytest_kscen.machinery.rules.pods.notes import follow_app_armor
 from pytest_kscen.machinery.rules.pods.resources import qos_class
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def create(pod: Obj, core: Core) -> None:
     if spec.get("schedulingGates"):
         gated = {**GATED, "lastTransitionTime": core.now(), "lastProbeTime": None}
         pod["status"]["conditions"] = [gated]
+    if "annotations" in pod["metadata"]:
+        follow_app_armor(pod)
     own = pod["metadata"].get("labels") or {}
     if "affinity" in spec:
         _join_affinity(spec, own)
