@@ -68,7 +68,8 @@ def _make(visitor: Visitor, move: Move, first: dict[str, str]) -> Any:
         version = now.body["metadata"]["resourceVersion"] if now.status == 200 else "1"  # noqa: PLR2004
         version = first.setdefault(place, version) if asked == STALE else version
         body = {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
-    answer = visitor.call(move.method, move.path, body, type=move.type, **dict(move.query))
+    query: dict[str, Any] = dict(move.query)
+    answer = visitor.call(move.method, move.path, body, type=move.type, **query)
     return [answer.status, answer.headers.get("warning"), answer.body]
 
 

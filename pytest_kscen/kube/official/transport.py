@@ -37,10 +37,17 @@ class Chunks(Protocol):
 class HttpAnswer(Protocol):
     """A response: its body is there, or comes as a stream."""
 
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    stream: Chunks | None
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> dict[str, str]: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+    @property
+    def stream(self) -> Chunks | None: ...
 
 
 class Transport(Protocol):
