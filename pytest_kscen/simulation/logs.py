@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LINES = 10_000  # that a node keeps of one run, or a few more
 TRUE = ("true", "1")
+REASONS = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
 
 
 class Line(NamedTuple):
@@ -171,6 +172,8 @@ class PodLogs:
 
     uid: str
     containers: dict[str, Runs] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Why containers that have not run yet have not."""
 
 
 class Logs:
@@ -182,14 +185,21 @@ class Logs:
 
     def begin(self, pod: Obj, container: str) -> Log:
         """The log of a run that starts now."""
-        ref, uid = Ref.of(pod), pod["metadata"]["uid"]
-        if ref not in self._pods or self._pods[ref].uid != uid:
-            self._pods[ref] = PodLogs(uid)
-        runs = self._pods[ref].containers.setdefault(container, Runs())
+        runs = self._of(pod).containers.setdefault(container, Runs())
         if runs.current:
             runs.current.end()
         runs.previous, runs.current = runs.current, Log(self._clock)
         return runs.current
+
+    def wait(self, pod: Obj, container: str, reason: str) -> None:
+        """There will be none before this is mended."""
+        self._of(pod).waiting[container] = reason
+
+    def _of(self, pod: Obj) -> PodLogs:
+        ref, uid = Ref.of(pod), pod["metadata"]["uid"]
+        if ref not in self._pods or self._pods[ref].uid != uid:
+            self._pods[ref] = PodLogs(uid)
+        return self._pods[ref]
 
     def forget(self, pod: Obj) -> None:
         ref = Ref.of(pod)
@@ -214,5 +224,6 @@ class Logs:
                 raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
             return runs.previous
         if runs is None or runs.current is None:
-            raise BadRequest(f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating')
+            reason = logs.waiting.get(container, "ContainerCreating") if logs else "ContainerCreating"
+            raise BadRequest(f'container "{container}" in pod "{pod}" is waiting to start: {REASONS.get(reason, reason)}')
         return runs.current

@@ -12,15 +12,17 @@ from pytest_kscen.simulation.logs import Logs
 if TYPE_CHECKING:
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
+    from pytest_kscen.simulation.kubelet.kubelets import Kubelets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Site:
-    """One cluster's. An embedded server answers `pods/log` from `logs`."""
+    """One cluster's. An embedded server answers `pods/log` from `logs`; `kubelets` are there when their actor is."""
 
     machines: Machines
     images: Images
     logs: Logs
+    kubelets: Kubelets | None = None
 
     @classmethod
     def of(cls, clock: Clock, chance: Chance, *, nodes: int = 0) -> Site:

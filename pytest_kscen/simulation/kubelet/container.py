@@ -6,11 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.images import ContainerContext
-from pytest_kscen.simulation.images.names import canonical
 from pytest_kscen.simulation.kubelet import timings
 from pytest_kscen.simulation.kubelet.backoff import Backoff, go_duration
 from pytest_kscen.simulation.kubelet.environment import MissingError, environment_of, expand
-from pytest_kscen.simulation.kubelet.node_status import IMAGE_SIZE
+from pytest_kscen.simulation.kubelet.images import have_image
 from pytest_kscen.simulation.kubelet.pod_status import may_restart
 from pytest_kscen.simulation.kubelet.process import Exit, Process
 from pytest_kscen.simulation.kubelet.volumes import Files
@@ -25,13 +24,13 @@ LOG_TAIL, LOG_TAIL_BYTES = 80, 2048  # of a log that stands for a termination me
 class ContainerLife:
     """Keeps one container as its pod wants it."""
 
-    __slots__ = ("_begun", "_host", "_pod", "_restarts", "record")
+    __slots__ = ("_begun", "_pod", "_restarts", "host", "record")
 
     def __init__(self, pod: PodLife, record: Record) -> None:
         self.record = record
         self._begun: asyncio.Future[None] | None = None
+        self.host = pod.host
         self._pod = pod
-        self._host = pod.host
         self._restarts = Backoff()
 
     async def keep(self) -> None:
@@ -40,9 +39,9 @@ class ContainerLife:
         if not record.is_init and record.last_state and not may_restart(self._pod.pod, record, record.exit_code):
             return  # it was lost with the machine's power, and may not run twice
         while True:
-            await self._have_image()
+            await have_image(self)
             env = await self._configured()
-            await self._host.clock.sleep(timings.START)
+            await self.host.clock.sleep(timings.START)
             exit_ = await self._run(env)
             if not may_restart(self._pod.pod, record, exit_.code):
                 return
@@ -57,65 +56,24 @@ class ContainerLife:
 
     # --- before it runs ---
 
-    async def _have_image(self) -> None:
-        image, images = self.record.spec["image"], self._host.machine.images
-        policy = self.record.spec.get("imagePullPolicy", "IfNotPresent")
-        if image in images and policy != "Always":
-            self._say("Pulled", f'Container image "{image}" already present on machine and can be accessed by the pod')
-            return
-        if policy == "Never":
-            await self._never_pulled(image)
-        failures = Backoff()
-        self._say("Pulling", f'Pulling image "{image}"')
-        while True:
-            took = timings.PULL_AGAIN if image in images else timings.PULL
-            await self._host.clock.sleep(took)
-            if self._host.images.can_be_pulled(image):
-                break
-            await self._pull_failed(image, failures)
-        self._host.has_pulled(image)
-        lasted = go_duration(took)
-        words = f'Successfully pulled image "{image}" in {lasted} ({lasted} including waiting). Image size: {IMAGE_SIZE} bytes.'
-        self._say("Pulled", words)
-
-    async def _pull_failed(self, image: str, failures: Backoff) -> None:
-        failures.next(self._host.clock.now())
-        why = f'failed to pull and unpack image "{canonical(image)}": failed to resolve reference "{canonical(image)}": not found'
-        self._complain("Failed", f'Failed to pull image "{image}": {why}')
-        self._complain("Failed", "Error: ErrImagePull")
-        self._wait("ErrImagePull", why)
-        await self._host.clock.sleep(timings.NOTICE)
-        self._say("BackOff", f'Back-off pulling image "{image}"')
-        self._complain("Failed", "Error: ImagePullBackOff")
-        self._wait("ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}')
-        await self._host.clock.sleep(failures.delay - timings.NOTICE)
-
-    async def _never_pulled(self, image: str) -> None:
-        words = f'Container image "{image}" is not present with pull policy of Never'
-        while image not in self._host.machine.images:
-            self._complain("ErrImageNeverPull", words)
-            self._complain("Failed", "Error: ErrImageNeverPull")
-            self._wait("ErrImageNeverPull", words)
-            await self._host.clock.sleep(timings.CONFIG_AGAIN)
-
     async def _configured(self) -> dict[str, str]:
         while True:
             try:
-                return await environment_of(self._host.api, self._pod.with_addresses(), self.record.spec, self._host.allocatable)
+                return await environment_of(self.host.api, self._pod.with_addresses(), self.record.spec, self.host.allocatable)
             except MissingError as error:
-                self._complain("Failed", f"Error: {error}")
-                self._wait("CreateContainerConfigError", str(error))
-                await self._host.clock.sleep(timings.CONFIG_AGAIN)
+                self.complain("Failed", f"Error: {error}")
+                self.wait("CreateContainerConfigError", str(error))
+                await self.host.clock.sleep(timings.CONFIG_AGAIN)
 
     # --- while it runs ---
 
     async def _run(self, env: dict[str, str]) -> Exit:
         record = self.record
-        record.run(self._pod.uid, self._host.timestamp())
-        self._say("Created", "Container created")
-        self._say("Started", "Container started")
+        record.run(self._pod.uid, self.host.timestamp())
+        self.say("Created", "Container created")
+        self.say("Started", "Container started")
         context = self._context(env)
-        record.process = Process(self._host.images.program_of(context), context)
+        record.process = Process(self.host.images.program_of(context), context)
         probes = self._probe()
         self._pod.changed()
         try:
@@ -131,7 +89,7 @@ class ContainerLife:
         process = self.record.process
         if process is not None:
             process.context.log.end()
-            self.record.end(exit_.code, exit_.reason, self._last_words(process, exit_), self._host.timestamp())
+            self.record.end(exit_.code, exit_.reason, self._last_words(process, exit_), self.host.timestamp())
             if self.record.must_restart:
                 self.record.wait("ContainerCreating")  # that it has ended nobody may see: some pods' containers end but once
             self._pod.changed()
@@ -147,11 +105,11 @@ class ContainerLife:
             files=Files(record.spec, self._pod.mounted),
             pod=self._pod.pod,
             address=self._pod.address,
-            node=self._host.machine.name,
+            node=self.host.machine.name,
             attempt=record.restarts,
-            clock=self._host.clock,
-            api=self._host.api,
-            log=self._host.logs.begin(self._pod.pod, record.name),
+            clock=self.host.clock,
+            api=self.host.api,
+            log=self.host.logs.begin(self._pod.pod, record.name),
             set_ready=self._set_ready,
         )
 
@@ -166,10 +124,10 @@ class ContainerLife:
 
     async def _pass_probes(self, startup: float | None, readiness: float | None) -> None:
         if startup:
-            await self._host.clock.sleep(startup)
+            await self.host.clock.sleep(startup)
         self._passed(ready=readiness is None)
         if readiness is not None:
-            await self._host.clock.sleep(max(0.0, readiness - (startup or 0.0)))
+            await self.host.clock.sleep(max(0.0, readiness - (startup or 0.0)))
             self._set_ready(True)
 
     def _passed(self, *, ready: bool) -> None:
@@ -187,26 +145,26 @@ class ContainerLife:
     # --- after it ran ---
 
     async def _back_off(self) -> None:
-        now = self._host.clock.now()
+        now = self.host.clock.now()
         delay = self._restarts.next(now)
         if delay <= 0:
             return
-        await self._host.clock.sleep(timings.NOTICE)
+        await self.host.clock.sleep(timings.NOTICE)
         name, pod = self.record.name, self._pod
         where = f"{pod.name}_{pod.namespace}({pod.uid})"
-        self._complain("BackOff", f"Back-off restarting failed container {name} in pod {where}")
-        self._wait("CrashLoopBackOff", f"back-off {go_duration(delay)} restarting failed container={name} pod={where}")
-        await self._host.clock.sleep(delay - timings.NOTICE)
+        self.complain("BackOff", f"Back-off restarting failed container {name} in pod {where}")
+        self.wait("CrashLoopBackOff", f"back-off {go_duration(delay)} restarting failed container={name} pod={where}")
+        await self.host.clock.sleep(delay - timings.NOTICE)
 
     async def stop(self, grace: float, why: str) -> None:
         """SIGTERM, and SIGKILL when the grace period is over."""
         process = self.record.process
         if process is None:
             return
-        self._say("Killing", why)
+        self.say("Killing", why)
         first = min(_pre_stop(self.record), grace)
         if first:
-            await self._host.clock.sleep(first)
+            await self.host.clock.sleep(first)
         process.ask_to_stop()
         patience = asyncio.get_running_loop().call_later(grace - first, process.kill)
         try:
@@ -219,15 +177,17 @@ class ContainerLife:
             return process.context.termination_message or process.context.log.tail(LOG_TAIL, LOG_TAIL_BYTES)
         return process.context.termination_message
 
-    def _wait(self, reason: str, message: str) -> None:
+    def wait(self, reason: str, message: str) -> None:
+        """Not running, and why."""
         self.record.wait(reason, message)
+        self.host.logs.wait(self._pod.pod, self.record.name, reason)
         self._pod.changed()
 
-    def _say(self, reason: str, message: str) -> None:
-        self._host.recorder.normal(self._pod.pod, reason, message, field_path=self.record.field_path)
+    def say(self, reason: str, message: str) -> None:
+        self.host.recorder.normal(self._pod.pod, reason, message, field_path=self.record.field_path)
 
-    def _complain(self, reason: str, message: str) -> None:
-        self._host.recorder.warning(self._pod.pod, reason, message, field_path=self.record.field_path)
+    def complain(self, reason: str, message: str) -> None:
+        self.host.recorder.warning(self._pod.pod, reason, message, field_path=self.record.field_path)
 
 
 def _first_pass(probe: dict[str, int] | None) -> float | None:

@@ -134,9 +134,6 @@ class Kubelet:
     def see_node(self, node: Obj) -> None:
         self.node = node
 
-    def has_pulled(self, image: str) -> None:
-        self.machine.images[image] = None
-
     # --- the machine ---
 
     @property

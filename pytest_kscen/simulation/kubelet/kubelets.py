@@ -30,6 +30,7 @@ class Kubelets:
     """The actor. Machines that exist when it begins register themselves."""
 
     def __init__(self, bench: Bench, site: Site) -> None:
+        site.kubelets = self
         self._machines = site.machines
         self._brood = Brood()
         self._heartbeats = Heartbeats(bench.clock, self._brood)

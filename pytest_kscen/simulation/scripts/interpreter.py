@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-import operator
-import re
 from typing import TYPE_CHECKING
 
+from pytest_kscen.simulation.scripts.expansion import Names
 from pytest_kscen.simulation.scripts.parser import Branches, Chain, For, Not, Sequence, Simple, While, parse
 from pytest_kscen.simulation.scripts.programs import PROGRAMS, Exit, Leap
-from pytest_kscen.simulation.scripts.words import Arithmetic, Literal, ScriptError, Variable
+from pytest_kscen.simulation.scripts.words import ScriptError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pytest_kscen.simulation.scripts.parser import Command
-    from pytest_kscen.simulation.scripts.words import Word
 
 NOT_UNDERSTOOD = 127
-_ALL_ARGUMENTS = (Literal("", quoted=True), Variable("@", quoted=True))
 MOMENT = 0.01  # seconds of a loop's turn
-_SUMS = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Lt: operator.lt,
-    ast.Gt: operator.gt,
-    ast.LtE: operator.le,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
 
 
 class Shell:
@@ -53,12 +36,10 @@ class Shell:
         self.sleep = sleep
         self.now = now
         self.files = files or {}
-        self.variables = dict(variables or {})
-        self.arguments = list(arguments)
+        self.names = Names(dict(variables or {}), list(arguments))
         self.traps: dict[str, str] = {}
         self.stops_on_error = False
         self._is_stopping = is_stopping
-        self.status = 0
 
     async def run(self, script: str) -> int:
         """The exit code of a script."""
@@ -70,7 +51,7 @@ class Shell:
         except Exit as exit_:
             return exit_.code
         except Leap:
-            return self.status
+            return self.names.status
 
     async def call(self, words: list[str]) -> int:
         """The exit code of one command, its words as they are."""
@@ -87,23 +68,23 @@ class Shell:
     async def _command(self, command: Command) -> int:
         match command:
             case Simple():
-                self.status = await self._simple(command)
+                self.names.status = await self._simple(command)
             case Sequence():
                 await self._sequence(command)
             case Chain():
                 await self._chain(command)
             case Not():
-                self.status = 0 if await self._command(command.command) else 1
+                self.names.status = 0 if await self._command(command.command) else 1
             case Branches():
                 await self._branches(command)
             case While():
                 await self._while(command)
             case For():
                 await self._for(command)
-        return self.status
+        return self.names.status
 
     async def _sequence(self, sequence: Sequence) -> None:
-        self.status = 0 if not sequence.commands else self.status
+        self.names.status = 0 if not sequence.commands else self.names.status
         for command in sequence.commands:
             status = await self._command(command)
             if status and self.stops_on_error and isinstance(command, Simple):
@@ -122,7 +103,6 @@ class Shell:
             if await self._quietly(condition) == 0:
                 await self._command(body)
                 return
-        self.status = 0
         if branches.otherwise:
             await self._command(branches.otherwise)
 
@@ -136,20 +116,20 @@ class Shell:
                 if leap.ends:
                     break
             await self.sleep(MOMENT)
-        self.status = last
+        self.names.status = last
 
     async def _for(self, loop: For) -> None:
-        words = self._expand(loop.words) if loop.words else self.arguments
+        words = self.names.expand(loop.words) if loop.words else self.names.arguments
         last = 0
         for word in words:
-            self.variables[loop.name] = word
+            self.names.variables[loop.name] = word
             try:
                 last = await self._command(loop.body)
             except Leap as leap:
                 last = 0
                 if leap.ends:
                     break
-        self.status = last
+        self.names.status = last
 
     async def _quietly(self, condition: Command) -> int:
         """A condition may fail without ending the script."""
@@ -161,8 +141,8 @@ class Shell:
 
     async def _simple(self, command: Simple) -> int:
         for name, word in command.assignments:
-            self.variables[name] = "".join(self._text(part) for part in word)
-        words = self._expand(command.words)
+            self.names.variables[name] = self.names.text(word)
+        words = self.names.expand(command.words)
         if not words:
             return 0
         heard, self.write = self.write, (lambda _: None) if command.silent else self.write
@@ -185,74 +165,3 @@ class Shell:
             script = self.traps.pop("TERM", None)
             if script is not None:
                 await self._command(parse(script))
-
-    # --- words ---
-
-    def _expand(self, words: tuple[Word, ...]) -> list[str]:
-        found: list[str] = []
-        for word in words:
-            if word == _ALL_ARGUMENTS:
-                found += self.arguments
-            elif any(isinstance(part, Variable) and not part.quoted for part in word):
-                found += self._split(word)
-            else:
-                found.append("".join(self._text(part) for part in word))
-        return found
-
-    def _split(self, word: Word) -> list[str]:
-        """What comes from a variable without quotes falls apart at blanks."""
-        fields, open_ = [""], False
-        for part in word:
-            text = self._text(part)
-            if isinstance(part, Variable) and not part.quoted:
-                first, *others = re.split(r"\s+", text)
-                fields[-1] += first
-                fields += others
-            else:
-                fields[-1] += text
-                open_ = open_ or (isinstance(part, Literal) and part.quoted)
-        return [field for field in fields if field or open_]
-
-    def _text(self, part: Literal | Variable | Arithmetic) -> str:
-        if isinstance(part, Literal):
-            return part.text
-        if isinstance(part, Arithmetic):
-            return str(int(self._sum(part.expression)))
-        return self._value(part.name) or part.default
-
-    def _value(self, name: str) -> str:
-        if name in _SPECIAL:
-            return _SPECIAL[name](self)
-        if name.isdigit():
-            return "".join(self.arguments[int(name) - 1 : int(name)])
-        return self.variables.get(name, "")
-
-    def _sum(self, expression: str) -> int:
-        text = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", lambda match: self._value(match[1]) or "0", expression)
-        try:
-            return _calculate(ast.parse(text.replace("/", "//").strip(), mode="eval").body)
-        except (SyntaxError, KeyError, ValueError, ZeroDivisionError) as error:
-            raise ScriptError(f"the sum $(({expression})) is not understood here") from error
-
-
-_SPECIAL: dict[str, Callable[[Shell], str]] = {
-    "?": lambda shell: str(shell.status),
-    "#": lambda shell: str(len(shell.arguments)),
-    "@": lambda shell: " ".join(shell.arguments),
-    "*": lambda shell: " ".join(shell.arguments),
-    "$": lambda _: "1",
-    "0": lambda _: "sh",
-}
-
-
-def _calculate(node: ast.expr) -> int:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_calculate(operand)
-        case ast.BinOp(left=left, op=op, right=right):
-            return int(_SUMS[type(op)](_calculate(left), _calculate(right)))
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return int(_SUMS[type(op)](_calculate(left), _calculate(right)))
-    raise ValueError(ast.dump(node))

@@ -79,7 +79,7 @@ async def _sleep(shell: Shell, words: list[str]) -> int:
 async def _exit(shell: Shell, words: list[str]) -> int:
     if words and not words[0].isdigit():
         raise ScriptError(f"exit: {words[0]} is no number")
-    raise Exit(int(words[0]) % 256 if words else shell.status)
+    raise Exit(int(words[0]) % 256 if words else shell.names.status)
 
 
 async def _cat(shell: Shell, words: list[str]) -> int:
@@ -99,14 +99,14 @@ async def _date(shell: Shell, words: list[str]) -> int:
 
 
 async def _hostname(shell: Shell, _: list[str]) -> int:
-    shell.write(shell.variables.get("HOSTNAME", "localhost") + "\n")
+    shell.write(shell.names.variables.get("HOSTNAME", "localhost") + "\n")
     return 0
 
 
 async def _env(shell: Shell, words: list[str]) -> int:
     if words:
         raise ScriptError(f"env: with arguments ({' '.join(words)}) it is not understood here")
-    for name, value in sorted(shell.variables.items()):
+    for name, value in sorted(shell.names.variables.items()):
         shell.write(f"{name}={value}\n")
     return 0
 
@@ -115,7 +115,7 @@ async def _export(shell: Shell, words: list[str]) -> int:
     for word in words:
         name, given, value = word.partition("=")
         if given:
-            shell.variables[name] = value
+            shell.names.variables[name] = value
     return 0
 
 
