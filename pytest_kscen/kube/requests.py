@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -87,7 +87,6 @@ class Watch(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
 class Texts(Protocol):
     """A text that comes piece by piece; whoever stops reading closes it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.requests import Request, Texts
+from pytest_kscen.kube.requests import Request
 from pytest_kscen.machinery.wire.addresses import address_of
 from pytest_kscen.machinery.wire.answers import TEXT, Reply, WireAnswer, encoded, heading, refusal, text
 from pytest_kscen.machinery.wire.asking import Asked, request_of
@@ -67,8 +67,8 @@ class Wire:
             stream = WatchStream(self._server.watch(request), shaper)
             return WireAnswer(200, heading(media, warnings), stream=stream)
         answer = await self._server.handle(request)
+        if isinstance(answer.body, dict):
+            return encoded(Reply(shaper.answer(answer.body), answer.code, warnings), media)
         if isinstance(answer.body, str):
             return text(answer.body, answer.code)
-        if isinstance(answer.body, Texts):
-            return WireAnswer(answer.code, {"Content-Type": TEXT}, stream=TextStream(answer.body))
-        return encoded(Reply(shaper.answer(answer.body), answer.code, warnings), media)
+        return WireAnswer(answer.code, {"Content-Type": TEXT}, stream=TextStream(answer.body))
