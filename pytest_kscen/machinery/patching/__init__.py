@@ -8,7 +8,7 @@ read without Python's methods (orjson) take `materialised` objects.
 from pytest_kscen.machinery.patching.ledger import Ledger, materialised
 from pytest_kscen.machinery.patching.managers import check_options
 from pytest_kscen.machinery.patching.patched import misfit, patched
-from pytest_kscen.machinery.patching.scaling import owners_of_scale, owners_of_scaled
+from pytest_kscen.machinery.patching.scaling import owners_after_scaling, owners_of_scale
 from pytest_kscen.machinery.patching.tracking import same_owners, track, unchanged
 
 __all__ = [
@@ -16,8 +16,8 @@ __all__ = [
     "check_options",
     "materialised",
     "misfit",
+    "owners_after_scaling",
     "owners_of_scale",
-    "owners_of_scaled",
     "patched",
     "same_owners",
     "track",

@@ -30,7 +30,7 @@ class Note(NamedTuple):
     writer: Writer
     before: Obj
     after: Obj
-    at: float | None
+    at: float
 
 
 class Ledger(list[Obj]):
@@ -59,8 +59,7 @@ class Ledger(list[Obj]):
             return
         entries = list(note.earlier)
         if entries or not note.before.get("metadata", {}).get("uid"):
-            time = None if note.at is None else timestamp_of(note.at)
-            entries = list(updated(entries, note.writer, note.before, note.after, time))
+            entries = list(updated(entries, note.writer, note.before, note.after, timestamp_of(note.at)))
         super().__setitem__(slice(None), entries)
         self._note = None
 

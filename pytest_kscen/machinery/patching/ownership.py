@@ -60,7 +60,12 @@ def identity(entry: Obj) -> tuple[str, str, str, str]:
     return entry["manager"], entry["operation"], version, entry.get("subresource", "")
 
 
-def _in_order(entries: Entries) -> list[Obj]:
+def distinct(entries: Entries) -> Entries:
+    """One entry for each writer, the last: that is how Kubernetes reads them."""
+    return entries if len(entries) < 2 else list({identity(entry): entry for entry in entries}.values())  # noqa: PLR2004
+
+
+def in_order(entries: Entries) -> list[Obj]:
     def place(entry: Obj) -> tuple[str, ...]:
         time = entry.get("time") or ""
         return entry["operation"], time, entry["manager"], entry["apiVersion"], entry.get("subresource", "")
@@ -76,7 +81,7 @@ def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | No
     own = difference(changes.touched, HEAD)
     mine = writer.identity if own else None
     left = []
-    for entry in entries:
+    for entry in distinct(entries):
         if identity(entry) == mine:
             own = union(difference(entry["fieldsV1"], changes.removed), own)
             if own is entry["fieldsV1"]:
@@ -86,7 +91,7 @@ def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | No
             left += _robbed([entry], changes)
     if mine:
         left.append(writer.entry(own, time))
-    return _in_order(_capped(left))
+    return in_order(_capped(left))
 
 
 def _robbed(entries: Entries, changes: Changes) -> list[Obj]:
@@ -135,8 +140,8 @@ def applied(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str,
     """The live object with a configuration applied, and the entries then; the same object if nothing has changed."""
     shape = writer.shape
     own = without(field_set(shape, config), writer.ignored)
-    last = next((each for each in entries if identity(each) == writer.identity), None)
-    others = [each for each in entries if each is not last]
+    last = next((each for each in reversed(entries) if identity(each) == writer.identity), None)
+    others = [each for each in distinct(entries) if each is not last]
     new = merged(shape, live, config)
     if last:
         new = _pruned(shape, new, last["fieldsV1"], [own, *(each["fieldsV1"] for each in others)])
@@ -150,7 +155,7 @@ def applied(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str,
     if own := difference(own, HEAD):
         before = last.get("time") if last else None
         left.append(writer.entry(own, before if new is live else time))
-    return new, _in_order(left)
+    return new, in_order(left)
 
 
 def _pruned(shape: Shape, new: Any, last: Fields, claims: list[Fields]) -> Any:

@@ -28,7 +28,8 @@ class Absent:
 ABSENT: Final = Absent()
 MAP, LIST, SCALAR, DEDUCED = "map", "list", "scalar", "deduced"
 FORMS = {"object": MAP, "array": LIST, "string": SCALAR, "integer": SCALAR, "number": SCALAR, "boolean": SCALAR}
-OPAQUE: dict[str, Obj] = {
+OTHERWISE: dict[str, Obj] = {  # types that are not what OpenAPI says of them
+    "io.k8s.api.autoscaling.v1.ScaleSpec": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string", "format": "quantity"},
     "io.k8s.apimachinery.pkg.runtime.RawExtension": {"x-kubernetes-map-type": "atomic"},
 }
@@ -162,7 +163,7 @@ UNKNOWN = Shape({})
 @cache
 def typed(name: str) -> Shape:
     """The shape of a recorded definition."""
-    shape = GoShape(OPAQUE.get(name) or definition(name), name.rpartition(".")[2])
+    shape = GoShape(OTHERWISE.get(name) or definition(name), name.rpartition(".")[2])
     if name == OBJECT_META:
         shape.silent = NOBODYS
     return shape

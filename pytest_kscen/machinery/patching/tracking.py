@@ -21,15 +21,14 @@ NOTHING: Obj = {}
 
 
 def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) -> None:
-    """Note a write in the new object, decoded and defaulted but not admitted yet. Applying has its own bookkeeping."""
-    if request.patch_type == APPLY_PATCH:
+    """Note a write in the new object, decoded and defaulted but not admitted yet. Applying and scaling keep their own books."""
+    if request.patch_type == APPLY_PATCH or request.subresource == "scale":
         return
     metadata = new["metadata"]
     given = metadata.pop("managedFields", None)
     live = old["metadata"].get("managedFields", ()) if old else ()
     earlier = live if request.subresource else _earlier(given, live)
-    when = None if request.subresource == "scale" else at
-    note = Note(earlier, writer_of(kind, request), old or NOTHING, {**new, "metadata": metadata.copy()}, when)
+    note = Note(earlier, writer_of(kind, request), old or NOTHING, {**new, "metadata": metadata.copy()}, at)
     metadata["managedFields"] = Ledger(note)
 
 

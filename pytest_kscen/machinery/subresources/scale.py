@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.requests import APPLY_PATCH, Answer
 from pytest_kscen.machinery.bodies import decode, refuse_other_name
-from pytest_kscen.machinery.patching import owners_of_scale, owners_of_scaled
+from pytest_kscen.machinery.patching import owners_after_scaling, owners_of_scale
 from pytest_kscen.machinery.reading import current
 from pytest_kscen.machinery.registry import refuse_other_uid
 from pytest_kscen.machinery.subresources import kinds
@@ -45,8 +45,7 @@ async def patch(core: Core, kind: Kind, request: Request) -> Answer:
             why = "request to convert CR to an invalid group/version: autoscaling/v1"
             raise ApiError(f"failed to convert new object ({whose}) to proper version: {why}")
         if applies:
-            owners = owners_of_scale(old["metadata"].get("managedFields", ()), path)
-            scale = {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
+            scale = {**scale, "metadata": {**scale["metadata"], "managedFields": owners_of_scale(old, path)}}
         return patched_with(core, kinds.scale(), request, scale)
 
     return await _scaled(core, kind, request, patched)
@@ -56,7 +55,8 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
     def made(old: Obj | None) -> Obj:
         if old is None:
             raise not_found(kind.resource, request.name)
-        scale = make_scale(old, view(kind, old))
+        before = view(kind, old)
+        scale = make_scale(old, before)
         refuse_other_name(request, scale["metadata"])
         refuse_other_uid(kind, request, scale["metadata"], old)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
@@ -65,9 +65,7 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
         new = with_value(old, kind.subresources["scale"].paths[0], replicas)
         version = scale["metadata"].get("resourceVersion")
         metadata = {**old["metadata"], "resourceVersion": version or old["metadata"]["resourceVersion"]}
-        if request.patch_type == APPLY_PATCH:
-            of_scale, path = scale["metadata"].get("managedFields", ()), kind.subresources["scale"].paths[0]
-            metadata["managedFields"] = owners_of_scaled(metadata.get("managedFields", ()), of_scale, path, kind.api_version)
+        metadata["managedFields"] = owners_after_scaling(kind, request, old, (kinds.scale(), before, scale))
         return {**new, "metadata": metadata}
 
     answer = await write(core, kind, request, made)
