@@ -7,6 +7,7 @@ allows. A node that is ready again loses them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import epoch_of
@@ -14,21 +15,12 @@ from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import LEASES, NODES, PODS
-from pytest_kscen.simulation.lifecycle.taints import (
-    NOT_READY,
-    UNREACHABLE,
-    has,
-    not_executed,
-    not_scheduled,
-    of_controller,
-    swapped,
-)
-from pytest_kscen.simulation.lifecycle.zones import Limiter, State, rate_of, state_of, zone_of
+from pytest_kscen.simulation.lifecycle.driving import Driver, ready_status, swap
+from pytest_kscen.simulation.lifecycle.taints import not_scheduled, of_controller
 from pytest_kscen.simulation.pictures import pods_by_node
 from pytest_kscen.simulation.placement.taints import same
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
     from typing import Never
 
     from pytest_kscen.objects.resources import Obj
@@ -39,7 +31,6 @@ LEASE_NAMESPACE = "kube-node-lease"
 SILENT = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
 NEVER_HEARD = {"reason": "NodeStatusNeverUpdated", "message": "Kubelet never posted node status."}
 TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-DRIVES_AWAY = {"False": NOT_READY, "Unknown": UNREACHABLE}
 
 
 class NodeLifecycle:
@@ -54,11 +45,8 @@ class NodeLifecycle:
         self._heard: dict[str, float] = {}
         """When each node was heard last, the longest silence first."""
         self._silent: dict[str, None] = {}
-        self._troubled: dict[str, None] = {}
-        """Nodes that are not ready, or carry a taint that drives pods away."""
         self._new: dict[str, None] = {}
-        self._limiters: dict[str, Limiter] = {}
-        self._all_are_down = False
+        self._driver = Driver(bench)
         self._nodes.on_change(self._node_changed)
         self._leases.on_change(self._lease_changed)
 
@@ -81,8 +69,7 @@ class NodeLifecycle:
             self._hear(name, self._bench.now() if heartbeat else epoch_of(new["metadata"]["creationTimestamp"]))
         elif heartbeat != _heartbeat(old):
             self._hear(name, self._bench.now())
-        if _is_troubled(new):
-            self._troubled[name] = None
+        self._driver.see(new)
         if old is None or _told(new) != _told(old):
             self._tainting.enqueue(Ref("", name))
 
@@ -99,8 +86,9 @@ class NodeLifecycle:
 
     def _forget(self, node: Obj) -> None:
         name = node["metadata"]["name"]
-        for memory in (self._heard, self._silent, self._troubled, self._new):
+        for memory in (self._heard, self._silent, self._new):
             memory.pop(name, None)
+        self._driver.forget(name)
         self._bench.recorder.normal(node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
 
     # --- taints that conditions call for ---
@@ -110,11 +98,7 @@ class NodeLifecycle:
         if node is not None:
             wanted, there = not_scheduled(node), of_controller(node)
             gone = [taint for taint in there if not any(same(taint, one) for one in wanted)]
-            await self._swap(node, wanted, gone)
-
-    async def _swap(self, node: Obj, add: Sequence[Obj], remove: Sequence[Obj]) -> Obj:
-        new = swapped(node, add, remove, self._bench.timestamp())
-        return node if new is None else await self._bench.api.update(NODES, new)
+            await swap(self._bench, node, wanted, gone)
 
     # --- watching over all ---
 
@@ -124,10 +108,12 @@ class NodeLifecycle:
         while True:
             await self._greet()
             for name in self._overdue():
-                await self._attempt(self._give_up_on, name)
+                with contextlib.suppress(ApiError, OSError):  # once more at the next look
+                    await self._give_up_on(name)
             await self._bench.api.caught_up()
-            if self._troubled:
-                await self._look_after_troubled()
+            if await self._driver.look():
+                for name in list(self._heard):
+                    self._hear(name, self._bench.now())  # the silence of the others may have had the same cause
             await self._bench.clock.sleep(EVERY, background=True)
 
     async def _greet(self) -> None:
@@ -150,7 +136,7 @@ class NodeLifecycle:
     async def _give_up_on(self, name: str) -> None:
         """The node's conditions are Unknown, and its pods are not ready."""
         node = await self._bench.api.get(NODES, name)
-        was_ready = _ready_status(node) == "True"
+        was_ready = ready_status(node) == "True"
         status = {**(node.get("status") or {}), "conditions": _unknown(node, self._bench.timestamp())}
         if status != node.get("status"):
             await self._bench.api.update(NODES, {**node, "status": status}, subresource="status")
@@ -174,52 +160,6 @@ class NodeLifecycle:
                 continue
             self._bench.recorder.warning(pod, "NodeNotReady", "Node is not ready")
 
-    # --- nodes in trouble ---
-
-    async def _look_after_troubled(self) -> None:
-        self._judge_zones()
-        for name in list(self._troubled):
-            await self._attempt(self._drive_away_or_welcome, name)
-
-    async def _drive_away_or_welcome(self, name: str) -> None:
-        node = await self._bench.api.get(NODES, name)
-        key = DRIVES_AWAY.get(_ready_status(node))
-        both = [not_executed(NOT_READY), not_executed(UNREACHABLE)]
-        if key is None or self._all_are_down:
-            await self._swap(node, [], both)
-            if key is None:
-                del self._troubled[name]
-            return
-        taint = not_executed(key)
-        others = [one for one in both if one["key"] != key]
-        if has(node, taint):
-            return
-        if any(has(node, other) for other in others) or self._limiters[zone_of(node)].take(self._bench.now()):
-            await self._swap(node, [taint], others)
-
-    def _judge_zones(self) -> None:
-        counts: dict[str, list[int]] = {}
-        for node in self._nodes:
-            counts.setdefault(zone_of(node), [0, 0])[_ready_status(node) != "True"] += 1
-        states = {zone: state_of(*numbers) for zone, numbers in counts.items()}
-        were_down, self._all_are_down = self._all_are_down, all(state is State.FULL for state in states.values())
-        now = self._bench.now()
-        if were_down and not self._all_are_down:
-            for name in list(self._heard):
-                self._hear(name, now)  # the silence of the others may have had the same cause
-        for zone, state in states.items():
-            limiter = self._limiters.setdefault(zone, Limiter(since=now))
-            limiter.set(rate_of(state, sum(counts[zone]), all_full=self._all_are_down), now)
-
-    async def _attempt(self, act: Callable[[str], Awaitable[None]], name: str) -> None:
-        """What does not work now is tried again at the next look."""
-        try:
-            await act(name)
-        except NotFound:
-            self._troubled.pop(name, None)
-        except (ApiError, OSError):
-            return
-
 
 def _told(node: Obj) -> tuple[Any, ...]:
     """What a node says that calls for taints."""
@@ -227,18 +167,9 @@ def _told(node: Obj) -> tuple[Any, ...]:
     return node.get("spec"), *((one["type"], one["status"]) for one in conditions)
 
 
-def _ready_status(node: Obj) -> str:
-    ready = condition(node, "Ready")
-    return ready["status"] if ready else ""
-
-
 def _heartbeat(node: Obj) -> str:
     ready = condition(node, "Ready")
     return ready.get("lastHeartbeatTime") or "" if ready else ""
-
-
-def _is_troubled(node: Obj) -> bool:
-    return _ready_status(node) != "True" or any(has(node, not_executed(key)) for key in (NOT_READY, UNREACHABLE))
 
 
 def _unknown(node: Obj, now: str) -> list[Obj]:
