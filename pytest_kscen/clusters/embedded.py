@@ -87,7 +87,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
     def aio_client(self) -> Any:
         from pytest_kscen.kube.official import aio_client
 
-        return aio_client(self.wire)
+        return aio_client(self.wire, self.runner.loop)
 
     @property
     def kubeconfig(self) -> pathlib.Path:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from kubernetes.aio import client as aio
 from kubernetes.aio.dynamic import DynamicClient
@@ -128,3 +130,10 @@ def test_the_dynamic_client(runner, server, tmp_path, monkeypatch):
 
     assert runner.call(body()) == ("1", ["ADDED"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_another_loop_is_refused(runner, server):
+    core = aio.CoreV1Api(aio_client(Wire(server), runner.loop))
+    with pytest.raises(RuntimeError, match="make the test function async"):
+        asyncio.run(core.list_namespaced_config_map("default"))
+    assert runner.call(core.list_namespaced_config_map("default")).items == []

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import asyncio
+
     import kubernetes.aio.client
     import kubernetes.client
 
@@ -23,8 +25,8 @@ def sync_client(transport: Transport, runner: Runner) -> kubernetes.client.ApiCl
     return InProcessClient(transport, runner)
 
 
-def aio_client(transport: Transport) -> kubernetes.aio.client.ApiClient:
-    """The asynchronous client for the loop that the server lives in."""
+def aio_client(transport: Transport, loop: asyncio.AbstractEventLoop | None = None) -> kubernetes.aio.client.ApiClient:
+    """The asynchronous client for the loop that the server lives in, and if that is named, for no other."""
     from pytest_kscen.kube.official.aio import InProcessAioClient
 
-    return InProcessAioClient(transport)
+    return InProcessAioClient(transport, loop)

@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.official.transport import HttpAnswer, Transport
 
 
+OTHER_LOOP = (
+    "this client lives in the cluster's own loop, in cluster time, and was used in another: make the test function async,"
+    " or run the coroutine with cluster.runner.call(...)"
+)
+
+
 class InProcessAioClient(ApiClient):
     """The client with another transport under it."""
 
-    def __init__(self, transport: Transport) -> None:  # without super(), which would load the machine's certificates
+    def __init__(
+        self, transport: Transport, loop: asyncio.AbstractEventLoop | None
+    ) -> None:  # without super(), which would load the machine's certificates
         self.configuration = Configuration(host=new_host())
-        self.rest_client = AioRest(transport, self.configuration.host)  # type: ignore[assignment]  # only these methods are called
+        self.rest_client = AioRest(transport, self.configuration.host, loop)  # type: ignore[assignment]  # only these methods are called
         self.default_headers: dict[str, str] = {}
         self.cookie = None
         self.user_agent = "OpenAPI-Generator/python"
@@ -33,9 +41,10 @@ class InProcessAioClient(ApiClient):
 class AioRest:
     """What the client takes for its session."""
 
-    def __init__(self, transport: Transport, host: str) -> None:
+    def __init__(self, transport: Transport, host: str, loop: asyncio.AbstractEventLoop | None) -> None:
         self._transport = transport
         self._host = host
+        self._loop = loop
 
     async def request(
         self,
@@ -46,6 +55,8 @@ class AioRest:
         post_params: Any = None,  # noqa: ARG002  # Kubernetes has no forms
         _request_timeout: Any = None,
     ) -> Any:
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise RuntimeError(OTHER_LOOP)
         method = method.upper()
         answer = await self._transport.call(*call_of(method, url, headers, body))
         return RESTResponse(AioResponse(answer, method, url, _request_timeout))

@@ -13,6 +13,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 READ = (JSON, YAML, PROTOBUF)
 AS_TABLE, AS_PARTIAL, AS_PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 AS_DISCOVERY = "APIGroupDiscoveryList"
+READ_BY_PEOPLE = ("curl", "Wget", "Mozilla/5.0")
 BOTH, STREAMED = f"{JSON}, {YAML}", f"{JSON};stream=watch"
 
 
@@ -98,6 +99,11 @@ def for_refusal(header: str) -> Media:
         return accepted(header).plain()
     except NotAcceptable:
         return PLAIN
+
+
+def is_for_people(pretty: bool | None, agent: str) -> bool:  # noqa: FBT001  # a query's flag, which may be missing
+    """Whether JSON is indented: when asked for, and else for browsers and tools for the command line."""
+    return agent.startswith(READ_BY_PEOPLE) if pretty is None else pretty
 
 
 def _wish(part: str) -> tuple[str, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import Request
@@ -11,7 +12,7 @@ from pytest_kscen.machinery.wire.asking import Asked, request_of
 from pytest_kscen.machinery.wire.bodies import UnreadablePatch
 from pytest_kscen.machinery.wire.deprecations import deprecations
 from pytest_kscen.machinery.wire.elsewhere import Elsewhere, not_found
-from pytest_kscen.machinery.wire.media import LOG, MANY, ONE, STREAM, accepted, for_refusal
+from pytest_kscen.machinery.wire.media import LOG, MANY, ONE, STREAM, accepted, for_refusal, is_for_people
 from pytest_kscen.machinery.wire.queries import NO_QUERY, Query
 from pytest_kscen.machinery.wire.routing import route_of
 from pytest_kscen.machinery.wire.shaping import Shaper
@@ -51,6 +52,8 @@ class Wire:
             route = route_of(self._kinds, method, address, watch=bool(parsed.flag("watch")))
             warnings.extend(deprecations(self._server.core, route.kind))
             media = accepted(headers.get("accept", ""), LOG if address.subresource == "log" else OFFERS.get(route.verb, ONE))
+            if is_for_people(parsed.flag("pretty"), headers.get("user-agent", "")):
+                media = replace(media, pretty=True)
             return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
         except ApiError as error:
             return refusal(error, for_refusal(headers.get("accept", "")), warnings)

@@ -106,3 +106,10 @@ def test_deprecated_versions_are_told_of(client):
     warning = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
     assert client.raw("GET", "/api/v1/namespaces/default/endpoints/x").headers["Warning"] == warning
     assert client.raw("GET", "/api/v1/endpoints?watch=1").headers["Warning"] == warning
+
+
+def test_json_is_indented_for_people(client):
+    assert client.raw("GET", MAPS).body.startswith(b'{"kind"')
+    assert client.raw("GET", f"{MAPS}?pretty=true").body.startswith(b'{\n  "kind"')
+    assert client.raw("GET", MAPS, user_agent="curl/8.1").body.startswith(b'{\n  "kind"')
+    assert client.raw("GET", f"{MAPS}?pretty=0", user_agent="curl/8.1").body.startswith(b'{"kind"')
