@@ -211,6 +211,26 @@ class TestLookingAgain:
         assert hall.pod("q") == "n1"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_no_node_is_crowded_and_no_pod_waits_in_vain(hall, seed):
+    chance, cpus = Chance(seed).stream("pods"), {}
+    hall.nodes(4, cpu="4", pods="8")
+    for number in range(40):
+        if cpus and chance.below(4) == 0:
+            gone = chance.choice(sorted(cpus))
+            hall.delete(gone)
+            del cpus[gone]
+        name = f"p{number}"
+        cpus[name] = chance.whole(1, 30)
+        hall.pod(name, cpu=f"{cpus[name]}00m")
+    places = {name: hall.where(name) for name in cpus}
+    used = {node: sum(cpus[name] for name in cpus if places[name] == node) for node in ("n1", "n2", "n3", "n4")}
+    count = collections.Counter(places.values())
+    assert all(total <= 40 for total in used.values())
+    for name in [name for name in cpus if places[name] is None]:
+        assert all(total + cpus[name] > 40 or count[node] >= 8 for node, total in used.items())
+
+
 class TestVolumes:
     @pytest.fixture
     def with_data(self):
