@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.machinery.autoscalers import OlderAutoscalers
+
 if TYPE_CHECKING:
     from pytest_kscen.machinery.kinds import Conversion
     from pytest_kscen.objects.resources import Obj
@@ -35,4 +37,7 @@ class NewerEvents:
         return {**shown, "apiVersion": "events.k8s.io/v1"}
 
 
-CONVERSIONS: dict[tuple[str, str], Conversion] = {("events.k8s.io", "events"): NewerEvents()}
+CONVERSIONS: dict[tuple[str, str, str], Conversion] = {
+    ("events.k8s.io", "v1", "events"): NewerEvents(),
+    ("autoscaling", "v1", "horizontalpodautoscalers"): OlderAutoscalers(),
+}

@@ -40,7 +40,7 @@ def _kind(path: str, row: dict[str, Any]) -> Kind:
         subresources={name: _subresource(part) for name, part in row.get("subresources", {}).items()},
         schema=BuiltinSchema(group, version, row["kind"]),
         rules=RULES.get((group, plural), PLAIN),
-        conversion=CONVERSIONS.get((group, plural)),
+        conversion=CONVERSIONS.get((group, version, plural)),
     )
 
 

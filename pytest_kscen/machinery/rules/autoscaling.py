@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.machinery.autoscalers import OF_SPEC, OF_STATUS, OLDER, OlderAutoscalers
 from pytest_kscen.machinery.kinds import Part, Rules
 from pytest_kscen.machinery.rules import checks
 from pytest_kscen.machinery.rules.filling import fill
@@ -13,12 +14,13 @@ from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
 
+CONVERSION = OlderAutoscalers()
 LONGEST_PERIOD, LONGEST_WINDOW = 1800, 3600
 SELECT_POLICIES, POLICY_TYPES = ("Disabled", "Max", "Min"), ("Percent", "Pods")
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
@@ -30,7 +32,8 @@ _RAW = "must set either a target raw value or a target utilization"
 def default(obj: Obj) -> None:
     spec = obj["spec"]
     fill(spec, {"minReplicas": 1})
-    if obj.get("apiVersion") == "autoscaling/v1":
+    if obj["apiVersion"] == OLDER:
+        obj.update(CONVERSION.show(CONVERSION.keep(obj)))
         return
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": 80}
@@ -48,12 +51,17 @@ def _policy(kind: str, value: int) -> Obj:
     return {"type": kind, "value": value, "periodSeconds": 15}
 
 
+def _newest(obj: Obj) -> Obj:
+    return CONVERSION.keep(obj) if obj["apiVersion"] == OLDER else obj
+
+
 def validate(obj: Obj) -> Causes:
-    return _spec(obj["spec"], lowest=1)
+    return _spec(_newest(obj)["spec"], lowest=1)
 
 
 def validate_update(new: Obj, old: Obj) -> Causes:
-    if new["spec"] is not old["spec"]:
+    if new["spec"] is not old["spec"] or new["apiVersion"] == OLDER:
+        new, old = _newest(new), _newest(old)
         same = all(_target(new).get(field) == _target(old).get(field) for field in ("apiVersion", "kind"))
         yield from _spec(new["spec"], lowest=int(old["spec"].get("minReplicas", 1) != 0), known=same)
 
@@ -227,8 +235,27 @@ SOURCES: dict[str, Callable[[str, Obj], Causes]] = {
 
 def create(obj: Obj, _core: Core) -> None:
     """Only the older version prints the replicas of now."""
-    older = obj["apiVersion"] == "autoscaling/v1"
-    obj["status"] = {"desiredReplicas": 0, **({"currentReplicas": 0} if older else {"currentMetrics": None})}
+    obj["status"] = {"desiredReplicas": 0, **({"currentReplicas": 0} if obj["apiVersion"] == OLDER else {"currentMetrics": None})}
+
+
+def update(new: Obj, old: Obj, core: Core) -> None:
+    keep_status(new, old, core)
+    _keep_notes(new, old, OF_STATUS)
+
+
+def update_status(new: Obj, old: Obj, core: Core) -> None:
+    keep_spec(new, old, core)
+    _keep_notes(new, old, OF_SPEC)
+
+
+def _keep_notes(new: Obj, old: Obj, ours: Iterable[str]) -> None:
+    """In the older version these annotations are a part of the status, or of the spec."""
+    if new["apiVersion"] == OLDER:
+        before = old["metadata"].get("annotations") or {}
+        notes = {name: note for name, note in (new["metadata"].get("annotations") or {}).items() if name not in ours}
+        notes |= {name: before[name] for name in ours if name in before}
+        rest = {name: value for name, value in new["metadata"].items() if name != "annotations"}
+        new["metadata"] = {**rest, **({"annotations": notes} if notes else {})}
 
 
 def status(new: Obj, _: Obj) -> Causes:
@@ -239,10 +266,10 @@ RULES = {
     ("autoscaling", "horizontalpodautoscalers"): Rules(
         default=default,
         prepare_create=create,
-        prepare_update=keep_status,
+        prepare_update=update,
         validate=validate,
         validate_update=validate_update,
-        parts={"status": Part(keep_spec, status)},
+        parts={"status": Part(update_status, status)},
         qualified_finalizers=True,
         generation=None,
     )
