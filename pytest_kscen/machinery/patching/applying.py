@@ -102,7 +102,7 @@ def _refusal(conflicts: Conflicts) -> Conflict:
 
 
 def _who(entry: Obj) -> str:
-    who = quoted(entry["manager"])
+    who = quoted(entry.get("manager", ""))
     if entry.get("subresource"):
         who += f" with subresource {quoted(entry['subresource'])}"
     return f"{who} using {entry['apiVersion']}" if entry["operation"] == "Update" else who

@@ -51,18 +51,18 @@ def check_options(request: Request) -> None:
     if options.force and request.verb == "patch" and not applies:
         causes.append(Cause.forbidden("force", "may not be specified for non-apply patch"))
     if options.field_manager:
-        causes += _of_name(options.field_manager)
+        causes += wrong_names("fieldManager", options.field_manager)
     if causes:
         raise invalid(OPTIONS[request.verb], "", causes)
 
 
-def _of_name(name: str) -> list[Cause]:
+def wrong_names(path: str, name: str) -> list[Cause]:
+    """What is wrong with a writer's name."""
     causes = []
     if len(name.encode()) > LONGEST_NAME:
-        causes.append(Cause.too_long("fieldManager", LONGEST_NAME))
+        causes.append(Cause.too_long(path, LONGEST_NAME))
     for index, character in enumerate(name):
         if not character.isprintable():
             position = len(name[:index].encode())
-            why = f"invalid character U+{ord(character):04X} (at position {position})"
-            causes.append(Cause.invalid("fieldManager", name, why))
+            causes.append(Cause.invalid(path, name, f"invalid character U+{ord(character):04X} (at position {position})"))
     return causes

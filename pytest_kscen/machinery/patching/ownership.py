@@ -57,7 +57,7 @@ class Writer(NamedTuple):
 def identity(entry: Obj) -> tuple[str, str, str, str]:
     """What makes two entries the same writer's; an applier stays the same when it moves to another version."""
     version = "" if entry["operation"] == "Apply" else entry["apiVersion"]
-    return entry["manager"], entry["operation"], version, entry.get("subresource", "")
+    return entry.get("manager", ""), entry["operation"], version, entry.get("subresource", "")
 
 
 def distinct(entries: Entries) -> Entries:
@@ -68,7 +68,7 @@ def distinct(entries: Entries) -> Entries:
 def in_order(entries: Entries) -> list[Obj]:
     def place(entry: Obj) -> tuple[str, ...]:
         time = entry.get("time") or ""
-        return entry["operation"], time, entry["manager"], entry["apiVersion"], entry.get("subresource", "")
+        return entry["operation"], time, entry.get("manager", ""), entry["apiVersion"], entry.get("subresource", "")
 
     return sorted(entries, key=place)
 
@@ -109,7 +109,7 @@ def _capped(entries: list[Obj]) -> list[Obj]:
     surplus = len(updaters) - MOST_UPDATERS
     if surplus <= 0:
         return entries
-    updaters.sort(key=lambda entry: (entry.get("time") or "", entry["manager"], entry["apiVersion"], entry.get("subresource", "")))
+    updaters = in_order(updaters)
     first: dict[str, Obj] = {}
     buckets: dict[str, Obj] = {}
     for entry in updaters:

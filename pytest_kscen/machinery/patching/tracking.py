@@ -8,7 +8,9 @@ import orjson
 
 from pytest_kscen.kube.requests import APPLY_PATCH
 from pytest_kscen.machinery.patching.ledger import Ledger, Note
-from pytest_kscen.machinery.patching.managers import writer_of
+from pytest_kscen.machinery.patching.managers import writer_of, wrong_names
+from pytest_kscen.machinery.patching.ownership import distinct
+from pytest_kscen.objects.errors import Cause, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 NOTHING: Obj = {}
+LONGEST_SUBRESOURCE = 256  # bytes
 
 
 def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) -> None:
@@ -27,12 +30,12 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
     metadata = new["metadata"]
     given = metadata.pop("managedFields", None)
     live = old["metadata"].get("managedFields", ()) if old else ()
-    earlier = live if request.subresource else _earlier(given, live)
+    earlier = live if request.subresource else _earlier(kind, request, given, live)
     note = Note(earlier, writer_of(kind, request), old or NOTHING, {**new, "metadata": metadata.copy()}, at)
     metadata["managedFields"] = Ledger(note)
 
 
-def _earlier(given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
+def _earlier(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
     """The entries to go on from: what the writer sends, unless that is nothing or makes no sense."""
     if given is None or given is live:
         return live
@@ -43,25 +46,34 @@ def _earlier(given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
     if given == live:
         return live
     try:
-        return [_checked(entry) for entry in given]
+        entries = [_checked(entry) for entry in given]
     except (KeyError, TypeError, ValueError, AttributeError):
         return live
+    if causes := [cause for place, entry in enumerate(entries) for cause in _wrong(entry, f"metadata.managedFields[{place}]")]:
+        raise invalid(kind.resource, request.name, causes)
+    return [entry for entry in distinct(entries) if entry["fieldsV1"]]
+
+
+def _wrong(entry: Obj, path: str) -> list[Cause]:
+    subresource = Cause.too_long(f"{path}.subresource", LONGEST_SUBRESOURCE)
+    too_long = len(entry.get("subresource", "").encode()) > LONGEST_SUBRESOURCE
+    return [*wrong_names(f"{path}.manager", entry.get("manager", "")), *([subresource] if too_long else [])]
 
 
 def _checked(entry: Obj) -> Obj:
     if entry["operation"] not in {"Apply", "Update"} or not entry["apiVersion"] or entry["fieldsType"] != "FieldsV1":
         raise ValueError(entry)
-    return {**entry, "manager": entry.get("manager") or "", "fieldsV1": _canonical(entry.get("fieldsV1") or {})}
+    return {**entry, "fieldsV1": _canonical(entry.get("fieldsV1") or {})}
 
 
 def _canonical(fields: Obj) -> Obj:
-    """A set as we would write it; elements of kinds that nobody knows are dropped."""
-    return {_element(name): _canonical(below) for name, below in fields.items() if name == "." or name[0] in "fkvi"}
+    """A set as we would write it; elements of sorts that nobody knows are dropped."""
+    if any(name != "." and name[1:2] != ":" for name in fields):
+        raise ValueError(fields)
+    return {_element(name): _canonical(below) for name, below in fields.items() if name[0] in ".fkvi"}
 
 
 def _element(name: str) -> str:
-    if name != "." and name[1] != ":":
-        raise ValueError(name)
     if name[0] == "k":
         return "k:" + orjson.dumps(orjson.loads(name[2:]), option=orjson.OPT_SORT_KEYS).decode()
     return "v:" + orjson.dumps(orjson.loads(name[2:])).decode() if name[0] == "v" else name
