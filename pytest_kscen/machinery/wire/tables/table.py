@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.wire.tables import cluster, networking, pods, policies, storage, workloads
+from pytest_kscen.machinery.wire.tables import access, cluster, networking, pods, policies, storage, workloads
 from pytest_kscen.machinery.wire.tables.columns import PLAIN
 from pytest_kscen.objects.errors import BadRequest
 
@@ -20,6 +20,7 @@ BUILT_IN: dict[tuple[str, str], tuple[Column, ...]] = {
     **networking.TABLES,
     **storage.TABLES,
     **policies.TABLES,
+    **access.TABLES,
 }
 INCLUDED = ("", "Metadata", "Object", "None")
 
