@@ -46,7 +46,10 @@ class Machine:
 
     def use_network(self, cidr: str) -> None:
         """Give pods addresses of this network; without one, of the machine's own."""
-        self.pod_network = cidr or f"{POD_NETWORKS + 256 * self.number}/24"
+        wanted = cidr or f"{POD_NETWORKS + 256 * self.number}/24"
+        if wanted == self.pod_network:
+            return
+        self.pod_network = wanted
         network = ipaddress.ip_network(self.pod_network)
         self._first, self._room = network.network_address, min(network.num_addresses - 2, 2**16)
 

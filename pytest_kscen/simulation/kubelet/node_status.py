@@ -47,6 +47,7 @@ def status_of(machine: Machine, node: Obj, now: str) -> Obj:
     """The status; what others have written into it, and what the Node was made with, stays."""
     old = node.get("status") or {}
     capacity, allocatable = capacity_of(node, machine)
+    images = [{"names": [canonical(image)], "sizeBytes": IMAGE_SIZE} for image in sorted(machine.images)]
     return {
         **old,
         "capacity": capacity,
@@ -56,7 +57,7 @@ def status_of(machine: Machine, node: Obj, now: str) -> Obj:
         or [{"type": "InternalIP", "address": machine.address}, {"type": "Hostname", "address": machine.name}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": _info(machine),
-        "images": [{"names": [canonical(image)], "sizeBytes": IMAGE_SIZE} for image in sorted(machine.images)],
+        **({"images": images} if images else {}),
     }
 
 

@@ -52,6 +52,11 @@ class TestNode:
         ready = condition(site.node(), "Ready")
         assert (ready["lastHeartbeatTime"], ready["lastTransitionTime"]) == ("2026-01-01T00:05:00Z", "2026-01-01T00:00:00Z")
 
+    def test_and_not_in_between(self, site):
+        before = site.node()["metadata"]["resourceVersion"]
+        site.advance(299)
+        assert site.node()["metadata"]["resourceVersion"] == before
+
     def test_and_sooner_when_it_has_changed(self, site):
         site.create()
         site.advance(11)

@@ -107,6 +107,25 @@ class TestStart:
         assert site.until(lambda: site.container()["started"]) == 5.5
         assert site.until(lambda: site.container()["ready"]) == 11.5
 
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            {},
+            {"container": sh("exit 1")},
+            {"container": sh("exit 0"), "restartPolicy": "Never"},
+            {"initContainers": [{"name": "i", **sh("true")}, {"name": "s", "image": "app:1", "restartPolicy": "Always"}]},
+            {"container": {"image": "registry.invalid/app:1"}},
+            {"volumes": [{"name": "v", "configMap": {"name": "missing"}}]},
+            {"container": {"image": "app:1", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}},
+        ],
+    )
+    def test_what_has_not_changed_is_not_written(self, site, spec):
+        site.create(**spec)
+        site.advance(4)
+        written = site.call(site.api.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}}, "default"))
+        site.advance(0)
+        assert site.pod()["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
+
 
 class TestEnd:
     @pytest.mark.parametrize(
