@@ -86,11 +86,14 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004  # ASCII, BMP
 
 
+_AS_GO = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
+
+
 def shown(value: Any) -> str:
     """A value as field errors show it: strings quoted, the rest as JSON."""
     if isinstance(value, str):
         return quoted(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).translate(_AS_GO)
 
 
 def _worded(what: str, value: Any, why: str = "") -> str:

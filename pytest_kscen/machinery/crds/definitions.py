@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pytest_kscen.machinery.crds.fieldpaths import BadPath, schema_at
 from pytest_kscen.machinery.crds.schemas import schema_faults
+from pytest_kscen.machinery.schema.fieldpaths import BadPath, schema_at
 from pytest_kscen.objects.errors import Cause
 from pytest_kscen.objects.names import dns1035_label, dns1123_subdomain
 

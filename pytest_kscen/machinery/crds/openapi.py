@@ -1,10 +1,11 @@
-"""What Kubernetes allows of OpenAPI in a definition's schema, beyond its structure. Rules (CEL) are compiled here too."""
+"""What Kubernetes allows of OpenAPI in a definition's schema, beyond its structure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_kscen.machinery.crds.expressions import form_faults
 from pytest_kscen.machinery.schema.leaves import NOTHING
 from pytest_kscen.machinery.schema.structural import EMBEDDED, PRESERVE
 from pytest_kscen.objects.errors import Cause
@@ -44,6 +45,7 @@ def _faults(schema: Obj, path: str, around: Surroundings, *, is_root: bool = Fal
         yield Cause.forbidden(f"{path}.uniqueItems", QUADRATIC)
     yield from _below(schema, path, around, is_root=is_root)
     yield from _of_lists_and_maps(schema, path)
+    yield from form_faults(schema, path)
 
 
 def _unsupported(schema: Obj, path: str, around: Surroundings) -> Iterator[Cause]:

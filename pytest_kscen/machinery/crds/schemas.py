@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.machinery.crds.defaults import default_faults
+from pytest_kscen.machinery.crds.expressions import expression_faults
 from pytest_kscen.machinery.crds.openapi import openapi_faults
 from pytest_kscen.machinery.crds.structure import structural_faults
 from pytest_kscen.machinery.schema.formats import known_format
@@ -79,4 +80,4 @@ def _faults(schema: Obj, path: str, *, has_status: bool) -> list[Cause]:
     said = list(openapi_faults(schema, path))
     if not any(cause.message.endswith(INEXPRESSIBLE) for cause in said):
         causes += structural_faults(schema, path) or default_faults(schema, path)
-    return [*causes, *said]
+    return [*causes, *said] or list(expression_faults(schema, path))

@@ -42,7 +42,7 @@ OF_COLLECTIONS, OF_OBJECTS = ("list", "create", "deletecollection"), ("get", "up
 
 def paths_of(kind: Kind) -> dict[str, Obj]:
     resource = kind.resource
-    root = resource.path("{namespace}").replace("%7B", "{").replace("%7D", "}")
+    root = resource.path("{namespace}")
     found: dict[str, Obj] = {}
     if collection := {verb: _operation(kind, verb) for verb in OF_COLLECTIONS if verb in kind.verbs}:
         found[root] = _methods(collection, _places(kind, named=False))

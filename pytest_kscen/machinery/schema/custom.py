@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pytest_kscen.machinery.schema.celvisits import rules_asker
 from pytest_kscen.machinery.schema.embedded import embedded_faults
 from pytest_kscen.machinery.schema.judging import UNKNOWN, judge_by
 from pytest_kscen.machinery.schema.leaves import NOTHING
@@ -20,6 +21,7 @@ from pytest_kscen.objects.errors import Cause
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_kscen.machinery.schema.celvisits import Ask
     from pytest_kscen.machinery.schema.keywords import Check
     from pytest_kscen.machinery.schema.leaves import Walk
     from pytest_kscen.machinery.schema.visiting import Visit
@@ -58,6 +60,10 @@ class CustomSchema:
     def _embedded(self) -> Visit | None:
         return visitor(self.structure, embedded_faults)
 
+    @cached_property
+    def _rules(self) -> Ask | None:
+        return rules_asker(self.structure, is_root=True)
+
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         strangers: list[str] = []
         new: Obj
@@ -83,6 +89,8 @@ class CustomSchema:
             causes += self._embedded(new, "")
         if self._repetitions and not (old is not None and any(self._repetitions(old, ""))):
             causes += self._repetitions(new, "")
+        if self._rules:
+            causes += _unasked(causes) or self._rules(new, "", UNKNOWN if old is None else old, lambda: False)
         return causes
 
     def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
@@ -94,8 +102,7 @@ class CustomSchema:
         for cause in verdict.faults.values():
             yield cause("status" if status else "")
 
-    def blocked(self, causes: list[Cause]) -> list[Cause]:
-        """What stands instead of the rules' causes, where an object is too wrong for them."""
-        if any(cause.reason in BLOCKING for cause in causes):
-            return [Cause.invalid(NOWHERE, None, UNCHECKED)]
-        return []
+
+def _unasked(causes: list[Cause]) -> list[Cause]:
+    """What stands instead of the rules' causes, where an object is too wrong for them."""
+    return [Cause.invalid(NOWHERE, None, UNCHECKED)] if any(cause.reason in BLOCKING for cause in causes) else []

@@ -1,0 +1,251 @@
+"""Types before values: every part of an expression gets its type, and every call the functions that it may mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.cel.functions import declared
+from pytest_kscen.machinery.cel.functions.times import duration, timestamp
+from pytest_kscen.machinery.cel.mistakes import Mistake
+from pytest_kscen.machinery.cel.re2 import compiled
+from pytest_kscen.machinery.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.machinery.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    Type,
+    UInt,
+    fits,
+    joined,
+    list_of,
+    map_of,
+    optional_of,
+    resolved,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kscen.machinery.cel.functions import Overload
+
+LITERALS = {bool: BOOL, int: INT, UInt: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
+NAMES = {name: Type("type", (Type(name),)) for name in ("int", "uint", "double", "bool", "string", "bytes", "type")}
+NAMES |= {"null_type": Type("type", (NULL,)), "list": Type("type", (list_of(DYN),)), "map": Type("type", (map_of(DYN, DYN),))}
+READ: dict[str, Callable[[str], Any]] = {
+    "matches": compiled,
+    "duration": duration,
+    "timestamp": timestamp,
+}  # what a literal argument must be fit for
+
+
+class Checker:
+    """One check. `meanings` are the overloads of calls and the namespaced names of selections, by node."""
+
+    def __init__(self, variables: Mapping[str, Type]) -> None:
+        self._variables = dict(variables)
+        self.mistakes: list[Mistake] = []
+        self.meanings: dict[int, tuple[Overload, ...]] = {}
+        self.used: dict[str, None] = {}
+        self._loops: list[str] = []  # the variables of the folds around
+        self._mixed = 0  # inside calls that take lists of anything
+
+    def type_of(self, node: Node) -> Type:
+        return CHECKS[type(node)](self, node)
+
+    def _wrong(self, at: int, words: str) -> Type:
+        self.mistakes.append(Mistake(at, words))
+        return ERROR
+
+    def literal(self, node: Literal) -> Type:
+        return LITERALS[type(node.value)]
+
+    def ident(self, node: Ident) -> Type:
+        if node.name in self._variables:
+            if node.name not in self._loops:
+                self.used[node.name] = None
+            return self._variables[node.name]
+        if node.name in NAMES:
+            return NAMES[node.name]
+        return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
+
+    def select(self, node: Select) -> Type:
+        operand = self.type_of(node.operand)
+        is_optional = operand.name == "optional"
+        found = self._field(operand.parameters[0] if is_optional else operand, node)
+        if node.test:
+            return ERROR if found is ERROR else BOOL
+        return optional_of(found) if (is_optional or node.optional) and found is not ERROR else found
+
+    def _field(self, operand: Type, node: Select) -> Type:
+        if operand in (DYN, ERROR):
+            return operand
+        if operand.fields is not None:
+            return operand.fields.get(node.field) or self._wrong(node.at, f"undefined field '{node.field}'")
+        if operand.name == "map":
+            return operand.parameters[1]
+        return self._wrong(node.at, f"type '{operand}' does not support field selection")
+
+    def call(self, node: Call) -> Type:
+        target, function = node.target, node.function
+        if target is not None and (space := _dotted(target)) and f"{space}.{function}" in declared():
+            target, function = None, f"{space}.{function}"
+        given = [self.type_of(target)] if target is not None else []
+        self._mixed += function == "format"
+        given += [self.type_of(part) for part in node.args]
+        self._mixed -= function == "format"
+        overloads = declared().get(function)
+        if overloads is None:
+            return self._wrong(node.at, f"undeclared reference to '{function}' (in container '')")
+        if ERROR in given:
+            return ERROR
+        if function == "_[?_]" and given[0].name == "optional":
+            given[0] = given[0].parameters[0]
+        possible = self._possible(overloads, given, is_method=target is not None)
+        if not possible:
+            if function in {"_&&_", "_||_"}:
+                return self._not_bool(node, given)
+            return self._wrong(node.at, f"found no matching overload for '{function}' applied to '{_applied(target, given)}'")
+        self.meanings[id(node)] = tuple(overload for overload, _ in possible)
+        self._check_literal(node, function)
+        results = [result for _, result in possible]
+        return results[0] if all(result == results[0] for result in results) else DYN
+
+    def _possible(self, overloads: tuple[Overload, ...], given: list[Type], *, is_method: bool) -> list[tuple[Overload, Type]]:
+        found = []
+        for overload in overloads:
+            bound: dict[str, Type] = {}
+            if overload.is_method is not is_method or len(overload.parameters) != len(given):
+                continue
+            if all(fits(wanted, part, bound) for wanted, part in zip(overload.parameters, given, strict=True)):
+                found.append((overload, resolved(overload.result, bound)))
+        return found
+
+    def _not_bool(self, node: Call, given: list[Type]) -> Type:
+        for part, type_ in zip(node.args, given, strict=True):
+            if not fits(BOOL, type_, {}):
+                self._wrong(part.at, f"expected type 'bool' but found '{type_}'")
+        return ERROR
+
+    def _check_literal(self, node: Call, function: str) -> None:
+        read, argument = READ.get(function), node.args[-1] if node.args else None
+        if read and type(argument) is Literal and type(argument.value) is str:
+            try:
+                read(argument.value)
+            except ValueError:
+                self._wrong(argument.at, f"invalid {function} argument")
+
+    def list_of(self, node: ListOf) -> Type:
+        element: Type | None = None
+        for place, part in enumerate(node.elements):
+            element = self._joined(element, self._inner(part, optional=place in node.optional), part.at)
+        return list_of(element or DYN)
+
+    def map_of(self, node: MapOf) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for place, (name, part) in enumerate(node.entries):
+            key = self._joined(key, self.type_of(name), name.at)
+            value = self._joined(value, self._inner(part, optional=place in node.optional), part.at)
+        return map_of(key or DYN, value or DYN)
+
+    def _inner(self, node: Node, *, optional: bool) -> Type:
+        type_ = self.type_of(node)
+        if not optional or type_ in (DYN, ERROR):
+            return type_
+        if type_.name != "optional":
+            return self._wrong(node.at, f"expected type 'optional_type(T)' but found '{type_}'")
+        return type_.parameters[0]
+
+    def _joined(self, one: Type | None, other: Type, at: int) -> Type:
+        found = other if one is None else joined(one, other)
+        if found is None and self._mixed:
+            return DYN
+        return self._wrong(at, f"expected type '{one}' but found '{other}'") if found is None else found
+
+    def fold(self, node: Fold) -> Type:
+        over = self.type_of(node.over)
+        variables = self._loop_variables(node, over)
+        if variables is None:
+            if over is not ERROR:
+                words = f"expression of type '{over}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                self._wrong(node.over.at, words)
+            return ERROR
+        outer = {name: self._variables.get(name) for name in node.variables}
+        self._variables.update(zip(node.variables, variables, strict=True))
+        self._loops.extend(node.variables)
+        if node.condition is not None:
+            self._demand_bool(node.condition)
+        step = self.type_of(node.step)
+        del self._loops[-len(node.variables) :]
+        for name, type_ in outer.items():
+            if type_ is None:
+                del self._variables[name]
+            else:
+                self._variables[name] = type_
+        return self._folded(node, over, step)
+
+    def _loop_variables(self, node: Fold, over: Type) -> list[Type] | None:
+        if node.macro in {"optMap", "optFlatMap"}:
+            return [over.parameters[0] if over.name == "optional" else DYN]
+        pairs = len(node.variables) > 1
+        if over == DYN:
+            return [DYN] * len(node.variables)
+        if over.name == "list":
+            return [INT, over.parameters[0]] if pairs else [over.parameters[0]]
+        if over.name == "map":
+            return list(over.parameters) if pairs else [over.parameters[0]]
+        return None
+
+    def _demand_bool(self, node: Node) -> None:
+        type_ = self.type_of(node)
+        if not fits(BOOL, type_, {}):
+            self._wrong(node.at, f"expected type 'bool' but found '{type_}'")
+
+    def _folded(self, node: Fold, over: Type, step: Type) -> Type:
+        macro, key = node.macro, over.parameters[0] if over.parameters else DYN
+        if macro in PREDICATES and not fits(BOOL, step, {}):
+            return self._wrong(node.step.at, f"expected type 'bool' but found '{step}'")
+        if macro == "transformMap":
+            return map_of(INT if over.name == "list" else key, step)
+        if macro == "filter":
+            return list_of(key)
+        return RESULTS[macro](step) if macro in RESULTS else step
+
+
+PREDICATES = {"all", "exists", "exists_one", "filter"}
+RESULTS: dict[str, Callable[[Type], Type]] = {
+    **dict.fromkeys(("all", "exists", "exists_one"), lambda _: BOOL),
+    **dict.fromkeys(("map", "transformList"), list_of),
+    "optMap": optional_of,
+}
+
+
+def _applied(target: Node | None, given: list[Type]) -> str:
+    listed = ", ".join(map(str, given[1:] if target is not None else given))
+    return f"{given[0]}.({listed})" if target is not None else f"({listed})"
+
+
+def _dotted(node: Node) -> str:
+    """A name that may be a namespace's: `a.b`."""
+    if type(node) is Ident:
+        return node.name
+    if type(node) is Select and not node.test and not node.optional and (space := _dotted(node.operand)):
+        return f"{space}.{node.field}"
+    return ""
+
+
+CHECKS: dict[type, Callable[[Checker, Any], Type]] = {
+    Literal: Checker.literal,
+    Ident: Checker.ident,
+    Select: Checker.select,
+    Call: Checker.call,
+    ListOf: Checker.list_of,
+    MapOf: Checker.map_of,
+    Fold: Checker.fold,
+}

@@ -1,0 +1,92 @@
+"""All functions and operators, each under its signature: the operators, CEL's own library, and Kubernetes'."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.machinery.cel.types import Type, UInt, type_named
+from pytest_kscen.machinery.cel.values import Optional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIGNATURE = re.compile(r"(?P<name>[^(]+)\((?P<args>.*)\) (?P<result>.+)")
+CLASSES: dict[str, Any] = {
+    "int": int,
+    "uint": UInt,
+    "double": float,
+    "string": str,
+    "bytes": bytes,
+    "bool": bool,
+    "list": list,
+    "map": dict,
+    "timestamp": datetime,
+    "duration": timedelta,
+    "optional": Optional,
+    "null": type(None),
+    "type": Type,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One meaning of a function; a method's target is its first parameter."""
+
+    parameters: tuple[Type, ...]
+    result: Type
+    is_method: bool
+    run: Callable[..., Any]
+
+    def accepts(self, values: tuple[Any, ...]) -> bool:
+        """Whether these values are what it takes: asked only where types left several meanings."""
+        return all(_is_a(value, wanted) for value, wanted in zip(values, self.parameters, strict=True))
+
+
+def _is_a(value: Any, wanted: Type) -> bool:
+    if wanted.is_variable or wanted.name == "dyn":
+        return True
+    if isinstance(value, bool):
+        return wanted.name == "bool"
+    if isinstance(value, UInt):
+        return wanted.name == "uint"
+    known = CLASSES.get(wanted.name)
+    if known is None:
+        return bool(getattr(value, "cel_type", "") == wanted.name)
+    return isinstance(value, known)
+
+
+@cache
+def declared() -> dict[str, tuple[Overload, ...]]:
+    """The overloads of every function, by its name."""
+    from pytest_kscen.machinery.cel.functions import addresses, conversions, kubernetes, lists, operators, optionals, strings, times
+
+    found: dict[str, list[Overload]] = {}
+    for library in (operators, conversions, strings, lists, times, optionals, kubernetes, addresses):
+        for signature, run in library.FUNCTIONS.items():
+            name, overload = _function(signature, run)
+            found.setdefault(name, []).append(overload)
+        for signature, run in library.METHODS.items():
+            name, overload = _method(signature, run)
+            found.setdefault(name, []).append(overload)
+    return {name: tuple(overloads) for name, overloads in found.items()}
+
+
+def _function(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
+    match = SIGNATURE.fullmatch(signature)
+    assert match, signature
+    return match["name"], Overload(_types(match["args"]), type_named(match["result"]), is_method=False, run=run)
+
+
+def _method(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
+    """`target::name(args) result`."""
+    target, _, rest = signature.partition("::")
+    name, overload = _function(rest, run)
+    return name, Overload((type_named(target), *overload.parameters), overload.result, is_method=True, run=run)
+
+
+def _types(args: str) -> tuple[Type, ...]:
+    return type_named(f"args({args})").parameters if args else ()

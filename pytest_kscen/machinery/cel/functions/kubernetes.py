@@ -1,0 +1,226 @@
+"""Kubernetes' functions for quantities, URLs, named formats and versions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import SplitResult, parse_qs, quote, urlsplit
+
+from pytest_kscen.machinery.cel.mistakes import EvaluationError
+from pytest_kscen.machinery.cel.values import LARGEST, NONE, SMALLEST, Optional
+from pytest_kscen.objects import names, quantities
+from pytest_kscen.objects.errors import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    cel_type: ClassVar[str] = "kubernetes.Quantity"
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    cel_type: ClassVar[str] = "kubernetes.URL"
+    parts: SplitResult
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`check` gives what is wrong with a text."""
+
+    cel_type: ClassVar[str] = "kubernetes.NamedFormat"
+    check: Callable[[str], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Semver:
+    cel_type: ClassVar[str] = "kubernetes.Semver"
+    numbers: tuple[int, int, int]
+    before: str = ""
+
+    def order(self) -> tuple[Any, ...]:
+        """A release comes after what came before it; numbers come before words."""
+        steps = tuple((0, int(step), "") if step.isdigit() else (1, 0, step) for step in self.before.split(".") if step)
+        return (*self.numbers, not self.before, steps)
+
+
+def _quantity(text: str) -> Quantity:
+    try:
+        return Quantity(quantities.parse(text).nanos)
+    except ValueError as mistake:
+        raise EvaluationError(str(mistake)) from None
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        quantities.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _compared(one: Any, other: Any) -> int:
+    return int(one > other) - int(one < other)
+
+
+def _as_integer(quantity: Quantity) -> int:
+    if not _is_integer(quantity):
+        raise EvaluationError("cannot convert value to integer")
+    return quantity.nanos // quantities.NANO
+
+
+def _is_integer(quantity: Quantity) -> bool:
+    return quantity.nanos % quantities.NANO == 0 and SMALLEST <= quantity.nanos // quantities.NANO <= LARGEST
+
+
+def _added(sign: int) -> Callable[[Quantity, Quantity | int], Quantity]:
+    def add(one: Quantity, other: Quantity | int) -> Quantity:
+        more = other.nanos if isinstance(other, Quantity) else other * quantities.NANO
+        return Quantity(one.nanos + sign * more)
+
+    return add
+
+
+def _url(text: str) -> Url:
+    failed = "URL parse error during conversion from string: "
+    try:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018 - reading it judges it
+    except ValueError as mistake:
+        raise EvaluationError(f"{failed}parse {quoted(text)}: {mistake}") from None
+    if not text.startswith("/") and not parts.scheme:
+        raise EvaluationError(f"{failed}parse {quoted(text)}: invalid URI for request")
+    return Url(parts)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        _url(text)
+    except EvaluationError:
+        return False
+    return " " not in text
+
+
+def _hostname(url: Url) -> str:
+    host = url.parts.netloc.rpartition("@")[2]
+    return host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
+
+
+def _port(url: Url) -> str:
+    return "" if url.parts.port is None else str(url.parts.port)
+
+
+def _validated(form: Format, text: str) -> Optional:
+    wrong = form.check(text)
+    return Optional(list(wrong), there=True) if wrong else NONE
+
+
+def _matching(pattern: str, words: str) -> Callable[[str], tuple[str, ...]]:
+    expression = re.compile(pattern, re.IGNORECASE)
+    return lambda text: () if expression.fullmatch(text) else (words,)
+
+
+def _uri(text: str) -> tuple[str, ...]:
+    return () if _is_url(text) else ("invalid URI",)
+
+
+UUID = "[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
+FORMATS: dict[str, Callable[[str], tuple[str, ...]]] = {
+    "dns1123Label": names.dns1123_label,
+    "dns1123Subdomain": names.dns1123_subdomain,
+    "dns1035Label": names.dns1035_label,
+    "dns1123LabelPrefix": lambda text: names.dns1123_label(names.as_prefix(text)),
+    "dns1123SubdomainPrefix": lambda text: names.dns1123_subdomain(names.as_prefix(text)),
+    "dns1035LabelPrefix": lambda text: names.dns1035_label(names.as_prefix(text)),
+    "qualifiedName": names.label_key,
+    "labelValue": names.label_value,
+    "uri": _uri,
+    "uuid": _matching(UUID, "does not match the UUID format"),
+    "byte": _matching("([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", "invalid base64"),
+    "date": _matching(r"\d{4}-\d{2}-\d{2}", "invalid date"),
+    "datetime": _matching(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})", "invalid datetime"),
+}
+
+
+def _named_format(name: str) -> Optional:
+    return Optional(Format(FORMATS[name]), there=True) if name in FORMATS else NONE
+
+
+def _constant(check: Callable[[str], tuple[str, ...]]) -> Callable[[], Format]:
+    return lambda: Format(check)
+
+
+def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - CEL's own argument
+    if normalize:
+        numbers, dash, rest = text.removeprefix("v").partition("-")
+        padded = ".".join((*(part.lstrip("0") or "0" for part in numbers.split(".")), "0", "0")[:3])
+        text = padded + dash + rest
+    found = SEMVER.fullmatch(text)
+    if found is None:
+        raise EvaluationError(_unversioned(text))
+    return Semver((int(found[1]), int(found[2]), int(found[3])), found[4] or "")
+
+
+def _unversioned(text: str) -> str:
+    if not text:
+        return "Version string empty"
+    if text.count(".") < 2:  # noqa: PLR2004 - the dots of a version
+        return "No Major.Minor.Patch elements found"
+    return f"Invalid character(s) found in version {quoted(text)}"
+
+
+def _is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT002
+    try:
+        _semver(text, normalize)
+    except EvaluationError:
+        return False
+    return True
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "quantity(string) kubernetes.Quantity": _quantity,
+    "isQuantity(string) bool": _is_quantity,
+    "sign(kubernetes.Quantity) int": lambda quantity: _compared(quantity.nanos, 0),
+    "url(string) kubernetes.URL": _url,
+    "isURL(string) bool": _is_url,
+    "format.named(string) optional(kubernetes.NamedFormat)": _named_format,
+    **{f"format.{name}() kubernetes.NamedFormat": _constant(check) for name, check in FORMATS.items()},
+    "semver(string) kubernetes.Semver": _semver,
+    "semver(string, bool) kubernetes.Semver": _semver,
+    "isSemver(string) bool": _is_semver,
+    "isSemver(string, bool) bool": _is_semver,
+}
+METHODS: dict[str, Callable[..., Any]] = {
+    "kubernetes.Quantity::sign() int": lambda quantity: _compared(quantity.nanos, 0),
+    "kubernetes.Quantity::isGreaterThan(kubernetes.Quantity) bool": lambda one, other: one.nanos > other.nanos,
+    "kubernetes.Quantity::isLessThan(kubernetes.Quantity) bool": lambda one, other: one.nanos < other.nanos,
+    "kubernetes.Quantity::compareTo(kubernetes.Quantity) int": lambda one, other: _compared(one.nanos, other.nanos),
+    "kubernetes.Quantity::asApproximateFloat() double": lambda quantity: quantity.nanos / quantities.NANO,
+    "kubernetes.Quantity::asInteger() int": _as_integer,
+    "kubernetes.Quantity::isInteger() bool": _is_integer,
+    "kubernetes.Quantity::add(kubernetes.Quantity) kubernetes.Quantity": _added(1),
+    "kubernetes.Quantity::add(int) kubernetes.Quantity": _added(1),
+    "kubernetes.Quantity::sub(kubernetes.Quantity) kubernetes.Quantity": _added(-1),
+    "kubernetes.Quantity::sub(int) kubernetes.Quantity": _added(-1),
+    "kubernetes.URL::getScheme() string": lambda url: url.parts.scheme,
+    "kubernetes.URL::getHost() string": lambda url: url.parts.netloc.rpartition("@")[2],
+    "kubernetes.URL::getHostname() string": _hostname,
+    "kubernetes.URL::getPort() string": _port,
+    "kubernetes.URL::getEscapedPath() string": lambda url: quote(url.parts.path, safe="/%:@!$&'()*+,;=~-._"),
+    "kubernetes.URL::getQuery() map(string, list(string))": lambda url: parse_qs(url.parts.query, keep_blank_values=True),
+    "kubernetes.NamedFormat::validate(string) optional(list(string))": _validated,
+    "kubernetes.Semver::isGreaterThan(kubernetes.Semver) bool": lambda one, other: one.order() > other.order(),
+    "kubernetes.Semver::isLessThan(kubernetes.Semver) bool": lambda one, other: one.order() < other.order(),
+    "kubernetes.Semver::compareTo(kubernetes.Semver) int": lambda one, other: _compared(one.order(), other.order()),
+    "kubernetes.Semver::major() int": lambda version: version.numbers[0],
+    "kubernetes.Semver::minor() int": lambda version: version.numbers[1],
+    "kubernetes.Semver::patch() int": lambda version: version.numbers[2],
+}

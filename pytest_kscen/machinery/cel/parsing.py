@@ -1,0 +1,226 @@
+"""From words to a tree: operators by their rank, calls, and the macros in their own forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_kscen.machinery.cel.mistakes import Mistake, Mistakes
+from pytest_kscen.machinery.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.machinery.cel.tokens import END, Token, tokens_of
+
+LEVELS = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
+RANKS = {operator: rank for rank, level in enumerate(LEVELS) for operator in level}
+RESERVED = frozenset(
+    "as break const continue else for function if import let loop package namespace return var void while".split()  # noqa: SIM905
+)
+STARTS = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+DEEPEST = 100
+
+
+def tree_of(source: str) -> Node:
+    return _Parser(source).whole()
+
+
+class _Parser:
+    """Walks over the words once."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._mistakes: list[Mistake] = []
+        self._tokens = tokens_of(source, self._mistakes)
+        self._place = 0
+        self._depth = 0
+
+    def whole(self) -> Node:
+        node = self._expression()
+        if self._token.kind != "end":
+            last = self._tokens[self._place + 1].kind == "end"
+            raise self._mistake(f"{'extraneous' if last else 'mismatched'} input '{self._token.text}' expecting <EOF>")
+        if self._mistakes:
+            raise Mistakes(self._source, self._mistakes)
+        return node
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._place]
+
+    def _mistake(self, words: str, at: int | None = None, *, syntax: bool = True) -> Mistakes:
+        where = self._token.at if at is None else at
+        return Mistakes(self._source, [*self._mistakes, Mistake(where, f"Syntax error: {words}" if syntax else words)])
+
+    def _take(self, *kinds: str) -> Token | None:
+        token = self._token
+        if token.kind in kinds or (token.kind == "word" and token.text == "in" and "in" in kinds):
+            self._place += 1
+            return token
+        return None
+
+    def _demand(self, kind: str) -> Token:
+        token = self._take(kind)
+        if token is None:
+            text = self._token.text
+            raise self._mistake(f"missing '{kind}' at '{text}'" if text == END else f"mismatched input '{text}' expecting '{kind}'")
+        return token
+
+    def _expression(self) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self._mistake(f"expression recursion limit exceeded: {DEEPEST}", syntax=False)
+        node = self._ranked(0)
+        if question := self._take("?"):
+            chosen = self._ranked(0)
+            self._demand(":")
+            node = Call(question.at, "_?_:_", None, (node, chosen, self._expression()))
+        self._depth -= 1
+        return node
+
+    def _ranked(self, least: int) -> Node:
+        """Operators of at least this rank, from the left."""
+        node = self._unary()
+        while (rank := RANKS.get(self._token.text, -1)) >= least and self._token.kind != "literal":
+            operator = self._tokens[self._place]
+            self._place += 1
+            name = "@in" if operator.text == "in" else f"_{operator.text}_"
+            node = Call(operator.at, name, None, (node, self._ranked(rank + 1)))
+        return node
+
+    def _unary(self) -> Node:
+        operators = []
+        while operator := self._take("!", "-"):
+            operators.append(operator)
+        if operators and {each.kind for each in operators} != {operators[0].kind}:
+            raise self._mistake(f"no viable alternative at input '{operators[1].text}'", operators[1].at)
+        following = self._token
+        if len(operators) == 1 and operators[0].kind == "-" and type(following.value) in {int, float}:
+            self._place += 1
+            return self._members(Literal(operators[0].at, -following.value))
+        node = self._members(self._primary())
+        if type(node) is Literal and type(node.value) is int and node.value == 1 << 63:
+            raise self._mistake("invalid int literal", node.at, syntax=False)
+        if len(operators) % 2:
+            node = Call(operators[0].at, "!_" if operators[0].kind == "!" else "-_", None, (node,))
+        return node
+
+    def _members(self, node: Node) -> Node:
+        while operator := self._take(".", "["):
+            node = self._member(node, operator) if operator.kind == "." else self._index(node, operator)
+        return node
+
+    def _member(self, node: Node, dot: Token) -> Node:
+        optional = self._take("?") is not None
+        name = self._take("word", "escaped")
+        if name is None or (name.text == "in" and name.kind == "word"):
+            text = self._token.text
+            raise self._mistake(f"no viable alternative at input '.{'' if text == END else text}'")
+        opening = self._take("(") if not optional and name.kind == "word" else None
+        if opening is None:
+            return Select(dot.at, node, name.text, optional=optional)
+        return self._call(name.text, node, opening)
+
+    def _index(self, node: Node, bracket: Token) -> Node:
+        optional = self._take("?") is not None
+        key = self._expression()
+        self._demand("]")
+        return Call(bracket.at, "_[?_]" if optional else "_[_]", None, (node, key))
+
+    def _primary(self) -> Node:
+        token = self._token
+        self._place += 1
+        if token.kind == "literal":
+            return Literal(token.at, token.value)
+        if token.kind == "(":
+            node = self._expression()
+            self._demand(")")
+            return node
+        if token.kind == "[":
+            return self._list(token)
+        if token.kind == "{":
+            return self._map(token)
+        if token.kind == "." and self._token.kind == "word":
+            return self._primary()
+        if token.kind == "word" and token.text != "in":
+            return self._word(token)
+        self._place -= 1
+        raise self._mistake(f"mismatched input '{token.text}' expecting {STARTS}")
+
+    def _word(self, token: Token) -> Node:
+        if token.text in RESERVED:
+            raise self._mistake(f"reserved identifier: {token.text}", token.at, syntax=False)
+        if opening := self._take("("):
+            return self._call(token.text, None, opening)
+        return Ident(token.at, token.text)
+
+    def _list(self, opening: Token) -> Node:
+        elements: list[Node] = []
+        optional = set()
+        while self._token.kind != "]":
+            if self._take("?"):
+                optional.add(len(elements))
+            elements.append(self._expression())
+            if not self._take(","):
+                break
+        self._demand("]")
+        return ListOf(opening.at, tuple(elements), frozenset(optional))
+
+    def _map(self, opening: Token) -> Node:
+        entries: list[tuple[Node, Node]] = []
+        optional = set()
+        while self._token.kind != "}":
+            if self._take("?"):
+                optional.add(len(entries))
+            key = self._expression()
+            self._demand(":")
+            entries.append((key, self._expression()))
+            if not self._take(","):
+                break
+        self._demand("}")
+        return MapOf(opening.at, tuple(entries), frozenset(optional))
+
+    def _call(self, name: str, target: Node | None, opening: Token) -> Node:
+        args: list[Node] = []
+        while self._token.kind != ")":
+            args.append(self._expression())
+            if not self._take(","):
+                break
+        self._demand(")")
+        macro = GLOBAL_MACROS.get((name, len(args))) if target is None else MEMBER_MACROS.get((name, len(args)))
+        if macro:
+            node: Node = macro(self, opening.at, name, target, args)
+            return node
+        return Call(opening.at, name, target, tuple(args))
+
+    def has(self, at: int, _name: str, _target: Node | None, args: list[Node]) -> Node:
+        argument = args[0]
+        if type(argument) is not Select or argument.test:
+            raise self._mistake("invalid argument to has() macro", argument.at, syntax=False)
+        return Select(at, argument.operand, argument.field, test=True)
+
+    def fold(self, at: int, name: str, target: Any, args: list[Node]) -> Node:
+        """`range.macro(variables…, [condition,] step)`."""
+        plain = SPELLINGS.get(name, name)
+        count = 2 if plain in TWO_VARIABLES or (len(args) == 3 and plain in EITHER) else 1  # noqa: PLR2004
+        names = []
+        for variable in args[:count]:
+            if type(variable) is not Ident:
+                raise self._mistake("argument must be a simple name", variable.at, syntax=False)
+            names.append(variable.name)
+        *conditions, step = args[count:]
+        return Fold(at, plain, target, tuple(names), step, conditions[0] if conditions else None)
+
+    def bound_to_optional(self, at: int, name: str, target: Any, args: list[Node]) -> Node:
+        """`optional.optMap(variable, step)`, `optional.optFlatMap(variable, step)`."""
+        if type(args[0]) is not Ident:
+            raise self._mistake(f"{name}() variable name must be a simple identifier", args[0].at, syntax=False)
+        return Fold(at, name, target, (args[0].name,), args[1])
+
+
+SPELLINGS = {"existsOne": "exists_one"}
+TWO_VARIABLES = {"transformList", "transformMap", "transformMapEntry"}
+EITHER = {"all", "exists", "exists_one"}
+GLOBAL_MACROS: dict[tuple[str, int], Any] = {("has", 1): _Parser.has}
+MEMBER_MACROS: dict[tuple[str, int], Any] = {
+    **{(name, 2): _Parser.fold for name in ("all", "exists", "exists_one", "existsOne", "map", "filter")},
+    **{(name, 3): _Parser.fold for name in ("all", "exists", "existsOne", "map", *sorted(TWO_VARIABLES))},
+    **{(name, 4): _Parser.fold for name in sorted(TWO_VARIABLES)},
+    **{(name, 2): _Parser.bound_to_optional for name in ("optMap", "optFlatMap")},
+}

@@ -1,0 +1,63 @@
+"""An expression's tree. `at` is the offset that a mistake in the node is shown at; macros are folds from the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Node):
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ident(Node):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Node):
+    """`operand.field`, `operand.?field`, or has(operand.field)."""
+
+    operand: Node
+    field: str
+    test: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    function: str
+    target: Node | None
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Node):
+    """Elements, and the places of those that are left out when their optional is empty."""
+
+    elements: tuple[Node, ...]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Node):
+    entries: tuple[tuple[Node, Node], ...]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Node):
+    """A macro over a list or a map: one step's expression, after a condition if there is one."""
+
+    macro: str
+    over: Node
+    variables: tuple[str, ...]
+    step: Node
+    condition: Node | None = None

@@ -1,0 +1,117 @@
+"""CEL's types: names with parameters, and structs with fields. A capital letter stands for any one type."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class UInt(int):
+    """An unsigned integer, which CEL never mixes with signed ones."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """`fields` makes it a struct."""
+
+    name: str
+    parameters: tuple[Type, ...] = ()
+    fields: Mapping[str, Type] | None = field(default=None, compare=False, hash=False)
+
+    def __str__(self) -> str:
+        shown = "optional_type" if self.name == "optional" else self.name
+        return f"{shown}({', '.join(map(str, self.parameters))})" if self.parameters else shown
+
+    @property
+    def is_variable(self) -> bool:
+        return len(self.name) == 1 and self.name.isupper()
+
+
+DYN, NULL, BOOL, INT, UINT, DOUBLE, STRING, BYTES = (
+    Type(name) for name in ("dyn", "null", "bool", "int", "uint", "double", "string", "bytes")
+)
+TIMESTAMP, DURATION, ERROR = Type("timestamp"), Type("duration"), Type("!error!")
+NULLABLE = {"timestamp", "duration", "optional", "dyn"}
+
+
+def list_of(element: Type) -> Type:
+    return Type("list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    return Type("map", (key, value))
+
+
+def optional_of(inner: Type) -> Type:
+    return Type("optional", (inner,))
+
+
+@cache
+def type_named(text: str) -> Type:
+    """`map(string, list(A))` as a type."""
+    match = re.fullmatch(r"([\w.]+)(?:\((.*)\))?", text.strip())
+    assert match, text
+    return Type(match[1], tuple(type_named(part) for part in _parts(match[2] or "")))
+
+
+def _parts(text: str) -> list[str]:
+    """Split at the commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
+
+
+def fits(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
+    """Whether a value of one type may stand where the other is wanted; what letters stand for is noted."""
+    if wanted.is_variable:
+        return _binds(wanted.name, given, bound)
+    if DYN in (wanted, given) or ERROR in (wanted, given):
+        return True
+    if NULL in (wanted, given):
+        return wanted == given or any(each.fields is not None or each.name in NULLABLE for each in (wanted, given))
+    if wanted.name != given.name or len(wanted.parameters) != len(given.parameters):
+        return False
+    return all(fits(one, other, bound) for one, other in zip(wanted.parameters, given.parameters, strict=True))
+
+
+def _binds(letter: str, given: Type, bound: dict[str, Type]) -> bool:
+    known = bound.get(letter)
+    if known is None:
+        bound[letter] = given
+    elif given == DYN or fits(known, given, {}):
+        pass
+    elif fits(given, known, {}):
+        bound[letter] = given
+    else:
+        return False
+    return True
+
+
+def resolved(type_: Type, bound: Mapping[str, Type]) -> Type:
+    """The type with what its letters turned out to be; unknown ones may be anything."""
+    if type_.is_variable:
+        return bound.get(type_.name, DYN)
+    if not type_.parameters:
+        return type_
+    return Type(type_.name, tuple(resolved(part, bound) for part in type_.parameters), type_.fields)
+
+
+def joined(one: Type, other: Type) -> Type | None:
+    """The type of something that is either; nothing if they have none in common."""
+    if one == other:
+        return one
+    if fits(one, other, {}):
+        return DYN if other == DYN else one
+    return other if fits(other, one, {}) else None

@@ -1,0 +1,51 @@
+import pytest
+
+from pytest_kscen.machinery.cel.re2 import BadPattern, compiled
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        (r"^a$", "a", "a\n"),
+        (r"^[[:alpha:]]+$", "abC", "a1"),
+        (r"^\pL+$", "aé", "a1"),
+        (r"^[\p{Lu}x]+$", "AxÉ", "a"),
+        (r"^\PN+$", "ab", "a1"),
+        (r"^\Qa.b\E$", "a.b", "axb"),
+        (r"(?P<n>a)b", "ab", "a"),
+        (r"^a(?i)b|c$", "aB", "AB"),
+        (r"(?i:a)b", "Ab", "AB"),
+        (r"(?m)^a$", "b\na\nc", "b\nac"),
+        (r"(?s)a.b", "a\nb", "ab"),
+        (r"^\d+\z", "12", "1٣"),
+        (r"^a{2,3}$", "aaa", "a"),
+        (r"^a{,2}$", "a{,2}", "aa"),
+        (r"^[^]a]$", "b", "]"),
+        (r"^[a\-z]$", "-", "b"),
+        (r"^\x{41}\x42\103$", "ABC", "abc"),
+    ],
+)
+def test_gos_patterns_match_as_in_go(pattern, matching, other):
+    assert compiled(pattern).search(matching)
+    assert not compiled(pattern).search(other)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(", "missing closing ): `(`"),
+        ("a)", "unexpected ): `a)`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+        (r"\1", r"invalid escape sequence: `\1`"),
+        ("[z-a]", "invalid character class range: `z-a`"),
+        ("a{1001}", "invalid repeat count: `{1001}`"),
+        ("a\\", "trailing backslash at end of expression: ``"),
+    ],
+)
+def test_what_go_refuses_is_refused_in_its_words(pattern, words):
+    with pytest.raises(BadPattern) as refusal:
+        compiled(pattern)
+    assert str(refusal.value) == f"error parsing regexp: {words}"
