@@ -28,6 +28,7 @@ from pytest_kscen.simulation.site import Site
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.machinery.admission import Admission
     from pytest_kscen.machinery.http import Port
     from pytest_kscen.machinery.wire import Wire
     from pytest_kscen.objects.resources import Obj
@@ -97,6 +98,11 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
             self._folder = pathlib.Path(tempfile.mkdtemp(prefix="kscen-"))
             self._port = Port(self.wire, self.runner, self._folder)
         return self._port.kubeconfig
+
+    @property
+    def admission(self) -> Admission:
+        """Who judges every write; hooks of a test's own are added here."""
+        return self.server.core.admission
 
     @property
     def replayable(self) -> bool:
