@@ -78,9 +78,9 @@ def page_of(store: Store, kind: Kind, options: Options, namespace: str) -> Page:
 
 
 def _next_page(store: Store, shelf: Shelf, kind: Kind, options: Options, namespace: str) -> Page:
+    revision, start = read_token(options.continue_token)
     if options.resource_version not in {"", "0"}:
         raise ValueError("specifying resource version is not allowed when using continue")
-    revision, start = read_token(options.continue_token)
     first, _, rest = start.partition("/")
     after = (namespace, start) if namespace else (first, rest) if kind.resource.namespaced else ("", start)
     if revision == WHATEVER:
@@ -117,7 +117,7 @@ def read_token(text: str) -> tuple[int, str]:
         content = json.loads(raw)
         version, revision, start = content.get("v"), int(content.get("rv", 0)), content.get("start", "")
     except (ValueError, TypeError, AttributeError):
-        first = json.dumps(raw[:1])[1:-1]
+        first = json.dumps(raw[:1], ensure_ascii=False)[1:-1]
         raise _bad_token(f"invalid character '{first}' looking for beginning of value") from None
     if version != TOKEN_VERSION:
         raise _bad_token(f"server does not recognize this encoded version {version}")

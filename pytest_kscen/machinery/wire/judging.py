@@ -84,11 +84,14 @@ def _list(facts: dict[str, Any]) -> Iterator[Cause]:
 
 
 def _watch(options: Options, match: str) -> Iterator[Cause]:
-    if options.send_initial_events is not None and match != "NotOlderThan":
+    initial = options.send_initial_events
+    if initial is None and not match and options.resource_version in ("", "0"):
+        initial, match = True, "NotOlderThan"  # what such a watch means
+    if initial is not None and match != "NotOlderThan":
         yield Cause.forbidden(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
     if not match:
         return
-    if options.send_initial_events is None:
+    if initial is None:
         yield Cause.forbidden(MATCH, f"{MATCH} is forbidden for watch unless sendInitialEvents is provided")
     if match != "NotOlderThan":
         yield Cause.unsupported(MATCH, match, ["NotOlderThan"])

@@ -17,7 +17,7 @@ from pytest_kscen.machinery.wire.queries import NO_QUERY, Query
 from pytest_kscen.machinery.wire.routing import route_of
 from pytest_kscen.machinery.wire.shaping import Shaper
 from pytest_kscen.machinery.wire.streams import TextStream, WatchStream
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +56,8 @@ class Wire:
                 media = replace(media, pretty=True)
             return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
         except ApiError as error:
+            if method == "PATCH" and isinstance(error, NotFound):
+                warnings = []  # nobody has looked at the patch
             return refusal(error, for_refusal(headers.get("accept", "")), warnings)
 
     async def _ask(self, asked: Asked, media: Media, warnings: list[str]) -> WireAnswer:
