@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.admission.webhooks.telling import admission_request
 
@@ -10,8 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.machinery.admission.review import Review
+    from pytest_kscen.machinery.cel import Program
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
+
+VARIABLES = ("object", "oldObject", "request")
 
 
 class Conditions:
@@ -20,7 +24,6 @@ class Conditions:
     def __init__(self, listed: Sequence[Obj], *, fails_open: bool) -> None:
         self._expressions = [str(each["expression"]) for each in listed]
         self._fails_open = fails_open
-        self._programs: list[Any] = []
 
     def hold(self, review: Review, kind: Kind) -> bool:
         if not self._expressions:
@@ -28,19 +31,20 @@ class Conditions:
         request = admission_request(review, kind, "")
         variables = {"object": request.pop("object"), "oldObject": request.pop("oldObject"), "request": request}
         wrong = []
-        for expression, program in zip(self._expressions, self._compiled(), strict=True):
+        for expression in self._expressions:
             try:
-                if program.execute(variables) is not True:
+                if _compiled(expression).value(variables) is not True:
                     return False
-            except Exception as error:  # noqa: BLE001 - whatever the evaluation says; it is no error of ours
+            except ValueError as error:
                 wrong.append(f"expression '{expression}' resulted in error: {error}")
         if wrong and not self._fails_open:
             raise review.forbidden(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
         return not wrong
 
-    def _compiled(self) -> list[Any]:
-        if not self._programs:
-            import cel
 
-            self._programs = [cel.compile(expression) for expression in self._expressions]
-        return self._programs
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> Program:
+    from pytest_kscen.machinery.cel import compile_expression
+    from pytest_kscen.machinery.cel.types import DYN
+
+    return compile_expression(expression, dict.fromkeys(VARIABLES, DYN))
