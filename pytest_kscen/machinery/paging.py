@@ -117,7 +117,7 @@ def read_token(text: str) -> tuple[int, str]:
         content = json.loads(raw)
         version, revision, start = content.get("v"), int(content.get("rv", 0)), content.get("start", "")
     except (ValueError, TypeError, AttributeError):
-        first = json.dumps(raw[:1], ensure_ascii=False)[1:-1]
+        first = raw[:1] if raw[:1].isprintable() else json.dumps(raw[:1])[1:-1]
         raise _bad_token(f"invalid character '{first}' looking for beginning of value") from None
     if version != TOKEN_VERSION:
         raise _bad_token(f"server does not recognize this encoded version {version}")
