@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
@@ -97,12 +98,10 @@ class Kubelet:
     async def beat(self) -> None:
         """Renew the lease; and the status, if it has changed or was not written for long."""
         self._beats += 1
-        try:
+        with contextlib.suppress(ApiError, OSError):  # once more at the next beat
             if self._beats % STATUS_EVERY == 0 or not self._has_told():
                 await self.report()
-            await self._renew()
-        except (ApiError, OSError):
-            self._lease = {}  # the next beat begins with what is there
+        await self._renew()
 
     def _has_told(self) -> bool:
         """Whether the Node says what is so; one that was looked at is not looked at again."""
@@ -113,23 +112,24 @@ class Kubelet:
         return self._told is told
 
     async def _renew(self) -> None:
-        name = self.machine.name
-        spec = {
-            "holderIdentity": name,
-            "leaseDurationSeconds": LEASE_LASTS,
-            "renewTime": timestamp_of(self.clock.now(), micro=True),
-        }
+        """Renew the lease as it was last seen; if that fails, the next beat looks at what is there."""
+        now = timestamp_of(self.clock.now(), micro=True)
+        spec = {"holderIdentity": self.machine.name, "leaseDurationSeconds": LEASE_LASTS, "renewTime": now}
         try:
-            if self._lease:
-                self._lease = await self.api.update(LEASES, {**self._lease, "spec": spec})
-                return
-            self._lease = await self.api.get(LEASES, name, LEASE_NAMESPACE)
-            self._lease = await self.api.update(LEASES, {**self._lease, "spec": spec})
+            self._lease = await self._write_lease(spec)
+        except (ApiError, OSError):
+            self._lease = {}
+
+    async def _write_lease(self, spec: Obj) -> Obj:
+        name = self.machine.name
+        try:
+            lease = self._lease or await self.api.get(LEASES, name, LEASE_NAMESPACE)
         except NotFound:
             owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self.node["metadata"]["uid"]}
             metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
-            lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
-            self._lease = await self.api.create(LEASES, lease)
+            new = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
+            return await self.api.create(LEASES, new)
+        return await self.api.update(LEASES, {**lease, "spec": spec})
 
     def see_node(self, node: Obj) -> None:
         self.node = node

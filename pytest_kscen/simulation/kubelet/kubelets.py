@@ -13,6 +13,7 @@ from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.simulation.brood import Brood
 from pytest_kscen.simulation.kubelet.heartbeats import Heartbeats
 from pytest_kscen.simulation.kubelet.kubelet import Kubelet
+from pytest_kscen.simulation.kubelet.statuses import may_pass
 from pytest_kscen.simulation.kubelet.tools import Tools
 from pytest_kscen.simulation.kubelet.volumes import Mounter
 from pytest_kscen.simulation.pictures import pods_by_node
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.bench import Bench
     from pytest_kscen.simulation.kubelet.machines import Machine
     from pytest_kscen.simulation.site import Site
+
+
+AGAIN = 1.0  # seconds until a kubelet that was refused tries again
 
 
 class Kubelets:
@@ -44,13 +48,23 @@ class Kubelets:
 
     async def run(self) -> Never:
         for machine in self._machines:
-            kubelet = Kubelet(self._tools, machine)
-            await kubelet.register()
-            self._kubelets[machine.name] = kubelet
-            self._heartbeats.join(kubelet)
+            await self._register(Kubelet(self._tools, machine))
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
         await self._brood.watch()
+
+    async def _register(self, kubelet: Kubelet) -> None:
+        while True:
+            try:
+                await kubelet.register()
+            except (ApiError, OSError) as error:
+                if not may_pass(error):
+                    raise
+                await self._tools.clock.sleep(AGAIN)
+            else:
+                break
+        self._kubelets[kubelet.machine.name] = kubelet
+        self._heartbeats.join(kubelet)
 
     def kill(self, namespace: str, pod: str, container: str, *, code: int = 137, reason: str = "Error") -> None:
         """End a container's run from outside, as a container runtime can; by its policy it starts again."""
@@ -111,7 +125,7 @@ class Kubelets:
             try:
                 await kubelet.speak_for(self._nodes.objects[Ref("", machine.name)])
             except (ApiError, OSError, KeyError):
-                await self._tools.clock.sleep(1.0)
+                await self._tools.clock.sleep(AGAIN)
                 continue
             self._heartbeats.join(kubelet)
             kubelet.catch_up(self._pods_by_node.of(machine.name))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import epoch_of
 from pytest_kscen.kube.informer import age
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.simulation.kubelet import timings
 from pytest_kscen.simulation.kubelet.container import ContainerLife
 from pytest_kscen.simulation.kubelet.pod_status import TERMINAL, Facts, Verdict, may_restart, rejected, status_of
@@ -82,7 +83,7 @@ class PodLife:
         if pod["metadata"].get("deletionTimestamp"):
             self.stop()
             self._hasten(old)
-        elif pod["status"].get("phase") in TERMINAL and not self.is_done:
+        elif (pod.get("status") or {}).get("phase") in TERMINAL:
             self.stop()
         self.changed()
 
@@ -105,9 +106,10 @@ class PodLife:
 
     def kill(self, container: str, code: int, reason: str) -> None:
         """End a container's run from outside."""
-        process = self._containers[container].record.process
-        if process:
-            process.kill(code, reason)
+        life = self._containers.get(container)
+        if life is None or life.record.process is None:
+            raise NotFound(f'container "{container}" of pod "{self.name}" does not run')
+        life.record.process.kill(code, reason)
 
     def status(self) -> Obj:
         if self._ended_before:

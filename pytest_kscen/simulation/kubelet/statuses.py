@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY = 1.0
-PASSING = (429, 500, 503, 504)  # codes of refusals that may be over when the same is asked again
+PASSING = (429, 500, 503, 504)
 
 
 class Statuses:
@@ -50,7 +50,7 @@ class Statuses:
                 await self._write(pod)
             except (ApiError, OSError) as error:
                 logger.warning("%s: the status of %s/%s: %s", self._host.machine.name, pod.namespace, pod.name, error)
-                if not isinstance(error, ApiError) or error.code in PASSING:
+                if may_pass(error):
                     self._changed[pod] = None
                     await self._host.clock.sleep(RETRY)
 
@@ -77,3 +77,8 @@ class Statuses:
         else:
             life.see(live)
             self._changed[life] = None
+
+
+def may_pass(error: ApiError | OSError) -> bool:
+    """Whether the same may go well when it is asked once more."""
+    return not isinstance(error, ApiError) or error.code in PASSING
