@@ -163,7 +163,8 @@ class Content:
         if self._chunks is None:
             return False
         try:
-            piece = await asyncio.wait_for(next_chunk(self._chunks), self._timeout)
+            coming = next_chunk(self._chunks)
+            piece = await (coming if self._timeout is None else asyncio.wait_for(coming, self._timeout))
         except TimeoutError:
             self.close()
             raise
