@@ -71,7 +71,10 @@ class Scheduler:
             ref = await self._queue.pop()
             pod = self._pods.objects.get(ref)
             if pod is not None and self._is_ours(pod):
-                await self._place(ref, pod)
+                try:
+                    await self._place(ref, pod)
+                except (ApiError, OSError):
+                    self._queue.retry(ref, pod["spec"].get("priority") or 0)
 
     # --- what changes ---
 
