@@ -27,7 +27,7 @@ class Brood:
         """Live until one crashes, and raise what it raised; then, or when the watch is over, end them all."""
         self._crash = asyncio.get_running_loop().create_future()
         try:
-            return await self._crash
+            await self._crash
         finally:
             self._crash = None
             for task in reversed(self._tasks):
