@@ -26,6 +26,7 @@ from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 if TYPE_CHECKING:
     from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
 
 GROUP, PLURAL = CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural
@@ -144,6 +145,19 @@ def _serve(core: Core) -> None:
             core.served[name] = definition, kinds_of(definition, settle)
             for kind in core.served[name][1]:
                 core.kinds.add(kind)
+                _see_anew(core, kind)
+
+
+def _see_anew(core: Core, kind: Kind) -> None:
+    """What is stored already is read by the schema of today. Nothing has happened to it: no revision, no event."""
+    resource = kind.resource
+    for obj in list(core.store.all(resource.group, resource.plural)):
+        if obj["apiVersion"] == kind.api_version:
+            metadata = obj["metadata"]
+            seen = kind.schema.decode(obj, {"metadata": metadata}, strictness="Ignore", warnings=[])
+            if seen != obj:
+                bucket = core.store.shelf(resource.group, resource.plural).buckets[metadata.get("namespace", "")]
+                bucket.put(metadata["name"], seen)
 
 
 def _serves_the_same(old: Obj, new: Obj) -> bool:
