@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     Walk = Callable[[Any, Any], Any]
 
 NOTHING: dict[str, Any] = {}
-RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2}T)(\d{1,2}:\d{2}:\d{2})(?:\.(\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))")
+RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2}T)(\d{1,2}:\d{2}:\d{2})(?:[.,](\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))")
 PIECES = (
     *((r"\d{4}", "2006"), ("-", "-"), (r"\d{2}", "01"), ("-", "-"), (r"\d{2}", "02"), ("T", "T")),
     *((r"\d{1,2}", "15"), (":", ":"), (r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05")),
-    (r"(\.\d+)?(Z|[+-]\d{2}:\d{2})", "Z07:00"),
 )
-LAYOUTS = {0: "2006-01-02T15:04:05Z07:00", 6: "2006-01-02T15:04:05.000000Z07:00"}
+ENDS = {
+    0: ((r"([.,]\d+)?(Z|[+-]\d{2}:\d{2})", "Z07:00"),),
+    6: ((r"[.,]\d{6}", ".000000"), (r"Z|[+-]\d{2}:\d{2}", "Z07:00")),
+}
+LAYOUTS = {digits: "".join(piece for _, piece in (*PIECES, *end)) for digits, end in ENDS.items()}
 BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
@@ -140,25 +143,25 @@ def moment(digits: int) -> Walk:
 def _in_utc(value: str, digits: int) -> str:
     parts = RFC3339.fullmatch(value)
     try:
-        if parts is None:
+        if parts is None or (digits and len(parts[3] or "") != digits):
             raise ValueError  # noqa: TRY301 - both refusals are worded below
         when = datetime.fromisoformat(f"{parts[1]}{parts[2]:0>8}").replace(tzinfo=UTC)
         if parts[5]:
             away = timedelta(hours=int(parts[6]), minutes=int(parts[7]))
             when += -away if parts[5] == "+" else away
     except (ValueError, OverflowError):
-        raise Unfit(_unparsable(value, LAYOUTS[digits])) from None
-    fraction = f".{(parts[3] or '')[:digits]:0<{digits}}" if digits else ""
+        raise Unfit(_unparsable(value, digits)) from None
+    fraction = f".{parts[3]}" if digits else ""
     return f"{when:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
-def _unparsable(value: str, layout: str) -> str:
+def _unparsable(value: str, digits: int) -> str:
     """Go names the part of the layout that the text stopped following."""
     rest = value
-    for pattern, piece in PIECES:
+    for pattern, piece in (*PIECES, *ENDS[digits]):
         found = re.match(pattern, rest)
         if found is None:
-            return f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{piece}"'
+            return f'parsing time "{value}" as "{LAYOUTS[digits]}": cannot parse "{rest}" as "{piece}"'
         rest = rest[found.end() :]
     if rest:
         return f'parsing time "{value}": extra text: "{rest}"'
