@@ -28,11 +28,15 @@ def begin(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, A
     outer = asyncio._get_running_loop()  # noqa: SLF001  # asyncio's documented hook for loops of others
     asyncio._set_running_loop(loop)  # noqa: SLF001
     try:
-        return False, _resume(coroutine, coroutine.send(None))
+        return False, _carry_on(coroutine, coroutine.send(None))
     except StopIteration as stop:
         return True, stop.value
     finally:
         asyncio._set_running_loop(outer)  # noqa: SLF001
+
+
+async def _carry_on(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> T:
+    return await _resume(coroutine, waits_for)  # a task takes nothing but a coroutine, and that is a generator
 
 
 @types.coroutine
