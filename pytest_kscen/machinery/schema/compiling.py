@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.recorded.reading import definition
 from pytest_kscen.machinery.schema import leaves
-from pytest_kscen.machinery.schema.containers import listing, mapping, struct, texts_by_name
+from pytest_kscen.machinery.schema.containers import listing, mapping, struct, texts, texts_by_name
 from pytest_kscen.machinery.schema.special import META, SPECIAL, SPECIAL_ZEROS
 from pytest_kscen.machinery.schema.unions import unions
 
@@ -60,13 +60,18 @@ def _walk(schema: dict[str, Any], *, keep: bool) -> Walk:
         return walk_of(schema["$ref"])
     if schema["type"] == "array":
         inner = schema["items"]
-        return listing(go_type(schema), _walk(inner, keep=True), zero_of(inner), keep=inner.get("$ref") == OWNERS)
+        walk = listing(go_type(schema), _walk(inner, keep=True), zero_of(inner), keep=inner.get("$ref") == OWNERS)
+        return texts(walk) if _is_text(inner) else walk
     if schema["type"] == "object":
         inner = schema["additionalProperties"]
         slow = mapping(go_type(schema), _walk(inner, keep=True), zero_of(inner))
-        return texts_by_name(slow) if inner.get("type") == "string" and "format" not in inner else slow
+        return texts_by_name(slow) if _is_text(inner) else slow
     go, make, _ = SCALARS[schema["type"], schema.get("format", "")]
     return make(schema.get("x-go-type", go), keep=keep)
+
+
+def _is_text(schema: dict[str, Any]) -> bool:
+    return schema.get("type") == "string" and "format" not in schema
 
 
 def zero_of(schema: dict[str, Any]) -> Callable[[], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.schema.leaves import NOTHING
@@ -29,6 +30,7 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
     """A struct whose members are loaded when a value first comes."""
     members = Members()
     fields, fillings = members.fields, members.fillings
+    walk_of = fields.get
 
     def walk(value: Any, old: Any) -> Any:
         if value is old or value is None:
@@ -37,12 +39,12 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
             raise Mismatch(value, go_type)
         if not fields:
             load(members)
-        before = old if type(old) is dict else NOTHING
+        old_part = (old if type(old) is dict else NOTHING).get
         new = {}
         place = ""
         try:
             for place, part in value.items():
-                found = fields.get(place, stranger)(part, before.get(place))
+                found = walk_of(place, stranger)(part, old_part(place))
                 if found is not None:
                     new[place] = found
         except Unfit as misfit:
@@ -71,9 +73,10 @@ def listing(go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool 
             if not isinstance(value, list):
                 raise Mismatch(value, go_type)
             value = list(value)  # one that is worked out when it is looked at
-        before = old if type(old) is list else []
-        new = [element(part, other) for part, other in zip(value, before)]  # noqa: B905 - the rest follows
-        new += [element(part, None) for part in value[len(before) :]]
+        if type(old) is list:
+            new = [element(part, before) for part, before in zip_longest(value, old[: len(value)])]
+        else:
+            new = [element(part, None) for part in value]
         if None in new:
             new = [zero() if part is None else part for part in new]
         return new if new or keep else None
@@ -95,6 +98,20 @@ def mapping(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
             found = element(part, before.get(name))
             new[name] = zero() if found is None else found
         return new or None
+
+    return walk
+
+
+def texts(slow: Walk) -> Walk:
+    """A slice of plain strings."""
+
+    def walk(value: Any, old: Any) -> Any:
+        if value is old or type(value) is not list:
+            return slow(value, old)
+        for part in value:
+            if type(part) is not str:
+                return slow(value, old)
+        return value.copy() or None
 
     return walk
 
