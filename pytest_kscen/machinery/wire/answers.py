@@ -67,10 +67,17 @@ def dumped(body: Any, media: Media) -> bytes:
 
 
 def yaml_of(body: Any) -> bytes:
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     plain = orjson.loads(orjson.dumps(body))  # lists and strings of our own kinds become what YAML knows
-    text: str = yaml.dump(plain, Dumper=dumper, allow_unicode=True, sort_keys=True, width=10_000)
+    text: str = yaml.dump(plain, Dumper=GoDumper, allow_unicode=True, sort_keys=True, width=10_000)
     return text.encode()
+
+
+class GoDumper(yaml.SafeDumper):
+    """Quotes as Go's library does: twice."""
+
+    def choose_scalar_style(self) -> str:
+        style: str = super().choose_scalar_style()
+        return '"' if style == "'" else style
 
 
 def tagged(answer: WireAnswer, headers: Mapping[str, str], tag: str = "") -> WireAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.objects.errors import MethodNotAllowed, NotFound
+from pytest_kscen.objects.errors import MethodNotAllowed, NotFound, not_found
 
 if TYPE_CHECKING:
     from pytest_kscen.machinery.kinds import Kind, Kinds, Subresource
@@ -55,6 +55,8 @@ def route_of(kinds: Kinds, method: str, address: Address, *, watch: bool) -> Rou
 
 def _route_to_part(kind: Kind, method: str, address: Address) -> Route:
     part = kind.subresources.get(address.subresource)
+    if part is None and kind.custom:
+        raise not_found(kind.resource, address.name)
     if part is None or (address.tail and address.subresource != "proxy"):
         raise unknown_resource()
     verb = ON_PART.get(method, "")
