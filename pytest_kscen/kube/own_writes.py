@@ -1,4 +1,7 @@
-"""An Api whose holder sees its own writes: before it looks again, it waits until the informers show what it wrote."""
+"""An Api whose holder sees its own writes: before it looks at something again, the informers show what it did to it.
+
+What was written about one thing does not hold up the others.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pytest_kscen.kube.informer import Ref, age
 from pytest_kscen.kube.requests import MERGE_PATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from pytest_kscen.kube.api import Api, Listing
     from pytest_kscen.kube.informer import Informers
@@ -17,34 +20,40 @@ if TYPE_CHECKING:
 
 
 class OwnWrites:
-    """Remembers the newest version that it wrote of each resource, and what it removed."""
+    """Remembers, thing by thing, the newest version that it wrote of each resource, and what it removed."""
 
     def __init__(self, api: Api, informers: Informers) -> None:
         self._api = api
         self._informers = informers
-        self._written: dict[Resource, str] = {}
-        self._removed: list[tuple[Resource, Ref, str]] = []
+        self._about: Hashable = None
+        self._written: dict[Hashable, dict[Resource, str]] = {}
+        self._removed: dict[Hashable, list[tuple[Resource, Ref, str]]] = {}
 
     @property
     def plain(self) -> Api:
         """The Api alone, for writes that their holder does not wait to see."""
         return self._api
 
-    async def caught_up(self) -> None:
-        """Wait until the shared pictures show everything that was written here."""
-        while self._written:
-            resource, version = self._written.popitem()
+    async def turn_to(self, about: Hashable) -> None:
+        """Look at this from now on, as soon as the shared pictures show what was written about it."""
+        for resource, version in self._written.pop(about, {}).items():
             if informer := self._informers.known(resource):
                 await informer.reached(version)
-        while self._removed:
-            resource, ref, uid = self._removed.pop()
+        for resource, ref, uid in self._removed.pop(about, ()):
             if informer := self._informers.known(resource):
                 await informer.lost(ref, uid)
+        self._about = about
+
+    async def caught_up(self) -> None:
+        """Wait until the shared pictures show everything that was written here."""
+        for about in [*self._written, *self._removed]:
+            await self.turn_to(about)
 
     def _note(self, resource: Resource, answer: Obj) -> Obj:
         version = (answer.get("metadata") or {}).get("resourceVersion", "")
-        if age(version) > age(self._written.get(resource, "")):
-            self._written[resource] = version
+        written = self._written.setdefault(self._about, {})
+        if age(version) > age(written.get(resource, "")):
+            written[resource] = version
         return answer
 
     async def create(
@@ -77,7 +86,7 @@ class OwnWrites:
     async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
         answer = await self._api.delete(resource, name, namespace, **options)
         if uid := (answer.get("details") or {}).get("uid"):  # a Status: it is gone, and nobody says at which version
-            self._removed.append((resource, Ref(namespace, name), uid))
+            self._removed.setdefault(self._about, []).append((resource, Ref(namespace, name), uid))
         return self._note(resource, answer)
 
     async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:

@@ -48,10 +48,10 @@ class Bench:
     def controller(self, reconcile: Callable[[K], Awaitable[float | None]], *pictures: Informer) -> Controller[K]:
         """A queue whose worker begins when these pictures are there, and sees in them what it wrote itself."""
 
-        async def ready() -> None:
+        async def ready(key: K) -> None:
             for picture in pictures:
                 await picture.synced()
-            await self.api.caught_up()
+            await self.api.turn_to(key)
 
         return Controller(self.name, self.clock, reconcile, ready=ready)
 

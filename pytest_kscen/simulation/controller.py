@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 FIRST_RETRY, LONGEST_RETRY = 0.005, 1000.0
 
 
-async def at_once() -> None:
+async def at_once(_: Hashable) -> None:
     """Nothing to wait for."""
 
 
@@ -39,7 +39,7 @@ class Controller(Generic[K]):
         clock: Clock,
         reconcile: Callable[[K], Awaitable[float | None]],
         *,
-        ready: Callable[[], Awaitable[None]] = at_once,
+        ready: Callable[[K], Awaitable[None]] = at_once,
     ) -> None:
         self.name = name
         self._clock = clock
@@ -76,8 +76,8 @@ class Controller(Generic[K]):
                 while not self._queue:
                     self._wake.clear()
                     await self._wake.wait()
-                await self._ready()
                 key = next(iter(self._queue))
+                await self._ready(key)  # what changes meanwhile needs no look of its own
                 del self._queue[key]
                 await self._work(key)
         finally:

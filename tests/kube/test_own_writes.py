@@ -38,12 +38,13 @@ def test_the_picture_shows_what_was_written_before_it_is_looked_at_again(api, ru
     own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
 
     async def act():
+        await own.turn_to("a")
         await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
         seen = [picture.get("a", "ns")]
-        await own.caught_up()
+        await own.turn_to("a")
         seen.append(picture.get("a", "ns"))
         await own.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, "ns")
-        await own.caught_up()
+        await own.turn_to("a")
         seen.append(picture.get("a", "ns")["data"])
         await own.delete(CONFIG_MAPS, "a", "ns")
         await own.caught_up()
@@ -65,3 +66,19 @@ def test_resources_that_nobody_follows_are_not_waited_for(api, runner, informers
 
     runner.call(act())
     assert informers.known(SECRETS) is None
+
+
+def test_what_was_written_about_one_thing_does_not_hold_up_another(api, runner, informers):
+    own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
+
+    async def act():
+        await own.turn_to("a")
+        await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
+        await own.turn_to("b")
+        seen = [picture.get("a", "ns")]
+        await own.turn_to("a")
+        return [*seen, picture.get("a", "ns")]
+
+    before, after = runner.call(act())
+    assert before is None
+    assert after["metadata"]["name"] == "a"

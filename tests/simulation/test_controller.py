@@ -87,7 +87,7 @@ def test_any_other_error_ends_it_loudly(runner, controller, notebook):
 def test_it_begins_when_it_is_ready(runner, notebook):
     gate = runner.loop.create_future()
 
-    async def ready():
+    async def ready(_):
         await gate
 
     controller = Controller("c", runner.clock, notebook.look, ready=ready)

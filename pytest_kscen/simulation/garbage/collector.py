@@ -127,7 +127,7 @@ class GarbageCollector:
         if not any(found and blocks(found, uid) for found in dependents.values()):
             await self._let_go(place, owner, FOREGROUND)
         for dependent, found in dependents.items():
-            if found and not is_deleting(found, FOREGROUND):
+            if found and not found["metadata"].get("deletionTimestamp"):
                 self._controller.enqueue(dependent)
 
     async def _judge_by_owners(self, place: Place, obj: Obj) -> None:
