@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OPEN = ("healthz", "livez", "readyz", "version")
-PASSED_ON = ("accept", "content-type", "user-agent", "impersonate-user", "if-none-match")
+PASSED_ON = ("accept", "content-type", "user-agent", "impersonate-user", "if-none-match", "upgrade")
 LARGEST = 3 * 1024 * 1024
 FAREWELL = 0.5  # seconds
 WORTH_ZIPPING = 128 * 1024

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
 
+SIMULATED = "a connection into a container needs its processes, and this cluster's are simulated: its log can be read"
+
 
 async def upgrade(core: Core, kind: Kind, request: Request) -> Never:
     pod = current(core, kind, request)
@@ -23,6 +25,8 @@ async def upgrade(core: Core, kind: Kind, request: Request) -> Never:
         container_of(pod, dict(request.options.extra).get("container", ""))
     if not pod["spec"].get("nodeName"):
         raise BadRequest(f"pod {request.name} does not have a host assigned")
+    if "upgrade" in dict(request.options.extra):
+        raise ServiceUnavailable(SIMULATED)
     raise BadRequest("Upgrade request required")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request
@@ -59,13 +59,19 @@ def request_of(asked: Asked, warnings: list[str]) -> Request:
         agent=asked.headers.get("user-agent", ""),
         warnings=warnings,
     )
-    reading = _read_get if asked.connects else READINGS[verb]
+    reading = _read_connection if asked.connects else READINGS[verb]
     reading(asked, request)
     return request
 
 
 def _read_get(asked: Asked, request: Request) -> None:
     request.options = queries.get_options(asked.query)
+
+
+def _read_connection(asked: Asked, request: Request) -> None:
+    options = queries.get_options(asked.query)
+    upgrade = tuple((name, asked.headers[name]) for name in ("upgrade",) if name in asked.headers)
+    request.options = replace(options, extra=(*options.extra, *upgrade))
 
 
 def _read_list(asked: Asked, request: Request) -> None:

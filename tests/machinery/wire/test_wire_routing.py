@@ -63,3 +63,13 @@ def test_who_asks(client, monkeypatch):
     client.raw("GET", "/api/v1/pods", user_agent="kubectl/v1")
     client.raw("GET", "/api/v1/pods", impersonate_user="jane")
     assert asked == [("system:admin", "kubectl/v1"), ("jane", "")]
+
+
+def test_a_connection_into_a_container_is_refused(client):
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+    client.ask("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
+    path = "/api/v1/namespaces/default/pods/p/exec?container=c&command=ls"
+    assert client.refusal("POST", path) == (400, "Upgrade request required")
+    status, message = client.refusal("POST", path, upgrade="SPDY/3.1")
+    assert (status, message.endswith("its log can be read")) == (503, True)
+    assert client.refusal("GET", path.replace("=c", "=d"), upgrade="websocket")[1] == "container d is not valid for pod p"
