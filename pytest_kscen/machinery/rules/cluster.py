@@ -8,6 +8,7 @@ from pytest_kscen.machinery.kinds import Part, Rules
 from pytest_kscen.machinery.rules import addresses
 from pytest_kscen.machinery.rules.checks import Causes, named, positive, unique
 from pytest_kscen.machinery.rules.filling import fill, part, round_quantities
+from pytest_kscen.machinery.rules.internals import ADDRESS, internal
 from pytest_kscen.machinery.rules.pods.resources import amount
 from pytest_kscen.machinery.rules.pods.scheduling import taints
 from pytest_kscen.machinery.rules.preparing import keep_spec, keep_status
@@ -131,7 +132,8 @@ def node_status_causes(new: Obj, old: Obj) -> Causes:
 
 def _node_changes(new: Obj, old: Obj) -> Causes:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
-    yield from unique("status.addresses", (new.get("status") or {}).get("addresses") or ())
+    listed = (new.get("status") or {}).get("addresses") or ()
+    yield from unique("status.addresses", [internal(ADDRESS, one) for one in listed])
     if spec is before:
         return
     if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:

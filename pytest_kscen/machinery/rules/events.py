@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.kinds import Rules
-from pytest_kscen.machinery.rules.checks import Causes, immutable, named
+from pytest_kscen.machinery.rules.checks import IMMUTABLE, Causes, named
+from pytest_kscen.machinery.rules.internals import REFERENCE, internal
 from pytest_kscen.machinery.rules.selectable import EVENT_FIELDS, REGARDING_FIELDS
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -95,7 +96,10 @@ def update_new(new: Obj, old: Obj) -> Causes:
     if new.get("series") != old.get("series"):
         yield from _series(new)
     for field, shown in FIXED:
-        yield from immutable(shown, new.get(field), old.get(field))
+        after, before = new.get(field), old.get(field)
+        if after != before:
+            value = internal(REFERENCE, after) if isinstance(after, dict) and field in {"regarding", "related"} else after
+            yield Cause.invalid(shown, value, IMMUTABLE)
 
 
 RULES = {

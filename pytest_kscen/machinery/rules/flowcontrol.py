@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.kinds import Part, Rules, status_alone
 from pytest_kscen.machinery.rules import checks
+from pytest_kscen.machinery.rules.internals import DISTINGUISHER, internal
 from pytest_kscen.machinery.rules.preparing import keep_status, without_status
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -35,7 +36,7 @@ def validate_flow(obj: Obj) -> Causes:
     yield from _precedence("spec.matchingPrecedence", spec["matchingPrecedence"], name)
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in {"ByNamespace", "ByUser"}:
-        yield Cause.unsupported("spec.distinguisherMethod.type", method, ("ByNamespace", "ByUser"))
+        yield Cause.unsupported("spec.distinguisherMethod.type", internal(DISTINGUISHER, method), ("ByNamespace", "ByUser"))
     level = spec.get("priorityLevelConfiguration", {}).get("name")
     if level:
         yield from checks.named("spec.priorityLevelConfiguration.name", level, names.dns1123_subdomain)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.rules import checks
 from pytest_kscen.machinery.rules.checks import Causes, omitted
+from pytest_kscen.machinery.rules.internals import UNCOUNTED, internal
 from pytest_kscen.machinery.rules.job_policies import count_indexes, intervals
 from pytest_kscen.objects.errors import Cause
 
@@ -28,9 +29,10 @@ def validate_status(new: Obj, old: Obj) -> Causes:
     status, before = new.get("status") or {}, old.get("status") or {}
     yield from checks.none_negative("status", status, COUNTERS)
     yield from _uncounted(status.get("uncountedTerminatedPods") or {})
-    yield from _conditions(new["spec"], status, before)
+    yield from _conditions(status, before)
     yield from _finished(new["spec"], status, before)
     yield from _indexes(new["spec"], status, before)
+    yield from _success(new["spec"], status)
     yield from _never_back(new["spec"], status, before)
 
 
@@ -54,7 +56,7 @@ def _moved(status: Obj, before: Obj, *fields: str) -> bool:
     return any(status.get(field) != before.get(field) for field in fields)
 
 
-def _conditions(spec: Obj, status: Obj, before: Obj) -> Causes:
+def _conditions(status: Obj, before: Obj) -> Causes:
     """Pairs of conditions, and what a condition asks for; only a write that touches them is judged."""
     complete, failed = is_true(status, "Complete"), is_true(status, "Failed")
     target, met = is_true(status, "FailureTarget"), is_true(status, "SuccessCriteriaMet")
@@ -76,11 +78,18 @@ def _conditions(spec: Obj, status: Obj, before: Obj) -> Causes:
     tests = (
         (failed and not target, _differs(status, before, "Failed") or _moved(status, before, "failedIndexes"), _NO_TARGET),
         (complete and not met, _differs(status, before, "Complete", "SuccessCriteriaMet"), _NOT_MET),
-        (met and failed, True, "cannot set SuccessCriteriaMet=True and Failed=true conditions"),
-        (met and target, True, "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"),
-        ("successPolicy" in spec and complete and not met, True, _POLICY_NOT_MET),
     )
     yield from (omitted("status.conditions", why) for wrong, touched, why in tests if wrong and touched)
+
+
+def _success(spec: Obj, status: Obj) -> Causes:
+    met = is_true(status, "SuccessCriteriaMet")
+    tests = (
+        (met and is_true(status, "Failed"), "cannot set SuccessCriteriaMet=True and Failed=true conditions"),
+        (met and is_true(status, "FailureTarget"), "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"),
+        ("successPolicy" in spec and is_true(status, "Complete") and not met, _POLICY_NOT_MET),
+    )
+    yield from (omitted("status.conditions", why) for wrong, why in tests if wrong)
 
 
 _COMPLETE_FAILED = "cannot set Complete=True and Failed=true conditions"
@@ -101,7 +110,7 @@ def _finished(spec: Obj, status: Obj, before: Obj) -> Causes:
             yield Cause.required("status.startTime", "startTime is required for finished job")
         uncounted = status.get("uncountedTerminatedPods") or {}
         if any(uncounted.values()) and (just_now or _moved(status, before, "uncountedTerminatedPods")):
-            yield Cause.invalid("status.uncountedTerminatedPods", uncounted, "must be empty for finished job")
+            yield Cause.invalid("status.uncountedTerminatedPods", internal(UNCOUNTED, uncounted), "must be empty for finished job")
         if status.get("terminating", 0) > 0 and (just_now or _moved(status, before, "terminating")):
             yield Cause.invalid("status.terminating", status["terminating"], "terminating>0 is invalid for finished job")
     if "ready" in status and status["ready"] > status.get("active", 0) and _moved(status, before, "ready", "active"):

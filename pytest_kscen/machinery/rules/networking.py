@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.machinery.kinds import Part, Rules, status_alone
 from pytest_kscen.machinery.rules import addresses, checks
 from pytest_kscen.machinery.rules.filling import fill
+from pytest_kscen.machinery.rules.internals import PARENT, RANGES, internal
 from pytest_kscen.machinery.rules.jobs import domain_prefixed_path
 from pytest_kscen.machinery.rules.preparing import fresh_status, keep_spec, keep_status, without_status
 from pytest_kscen.objects import names
@@ -290,7 +291,9 @@ def validate_address(obj: Obj) -> Causes:
 
 def update_address(new: Obj, old: Obj) -> Causes:
     yield from validate_address(new)
-    yield from checks.immutable("spec.parentRef", new["spec"].get("parentRef"), old["spec"].get("parentRef"))
+    after, before = (obj["spec"].get("parentRef") or {} for obj in (new, old))
+    if after != before:
+        yield Cause.invalid("spec.parentRef", internal(PARENT, after), checks.IMMUTABLE)
 
 
 def validate_range(obj: Obj) -> Causes:
@@ -299,7 +302,7 @@ def validate_range(obj: Obj) -> Causes:
         yield Cause.required("spec.cidrs", "at least one CIDR required")
         return
     if len(blocks) > 2:  # noqa: PLR2004
-        yield Cause.invalid("spec.cidrs", obj["spec"], "may only hold up to 2 values")
+        yield Cause.invalid("spec.cidrs", internal(RANGES, obj["spec"]), "may only hold up to 2 values")
         return
     for place, block in enumerate(blocks):
         yield from addresses.canonical_block(f"spec.cidrs[{place}]", block)

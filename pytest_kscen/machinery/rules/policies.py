@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.machinery.kinds import Part, Rules
 from pytest_kscen.machinery.rules import checks
 from pytest_kscen.machinery.rules.filling import fill, round_quantities
+from pytest_kscen.machinery.rules.internals import BUDGET, TOLERATION, internal
 from pytest_kscen.machinery.rules.pods.resources import requirements
 from pytest_kscen.machinery.rules.pods.scheduling import tolerations
 from pytest_kscen.machinery.rules.pods.spec import PREEMPTION_POLICIES
@@ -30,7 +31,7 @@ def validate_budget(obj: Obj) -> Causes:
     spec = obj.get("spec") or {}
     limits = [field for field in ("minAvailable", "maxUnavailable") if field in spec]
     if len(limits) > 1:
-        yield Cause.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+        yield Cause.invalid("spec", internal(BUDGET, spec), "minAvailable and maxUnavailable cannot be both set")
     for field in limits:
         yield from checks.int_or_percent(f"spec.{field}", spec[field])
         yield from checks.not_above_all(f"spec.{field}", spec[field])
@@ -99,7 +100,7 @@ def validate_runtime(obj: Obj) -> Causes:
     keys = [{name: value for name, value in one.items() if name != "tolerationSeconds"} for one in given]
     for place, key in enumerate(keys):
         if key in keys[:place]:
-            yield Cause.duplicate(f"scheduling.tolerations[{place}]", given[place])
+            yield Cause.duplicate(f"scheduling.tolerations[{place}]", internal(TOLERATION, given[place]))
 
 
 def update_runtime(new: Obj, old: Obj) -> Causes:

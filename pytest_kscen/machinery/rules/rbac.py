@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.machinery.kinds import Rules
 from pytest_kscen.machinery.rules import checks
 from pytest_kscen.machinery.rules.filling import fill, part
+from pytest_kscen.machinery.rules.internals import ROLE, internal
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -108,7 +109,7 @@ def _again(validate: Callable[[Obj], Iterable[Cause]]) -> Callable[[Obj, Obj], I
     def judge(new: Obj, old: Obj) -> Causes:
         yield from validate(new)
         if new.get("roleRef") != old.get("roleRef"):
-            yield Cause.invalid("roleRef", new["roleRef"], "cannot change roleRef")
+            yield Cause.invalid("roleRef", internal(ROLE, new["roleRef"]), "cannot change roleRef")
 
     return judge
 

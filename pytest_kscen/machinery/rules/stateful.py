@@ -8,6 +8,8 @@ from pytest_kscen.machinery.kinds import Part, Rules
 from pytest_kscen.machinery.rules import checks
 from pytest_kscen.machinery.rules.claims import claim_spec, default_claim
 from pytest_kscen.machinery.rules.filling import fill, part
+from pytest_kscen.machinery.rules.internals import PARTITION, internal
+from pytest_kscen.machinery.rules.internals import strategy as shown
 from pytest_kscen.machinery.rules.pods.defaults import default_template
 from pytest_kscen.machinery.rules.pods.templates import restarts_always, selected, template
 from pytest_kscen.machinery.rules.preparing import keep_spec
@@ -87,9 +89,9 @@ def _policies(spec: Obj) -> Causes:
     if strategy["type"] == "OnDelete":
         if rolling is not None:
             why = "only allowed for updateStrategy 'RollingUpdate'"
-            yield Cause.invalid("spec.updateStrategy.rollingUpdate", rolling, why)
+            yield Cause.invalid("spec.updateStrategy.rollingUpdate", internal(PARTITION, rolling), why)
     elif strategy["type"] != "RollingUpdate":
-        yield Cause.invalid("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'")
+        yield Cause.invalid("spec.updateStrategy", shown(PARTITION, strategy), "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
         yield from checks.not_negative("spec.updateStrategy.rollingUpdate.partition", rolling.get("partition"))
     for name, policy in spec["persistentVolumeClaimRetentionPolicy"].items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.machinery.kinds import Part, Rules, status_alone
 from pytest_kscen.machinery.rules import checks
 from pytest_kscen.machinery.rules.filling import fill
+from pytest_kscen.machinery.rules.internals import DEVICE_DRIVER, internal
 from pytest_kscen.machinery.rules.preparing import fresh_status, keep_status
 from pytest_kscen.machinery.rules.volume_sources import driver_name
 from pytest_kscen.machinery.rules.volumes import volume_spec
@@ -224,7 +225,8 @@ def update_node(new: Obj, old: Obj) -> Causes:
     for driver in new["spec"].get("drivers") or ():
         if driver.get("name") in before:
             after, was = (_without_count(one) for one in (driver, before[driver.get("name")]))
-            yield from checks.immutable("spec.drivers", after, was)
+            if after != was:
+                yield Cause.invalid("spec.drivers", internal(DEVICE_DRIVER, after), checks.IMMUTABLE)
 
 
 def _without_count(driver: Obj) -> Obj:

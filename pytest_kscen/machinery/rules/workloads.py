@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.machinery.kinds import Part, Rules, content_changed
 from pytest_kscen.machinery.rules import checks
 from pytest_kscen.machinery.rules.filling import fill, part
+from pytest_kscen.machinery.rules.internals import ROLLING, strategy
 from pytest_kscen.machinery.rules.pods.defaults import default_template
 from pytest_kscen.machinery.rules.pods.preparing import drop_disabled
 from pytest_kscen.machinery.rules.pods.templates import restarts_always, selected, template
@@ -177,7 +178,7 @@ def _deployment_strategy(path: str, given: Obj) -> Causes:
             yield Cause.invalid(f"{path}.rollingUpdate.maxUnavailable", unavailable, why)
         yield from checks.not_above_all(f"{path}.rollingUpdate.maxUnavailable", unavailable)
     else:
-        yield Cause.unsupported(path, given, STRATEGIES)
+        yield Cause.unsupported(path, strategy(ROLLING, given), STRATEGIES)
 
 
 def validate_daemon_set(obj: Obj) -> Causes:
@@ -196,7 +197,7 @@ def validate_daemon_set(obj: Obj) -> Causes:
 
 def _daemon_strategy(path: str, given: Obj) -> Causes:
     if given.get("type") not in DAEMON_STRATEGIES:
-        yield Cause.unsupported(path, given, DAEMON_STRATEGIES)
+        yield Cause.unsupported(path, strategy(ROLLING, given), DAEMON_STRATEGIES)
     elif given["type"] == "RollingUpdate":
         here, rolling = f"{path}.rollingUpdate", given["rollingUpdate"]
         values = {name: rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}

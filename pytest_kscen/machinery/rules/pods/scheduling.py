@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.rules.checks import Causes, named, one_of, positive, selector
+from pytest_kscen.machinery.rules.internals import TAINT, internal
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -200,6 +201,6 @@ def taints(path: str, given: Sequence[Obj]) -> Causes:
         else:
             yield Cause.required(f"{here}.effect")
         if (key, effect) in seen:
-            words = Cause.duplicate(here, taint).message
+            words = Cause.duplicate(here, internal(TAINT, taint)).message
             yield Cause(here, f"{words}: taints must be unique by key and effect pair", "FieldValueDuplicate")
         seen.add((key, effect))

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.rules.checks import LARGEST_INT32, Causes, named, one_of, within
+from pytest_kscen.machinery.rules.internals import PROFILE, internal
 from pytest_kscen.machinery.rules.volume_sources import relative
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -128,7 +129,7 @@ def _seccomp(path: str, given: Obj) -> Causes:
     if kind != "Localhost":
         if "localhostProfile" in given:
             why = "can only be set when seccomp type is Localhost"
-            yield Cause.invalid(f"{path}.localhostProfile", given, why)
+            yield Cause.invalid(f"{path}.localhostProfile", internal(PROFILE, given), why)
     elif "localhostProfile" in given:
         yield from relative(f"{path}.localhostProfile", given["localhostProfile"])
     else:

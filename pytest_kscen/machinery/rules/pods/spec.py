@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.rules.addresses import address
 from pytest_kscen.machinery.rules.checks import LARGEST_INT32, Causes, Validator, labels, named, required_one_of, within
+from pytest_kscen.machinery.rules.internals import CLAIM, internal
 from pytest_kscen.machinery.rules.pods import scheduling, security
 from pytest_kscen.machinery.rules.pods.containers import Surroundings, containers, ephemeral_containers, init_containers
 from pytest_kscen.machinery.rules.pods.defaults import CONTAINER_LISTS
@@ -108,10 +109,10 @@ def _resource_claims(path: str, given: Sequence[Obj], pod: Obj | None) -> Causes
         sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim]
         if len(sources) > 1:
             why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield Cause.invalid(here, claim, why)
+            yield Cause.invalid(here, internal(CLAIM, claim), why)
         if not sources:
             why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            yield Cause.invalid(here, claim, why)
+            yield Cause.invalid(here, internal(CLAIM, claim), why)
         for field in sources:
             yield from named(f"{here}.{field}", claim[field], names.dns1123_subdomain)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.rules import addresses
 from pytest_kscen.machinery.rules.checks import LARGEST_INT32, Causes, immutable, named, within
+from pytest_kscen.machinery.rules.internals import POD_IP, internal
 from pytest_kscen.machinery.rules.pods.changes import metadata_changes
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -120,7 +121,7 @@ def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
         yield from addresses.address(f"{path}[{place}]", ip, known)
     families = [addresses.family(ip) for ip in listed]
     if len(families) > 1 and sorted(families) != ["IPv4", "IPv6"]:
-        yield Cause.invalid(path, given, "may specify no more than one IP for each IP family")
+        yield Cause.invalid(path, [internal(POD_IP, one) for one in given], "may specify no more than one IP for each IP family")
 
 
 def _host_ips(status: Obj, before: Obj) -> Causes:
