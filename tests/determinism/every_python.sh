@@ -4,11 +4,18 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+first_that_runs() {
+    for candidate in "$@"; do
+        if "$candidate" -c '' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+}
+
 for minor in 11 12 13 14; do
-    found=$(command -v "python3.$minor" || ls "$HOME"/.pyenv/versions/3."$minor".*/bin/python 2>/dev/null | head -n 1 || true)
-    if [ -z "$found" ] || ! "$found" -c '' 2>/dev/null; then
-        continue
-    fi
+    found=$(first_that_runs "python3.$minor" "$HOME"/.pyenv/versions/3."$minor".*/bin/python)
+    [ -n "$found" ] || continue
     "$found" -m venv "$folder/$minor"
     "$folder/$minor/bin/pip" install -q .
     for hash_seed in 0 random; do
