@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.patching.checking import check
 from pytest_kscen.machinery.patching.elements import UnfitError
@@ -11,6 +11,7 @@ from pytest_kscen.machinery.patching.lastapplied import allowed, brought_up_to_d
 from pytest_kscen.machinery.patching.managers import writer_of
 from pytest_kscen.machinery.patching.ownership import BEFORE_FIRST_APPLY, ConflictsError, applied, updated
 from pytest_kscen.machinery.patching.shapes import shape_of
+from pytest_kscen.machinery.patching.wording import json_name
 from pytest_kscen.objects.errors import ApiError, BadRequest, Conflict, conflict, quoted
 
 if TYPE_CHECKING:
@@ -45,19 +46,26 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
 
 
 def _configuration(kind: Kind, request: Request) -> Obj:
-    config = request.body
+    config = {} if request.body is None else request.body
     if not isinstance(config, dict):
-        raise BadRequest(f"error decoding YAML: expected an object of kind {kind.resource.kind}")
-    stated = config.get("apiVersion") or "", config.get("kind") or ""
+        into = f"json: cannot unmarshal {json_name(config)} into Go value of type map[string]interface {{}}"
+        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {into}")
+    stated = _text(config, "apiVersion"), _text(config, "kind")
     if stated != (kind.resource.api_version, kind.resource.kind):
         group, _, version = stated[0].rpartition("/")
-        raise BadRequest(f"invalid object type: {group}/{version}, Kind={stated[1]}")
+        raise BadRequest("invalid object type: " + ("/, Kind=" if "/" in group else f"{group}/{version}, Kind={stated[1]}"))
     metadata = config.get("metadata")
     if not isinstance(metadata, dict):
         return config
-    if metadata.get("managedFields") is not None:
+    if isinstance(metadata.get("managedFields"), list):
         raise BadRequest("metadata.managedFields must be nil")
-    return {**config, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+    return {**config, "metadata": {name: value for name, value in metadata.items() if name != "managedFields" or value}}
+
+
+def _text(part: Any, name: str) -> str:
+    """A field, if there is one and it is text."""
+    value = part.get(name) if isinstance(part, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def _check(kind: Kind, config: Obj) -> None:
@@ -65,10 +73,7 @@ def _check(kind: Kind, config: Obj) -> None:
         check(shape_of(kind), config)
     except UnfitError as error:
         resource, metadata = kind.resource, config.get("metadata")
-        named = metadata if isinstance(metadata, dict) else {}
-        whose = (
-            f"{named.get('namespace') or ''}/{named.get('name') or ''}; {resource.group}/{resource.version}, Kind={resource.kind}"
-        )
+        whose = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {resource.group}/{resource.version}, Kind={resource.kind}"
         raise ApiError(f"failed to create typed patch object ({whose}): {error}") from None
 
 

@@ -14,7 +14,7 @@ from pytest_kscen.machinery.patching.ledger import materialised
 from pytest_kscen.machinery.patching.managers import check_options
 from pytest_kscen.machinery.patching.shapes import shape_of
 from pytest_kscen.machinery.patching.strategic import strategic_merge_patch
-from pytest_kscen.machinery.patching.wording import plain
+from pytest_kscen.machinery.patching.wording import json_name, plain
 from pytest_kscen.objects.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType, not_found, quoted
 from pytest_kscen.objects.patches import PatchError, json_patch, merge_patch
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MOST_OPERATIONS = 10_000
 REJECTED = "the server rejected our request due to an error in our request"
 OPERATION = {"op": str, "path": str, "from": str}
-JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number", type(None): "null"}
 
 
 def patched(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
@@ -44,7 +43,7 @@ def patched(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
     if not isinstance(request.body, dict):
         decoding = "error decoding patch: " if request.patch_type == MERGE_PATCH else ""
         raise BadRequest(
-            f"{decoding}json: cannot unmarshal {_json_name(request.body)} into Go value of type map[string]interface {{}}"
+            f"{decoding}json: cannot unmarshal {json_name(request.body)} into Go value of type map[string]interface {{}}"
         )
     if request.patch_type == MERGE_PATCH:
         return cast("Obj", merge_patch(old, request.body))
@@ -89,11 +88,7 @@ def _operations(request: Request) -> Sequence[Obj]:
 
 
 def _undecoded(value: Any, target: str) -> BadRequest:
-    return BadRequest(f"error decoding patch: json: cannot unmarshal {_json_name(value)} into Go {target}")
-
-
-def _json_name(value: Any) -> str:
-    return JSON_NAMES.get(type(value), "value")
+    return BadRequest(f"error decoding patch: json: cannot unmarshal {json_name(value)} into Go {target}")
 
 
 def misfit(request: Request, body: Obj, why: str) -> ApiError:
@@ -103,7 +98,7 @@ def misfit(request: Request, body: Obj, why: str) -> ApiError:
         gvk, metadata = f"{version}, Kind={body['kind']}", request.body.get("metadata") or {}
         whose = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {gvk}"
         said = f"failed to convert new object ({whose}) to proper version: unable to convert unstructured object to {gvk}: "
-        return ApiError(said.replace("to /", "to ") + _restored(why))
+        return ApiError(said + _restored(why))
     if request.patch_type == STRATEGIC_PATCH:
         shown, why = plain(request.body), _restored(why)
     else:
@@ -119,6 +114,8 @@ _KINDS = {"number": "int64", "array": "slice", "object": "map"}
 
 def _restored(why: str) -> str:
     """A strategic merge patch's outcome goes another way into Go's structs, which words a wrong type otherwise."""
+    if why.startswith("illegal base64 "):
+        return f"error decoding from json: {why}"
     found = _MISMATCH.match(why)
     if not found:
         return why

@@ -46,3 +46,11 @@ TYPE_NAMES = {type(None): "<nil>", bool: "bool", int: "int64", float: "float64",
 def type_name(value: Any) -> str:
     """%T"""
     return TYPE_NAMES.get(type(value), "map[string]interface {}")
+
+
+JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number", type(None): "null"}
+
+
+def json_name(value: Any) -> str:
+    """What Go's JSON decoder calls a value that it cannot use."""
+    return JSON_NAMES.get(type(value), "value")
