@@ -1,196 +1,260 @@
-"""Random requests: a small world of names and values, so that they meet, with some nonsense among them."""
+"""Random requests to a small world, so that they meet: right ones, wrong ones, and now and then plain nonsense.
+
+Every choice is one from a list that is made beforehand: that is quick, and shrinks towards the list's beginning.
+"""
 
 from __future__ import annotations
 
+import copy
+import functools
+import itertools
+import pathlib
+from dataclasses import dataclass
+
+import yaml
 from hypothesis import strategies as st
 
-from pytest_kscen.clusters.conformance.twins import CURRENT, OURS, STALE, Move, last_of
+from pytest_kscen.clusters.conformance.twins import EDIT, NOW, THEN, TOKEN, UID, Move, Stage, overlaid
 
-NAMES = st.sampled_from(["a", "b"])
-LABELS = st.fixed_dictionaries({}, optional={"tier": st.sampled_from(["x", "y"]), "old": st.just("")}).map(
-    lambda own: {**OURS, **own}
-)
-VERSIONS = st.sampled_from([None, None, None, CURRENT, STALE])
-WORDS = st.sampled_from(["1", "2", "", "ä"])
-NONSENSE = st.sampled_from([1, True, [], {}, "x", None, 1.5])
-SELECTORS = st.sampled_from(["tier=x", "tier!=x", "tier in (x,y)", "old", "!old", "tier=x,old", "tier=", "a=b=c", "in ("])
-MANAGERS = st.sampled_from(["ann", "bob"])
-PATCHES = {
-    "merge": "merge-patch+json",
-    "json": "json-patch+json",
-    "strategic": "strategic-merge-patch+json",
-    "apply": "apply-patch+yaml",
-}
-
-
-def maybe(strategy):
-    """The value, mostly; now and then something that has no business there."""
-    return st.integers(0, 25).flatmap(lambda draw: NONSENSE if draw == 0 else strategy)
-
-
-def metadata(name):
-    annotations = st.dictionaries(st.sampled_from(["k", "example.com/k", "l", "m", "-bad"]), WORDS, max_size=2)
-    finalizers = st.lists(st.sampled_from(["example.com/hold", "example.com/more"]), unique=True, max_size=2)
-    optional = {"annotations": maybe(annotations), "finalizers": finalizers, "resourceVersion": VERSIONS}
-    return st.fixed_dictionaries({"name": st.just(name), "labels": LABELS}, optional=optional).map(
-        lambda made: {key: value for key, value in made.items() if value is not None}
-    )
-
-
-CONTAINERS = st.lists(
-    st.fixed_dictionaries(
-        {"name": st.sampled_from(["one", "two"]), "image": st.sampled_from(["i:1", "i:2", "i"])},
-        optional={
-            "env": st.lists(
-                st.fixed_dictionaries({"name": st.sampled_from(["A", "B"]), "value": WORDS}),
-                max_size=2,
-                unique_by=lambda one: one["name"],
-            ),
-            "args": st.lists(WORDS, max_size=2),
-            "ports": st.just([{"containerPort": 80}]),
-        },
-    ),
-    min_size=1,
-    max_size=2,
-    unique_by=lambda one: one["name"],
-)
-
-CONTENTS = {
-    "configmaps": {
-        "data": maybe(st.dictionaries(st.sampled_from(["x", "y", "v", "w", "x/y"]), maybe(WORDS), max_size=2)),
-        "binaryData": st.dictionaries(st.sampled_from(["z", "x"]), st.sampled_from(["MQ==", "%"]), max_size=1),
-        "immutable": st.sampled_from([True, False, None]),
-        "colour": WORDS,
-    },
-    "podtemplates": {
-        "template": st.fixed_dictionaries(
-            {"spec": st.fixed_dictionaries({"containers": maybe(CONTAINERS)}, optional={"nodeName": WORDS, "colour": WORDS})}
-        )
-    },
-    "networkpolicies": {
-        "spec": st.fixed_dictionaries(
-            {"podSelector": st.sampled_from([{}, {"matchLabels": {"a": "b"}}, {"matchLabels": {"-a": "b"}}])},
-            optional={"policyTypes": st.lists(st.sampled_from(["Ingress", "Egress", "Sideways"]), max_size=2)},
-        )
-    },
-}
-GROUPS = {
-    "configmaps": ("v1", "ConfigMap"),
-    "podtemplates": ("v1", "PodTemplate"),
-    "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
-}
-
-
-def bodies(plural, name):
-    version, kind = GROUPS[plural]
-    return st.builds(
-        lambda meta, rest: {"apiVersion": version, "kind": kind, "metadata": meta, **rest},
-        metadata(name),
-        st.fixed_dictionaries({}, optional=CONTENTS[plural]),
-    )
-
-
-JSON_PATCHES = st.lists(
-    st.fixed_dictionaries(
-        {
-            "op": st.sampled_from(["add", "replace", "remove", "test"]),
-            "path": st.sampled_from(["/data/x", "/data", "/metadata/labels/tier", "/metadata/annotations", "/nope/deep", "data"]),
-            "value": st.sampled_from(["1", {"x": "1"}, None]),
-        }
-    ),
-    max_size=2,
+HERE = pathlib.Path(__file__).parent
+WORLD = yaml.safe_load((HERE / "world.yaml").read_text())
+GADGETS = yaml.safe_load((HERE / "gadgets.yaml").read_text())
+NAMES = st.sampled_from("aaabbc")
+NONSENSE = [None, 1, "x", True, [], {}, -1.5, ["x"], {"x": 1}, ""]
+TWISTS = st.sampled_from([None] * 1800 + list(itertools.product(range(20), NONSENSE)))
+MERGE, JSON, STRATEGIC, APPLY = (
+    "application/merge-patch+json",
+    "application/json-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
 )
 
 
-QUERIES = st.fixed_dictionaries(
-    {"fieldManager": MANAGERS},
-    optional={"fieldValidation": st.sampled_from(["Ignore", "Warn", "Strict"]), "dryRun": st.sampled_from(["All", "All", "Some"])},
-)
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """One kind of the world. `parts` are what its patches speak of: places and values that may stand there."""
+
+    plural: str
+    least: dict
+    pieces: list
+    status: list
+    fields: list
+    scale: bool
+    parts: list
+
+    @property
+    def stage(self):
+        return Stage(self.plural, self.least, also={"gadgets": "kit.example.com/v1"})
 
 
-def query(*, force=False):
-    kept = st.booleans() if force else st.just(False)
-    return st.builds(lambda made, forced: tuple({**made, **({"force": "true"} if forced else {})}.items()), rarely(QUERIES), kept)
+def kinds():
+    """All of the world's kinds, in its order."""
+    return [_kind(**told) for told in WORLD["kinds"]]
 
 
-def rarely(queries):
-    """The manager always, the rest in one request of three."""
-    return st.builds(
-        lambda made, all_of_it: made if all_of_it else {"fieldManager": made["fieldManager"]},
-        queries,
-        st.sampled_from([True, False, False]),
-    )
+def _kind(plural, kind, api="v1", base=None, pieces=(), status=(), fields=(), scale=False, graft=None, cluster=False):
+    least = {"apiVersion": api, "kind": kind, **(base or {})}
+    own = [*pieces, *(_under(graft["under"], piece) for piece in (WORLD[graft["of"]] if graft else ()))]
+    about = [{"metadata": piece} for piece in WORLD["metadata"]]
+    places = [place for piece in [base or {}, *own, *about, *({"status": one} for one in status)] for place in _places(piece, "")]
+    return Kind(plural, least, own, [{"status": one} for one in status], list(fields), scale, places)
 
 
-def patch(plural, name, kind, body):
-    return st.builds(lambda made, asked: Move("PATCH", f"{plural}/{name}", made, f"application/{kind}", asked), body, query())
+def _under(path, piece):
+    for name in reversed(path):
+        piece = {name: piece}
+    return piece
 
 
-def partial(plural, name):
-    """Some of a body, some of it taken away."""
-    label = st.sampled_from([{}, {"metadata": {"labels": {"tier": "x"}}}, {"metadata": {"labels": {"tier": None}}}])
-    return st.builds(
-        lambda body, taken, labels: {key: None if key in taken else body[key] for key in CONTENTS[plural] if key in body} | labels,
-        bodies(plural, name),
-        st.sets(st.sampled_from(sorted(CONTENTS[plural])), max_size=1),
-        label,
-    )
+def _places(value, path):
+    """Every (JSON pointer, value) in a value."""
+    if path:
+        yield path, value
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _places(part, f"{path}/{name.replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(value, list):
+        for position, part in enumerate(value):
+            yield from _places(part, f"{path}/{position}")
+            yield f"{path}/-", part
 
 
-def create(plural, name):
-    return st.builds(lambda body, asked: Move("POST", plural, body, query=asked), bodies(plural, name), query())
+# --- queries ---
+
+WRITES = [(), (("fieldManager", "ann"),), (("fieldManager", "bob"),)] * 4 + [
+    (("fieldValidation", "Ignore"),),
+    (("fieldValidation", "Strict"),),
+    (("fieldValidation", "Strict"), ("fieldManager", "ann")),
+    (("fieldValidation", "Odd"),),
+    (("dryRun", "All"),),
+    (("dryRun", "All"), ("fieldManager", "bob")),
+    (("dryRun", "Some"),),
+]
+APPLIES = [(("fieldManager", "ann"),), (("fieldManager", "bob"),)] * 4 + [
+    (("fieldManager", "ann"), ("force", "true")),
+    (("fieldManager", "bob"), ("force", "true")),
+    (("fieldManager", "bob"), ("force", "true"), ("dryRun", "All")),
+    (("fieldManager", "ann"), ("fieldValidation", "Strict")),
+    (),
+]
+LABELS = ["tier=x", "tier!=x", "tier in (x,y)", "old", "!old", "tier=x,old", "tier=", "tier notin (x)", "a=b=c", "in ("]
+FIELDS = ["metadata.name=a", "metadata.name!=a", "metadata.namespace=twins", "nope=1", "metadata.name=a,metadata.name=b"]
+PAGES = [{"limit": "1"}, {"limit": "2"}, {"limit": "1", "continue": TOKEN}, {"limit": "2", "continue": TOKEN}, {"continue": TOKEN}]
+PAST = [
+    {"resourceVersion": THEN},
+    {"resourceVersion": "0"},
+    {"resourceVersion": THEN, "resourceVersionMatch": "Exact"},
+    {"resourceVersion": NOW, "resourceVersionMatch": "NotOlderThan"},
+    {"resourceVersionMatch": "Exact"},
+    {"resourceVersion": NOW, "limit": "1"},
+]
+DELETIONS = [None] * 6 + [
+    {"preconditions": {"uid": UID}},
+    {"preconditions": {"uid": "other"}},
+    {"preconditions": {"resourceVersion": NOW}},
+    {"preconditions": {"resourceVersion": THEN}},
+    {"propagationPolicy": "Foreground"},
+    {"propagationPolicy": "Orphan"},
+    {"propagationPolicy": "Background"},
+    {"propagationPolicy": "Sideways"},
+    {"orphanDependents": True},
+    {"orphanDependents": True, "propagationPolicy": "Orphan"},
+    {"gracePeriodSeconds": 0},
+    {"gracePeriodSeconds": 5},
+    {"gracePeriodSeconds": -5},
+    {"dryRun": ["All"]},
+    {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 1},
+    {"kind": "Odd", "apiVersion": "v1"},
+    {"gracePeriodSeconds": "1"},
+]
+WATCHING = [{"labelSelector": "tier=x"}, {"labelSelector": "!old"}, {"fieldSelector": "metadata.name!=b"}]
+SCALES = [{"spec": {"replicas": count}} for count in (0, 1, 3, -1, None, "x")] + [{"spec": {}}, {"status": {"replicas": 9}}]
 
 
-def update(plural, name):
-    return st.builds(lambda body, asked: Move("PUT", f"{plural}/{name}", body, query=asked), bodies(plural, name), query())
+# --- bodies ---
 
 
-def apply(plural, name):
-    kind = "application/apply-patch+yaml"
-    return st.builds(
-        lambda body, asked: Move("PATCH", f"{plural}/{name}", body, kind, asked), bodies(plural, name), query(force=True)
-    )
+def twisted(body, twist):
+    """A body with one thing in it replaced by nonsense."""
+    if twist is None or not (places := [place for place, _ in _places(body, "") if not place.endswith("/-")]):
+        return body
+    number, nonsense = twist
+    body = copy.deepcopy(body)
+    *path, last = places[number % len(places)].removeprefix("/").replace("~1", "/").replace("~0", "~").split("/")
+    return body if any("/" in step for step in (*path, last)) else _replaced(body, [*path, last], nonsense)
 
 
-def delete(plural, name):
-    options = st.sampled_from([None, None, None, {"preconditions": {"uid": "x"}}, {"propagationPolicy": "Sideways"}])
-    return options.map(lambda chosen: Move("DELETE", f"{plural}/{name}", chosen))
+def _replaced(value, path, nonsense):
+    if not path:
+        return nonsense
+    step = int(path[0]) if isinstance(value, list) else path[0]
+    if isinstance(value, list) or step in value:
+        value[step] = _replaced(value[step], path[1:], nonsense)
+    return value
 
 
-def by_label(plural, method):
-    return SELECTORS.map(lambda selector: Move(method, plural, query=(("labelSelector", f"kscen.io/twins,{selector}"),)))
+def _laid(*layers):
+    return functools.reduce(overlaid, layers, {})
 
 
-def moves(plural):
-    """Any request; writes to what may be there come most often."""
-    return NAMES.flatmap(
-        lambda name: st.one_of(
-            create(plural, name),
-            update(plural, name),
-            patch(plural, name, "merge-patch+json", partial(plural, name)),
-            patch(plural, name, "strategic-merge-patch+json", partial(plural, name)),
-            patch(plural, name, "json-patch+json", JSON_PATCHES),
-            apply(plural, name),
-            apply(plural, name),
-            delete(plural, name),
-            by_label(plural, "GET"),
-            by_label(plural, "DELETE"),
-            st.just(Move("GET", f"{plural}/{name}")),
-        )
-    )
+def _about(name, pieces):
+    return {"metadata": _laid({"name": name}, *pieces)}
 
 
-def begun(plural):
-    """A sequence on a world that is not empty."""
-    first = {
-        **last_of(plural),
-        "apiVersion": GROUPS[plural][0],
-        "kind": GROUPS[plural][1],
-        "metadata": {"name": "a", "labels": OURS},
-    }
-    made = Move("POST", plural, first, query=(("fieldManager", "ann"),))
-    return st.lists(moves(plural), min_size=2, max_size=10).map(lambda rest: (plural, [made, *rest]))
+class Strategies:
+    """The requests of one kind, each strategy made once."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.metadata = st.lists(st.sampled_from(WORLD["metadata"]), max_size=2)
+        self.pieces = st.lists(st.sampled_from(kind.pieces), max_size=3)
+        self.statuses = st.lists(st.sampled_from(kind.status or [{"status": {}}]), min_size=1, max_size=2)
+        self.writes, self.applies = st.sampled_from(WRITES), st.sampled_from(APPLIES)
+        self.bodies = st.builds(self._body, NAMES, self.metadata, self.pieces, TWISTS)
+        self.configs = st.builds(self._config, NAMES, self.metadata, self.pieces, st.booleans(), TWISTS)
+        self.changes = st.builds(self._change, self.metadata, self.pieces, TWISTS)
+        self.operations = st.lists(st.builds(_operation, st.sampled_from(OPERATIONS), st.sampled_from(kind.parts), TWISTS), max_size=2)
+        self.moves = st.one_of(*self._all())
+
+    def _all(self):
+        plural = self.kind.plural
+        yield st.builds(lambda body, query: Move("POST", plural, body, query=query), self.bodies, self.writes)
+        yield st.builds(self._put, NAMES, self.bodies, self.writes)
+        yield st.builds(self._edit, NAMES, self.changes, self.writes)
+        for type in (MERGE, STRATEGIC):
+            yield st.builds(self._patch(type), NAMES, self.changes, self.writes)
+        yield st.builds(self._patch(JSON), NAMES, self.operations, self.writes)
+        for _ in range(3):
+            yield st.builds(self._apply, self.configs, self.applies)
+        yield st.builds(lambda name, options: Move("DELETE", f"{plural}/{name}", options), NAMES, st.sampled_from(DELETIONS))
+        yield st.builds(lambda method, query: Move(method, plural, query=query), st.sampled_from(["GET", "GET", "GET", "DELETE"]), self._lists())
+        yield NAMES.map(lambda name: Move("GET", f"{plural}/{name}"))
+        yield from self._parts()
+
+    def _parts(self):
+        """The subresources."""
+        plural = self.kind.plural
+        if self.kind.status:
+            status = st.builds(self._change, self.metadata, self.statuses, TWISTS)
+            yield st.builds(self._edit, NAMES.map(lambda name: f"{name}/status"), status, self.writes)
+            for type in (MERGE, STRATEGIC):
+                yield st.builds(self._patch(type, "/status"), NAMES, status, self.writes)
+            configs = st.builds(self._config, NAMES, self.metadata, self.statuses, st.just(False), TWISTS)
+            yield st.builds(lambda body, query: self._apply(body, query, "/status"), configs, self.applies)
+        if self.kind.scale:
+            yield NAMES.map(lambda name: Move("GET", f"{plural}/{name}/scale"))
+            yield st.builds(self._patch(MERGE, "/scale"), NAMES, st.sampled_from(SCALES), self.writes)
+            yield st.builds(self._edit, NAMES.map(lambda name: f"{name}/scale"), st.sampled_from(SCALES), self.writes)
+
+    def _lists(self):
+        labels = [{"labelSelector": one} for one in LABELS]
+        fields = [{"fieldSelector": one} for one in [*self.kind.fields, *FIELDS]]
+        mixed = [{**one, **two} for one in labels[:4] for two in [*fields[:2], *PAGES[:2]]]
+        return st.sampled_from([tuple(query.items()) for query in [{}, *labels, *fields, *PAGES, *PAST, *mixed]])
+
+    # --- bodies and requests of this kind ---
+
+    def _body(self, name, metadata, pieces, twist):
+        return twisted(_laid(self.kind.least, _about(name, metadata), *pieces), twist)
+
+    def _config(self, name, metadata, pieces, whole, twist):
+        head = {key: self.kind.least[key] for key in ("apiVersion", "kind")}
+        return twisted(_laid(self.kind.least if whole else head, _about(name, metadata), *pieces), twist)
+
+    def _change(self, metadata, pieces, twist):
+        about = {"metadata": _laid(*metadata)} if metadata else {}
+        return twisted(_laid(about, *pieces), twist)
+
+    def _put(self, name, body, query):
+        return Move("PUT", f"{self.kind.plural}/{name}", body, query=query)
+
+    def _edit(self, name, change, query):
+        return Move(EDIT, f"{self.kind.plural}/{name}", change, query=query)
+
+    def _patch(self, type, part=""):
+        return lambda name, change, query: Move("PATCH", f"{self.kind.plural}/{name}{part}", change, type, query)
+
+    def _apply(self, config, query, part=""):
+        metadata = config.get("metadata")
+        name = (metadata.get("name") if isinstance(metadata, dict) else None) or "a"
+        return Move("PATCH", f"{self.kind.plural}/{name if name in list('abc') else 'a'}{part}", config, APPLY, query)
 
 
-PLURALS = tuple(CONTENTS)
-SEQUENCES = st.sampled_from(PLURALS).flatmap(begun)
+OPERATIONS = ["add", "replace", "remove", "test", "copy", "move", "add", "replace", "nope"]
+
+
+def _operation(op, part, twist):
+    path, value = part
+    if op in {"copy", "move"}:
+        return {"op": op, "from": path, "path": "/metadata/annotations/k"}
+    return twisted({"op": op, "path": path, **({} if op == "remove" else {"value": value})}, twist)
+
+
+def sequence(kind):
+    """A stage, a few requests to it, and what a second watch asks for."""
+    first = st.just(Move("POST", kind.plural, _laid(kind.least, _about("a", [])), query=(("fieldManager", "ann"),)))
+    moves = st.builds(lambda begun, rest: [begun, *rest], first, st.lists(Strategies(kind).moves, min_size=2, max_size=10))
+    return st.tuples(st.just(kind.stage), moves, st.sampled_from(WATCHING))
+
+
+SEQUENCES = st.one_of(*map(sequence, kinds()))

@@ -1,32 +1,34 @@
 """The same requests to two servers, and what each made of them, in words that do not depend on the server.
 
-Uids, times and versions differ from server to server; what must not differ is which of them are equal and which come
-first. So each is replaced by its place among its like.
+A request may speak of what only its server knows by words such as NOW, the version that the object has by then. The
+server must have no controllers, or none that get a turn, or else their doings are in the story too.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.visitor import Visitor
+from pytest_kscen.clusters.conformance.plain import Plain
+from pytest_kscen.clusters.conformance.visitor import Answer, Visitor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_kscen.clusters.conformance.transport import Transport
 
-OURS = {"kscen.io/twins": "yes"}
-_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-CURRENT, STALE = "the current version", "a stale version"
-"""A body's resourceVersion may be one of these words: the object's own when the request is made, or its first."""
+NOW, THEN = "@now", "@then"  # the object's version when the request is made, and the first one that was asked for
+UID, NAMESPACE = "@uid", "@namespace"
+TOKEN = "@token"  # noqa: S105  # the next page of the latest list that had one
+WORDS = (NOW, THEN, UID, NAMESPACE, TOKEN)
+EDIT = "EDIT"  # not HTTP's: read the object, lay the body over it, and PUT it back
+LAST = "last"  # the object that ends a watch
+PATIENCE = 20  # seconds for a watch to hear of it
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One request."""
+    """One request. Its path is short, as in `configmaps/a`."""
 
     method: str
     path: str
@@ -36,106 +38,132 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a sequence is played: a kind, the least body that it takes, and a namespace that is there."""
+
+    plural: str
+    least: Mapping[str, Any]
+    namespace: str = "twins"
+    also: Mapping[str, str] = field(default_factory=dict)  # plural -> group and version of custom kinds
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
-    """What came of a sequence: the answers, what a watch told, and what was there in the end."""
+    """What came of a sequence: the answers, what watches told, and what was there in the end."""
 
     answers: list[Any]
     told: list[Any]
     left: list[Any]
 
 
-def play(road: Transport, namespace: str, moves: Sequence[Move], plurals: Sequence[str]) -> Story:
-    """Make the requests in a namespace that is there; everything of ours is gone from it afterwards."""
-    visitor = Visitor(road, namespace)
-    starts = {plural: visitor.get(plural, labelSelector=_selector()).ok()["metadata"]["resourceVersion"] for plural in plurals}
-    first: dict[str, str] = {}
-    answers = [_make(visitor, move, first) for move in moves]
-    left = [visitor.get(plural, labelSelector=_selector()).ok()["items"] for plural in plurals]
-    for plural in plurals:
-        _clear(visitor, plural)
-    told = [_heard(visitor, plural, starts[plural]) for plural in plurals]
-    plain = _Plain(namespace)
+def play(road: Transport, stage: Stage, moves: Sequence[Move], watching: Mapping[str, str]) -> Story:
+    """Make the requests, then watch twice from the beginning: everything, and by the selectors in `watching`."""
+    visitor = Visitor(road, stage.namespace, also=stage.also)
+    start = visitor.get(stage.plural).ok()
+    before = {item["metadata"]["uid"] for item in start["items"]}
+    memory = _Memory(visitor)
+    try:
+        answers = [_make(visitor, move, memory) for move in moves]
+        left = _ours(visitor, stage.plural, before)
+    finally:
+        for item in _ours(visitor, stage.plural, before):
+            _clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
+    told = _heard(visitor, stage, start["metadata"]["resourceVersion"], watching)
+    plain = Plain(stage.namespace)
     plain.learn([answers, left, told])
     return Story(plain.of(answers), plain.of(told), plain.of(left))
 
 
-def _make(visitor: Visitor, move: Move, first: dict[str, str]) -> Any:
-    body = move.body
-    asked = body.get("metadata", {}).get("resourceVersion") if isinstance(body, dict) else None
-    if asked in {CURRENT, STALE}:
-        place = "/".join(move.path.split("/")[:2])
-        now = visitor.get(place)
-        version = now.body["metadata"]["resourceVersion"] if now.status == 200 else "1"  # noqa: PLR2004
-        version = first.setdefault(place, version) if asked == STALE else version
-        body = {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
-    query: dict[str, Any] = dict(move.query)
-    answer = visitor.call(move.method, move.path, body, type=move.type, **query)
-    return [answer.status, answer.headers.get("warning"), answer.body]
+def overlaid(base: Any, piece: Any) -> Any:
+    """A piece laid over a base: maps by name, lists by position."""
+    if isinstance(base, dict) and isinstance(piece, dict):
+        both = {name: overlaid(base[name], part) if name in base else part for name, part in piece.items()}
+        return {**base, **both}
+    if isinstance(base, list) and isinstance(piece, list):
+        return [overlaid(*pair) for pair in zip(base, piece, strict=False)] + base[len(piece) :] + piece[len(base) :]
+    return piece
 
 
-def _heard(visitor: Visitor, plural: str, start: str) -> list[Any]:
-    """What a watch from the beginning tells, up to a last object made for this."""
-    visitor.post(plural, last_of(plural)).ok(201)
-    heard = []
-    with visitor.watch(plural, resourceVersion=start, labelSelector=_selector(), timeoutSeconds=20) as stream:
-        while (event := next(stream))["object"]["metadata"]["name"] != "last":
-            heard.append([event["type"], event["object"]])
-    visitor.delete(f"{plural}/last")
+class _Memory:
+    """What a client keeps in mind during a sequence."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self._visitor = visitor
+        self._first: dict[str, str] = {}
+        self._token = ""
+
+    def note(self, answer: Answer) -> None:
+        metadata = answer.body.get("metadata") if isinstance(answer.body, dict) else None
+        if metadata and metadata.get("continue"):
+            self._token = metadata["continue"]
+
+    def meaning(self, word: str, place: str) -> str:
+        if word == NAMESPACE:
+            return self._visitor.namespace
+        if word == TOKEN:
+            return self._token
+        found = self._visitor.get(place) if "/" in place else None
+        metadata = found.body["metadata"] if found and found.status == 200 else {"resourceVersion": "1", "uid": "nobody's"}  # noqa: PLR2004
+        if word == THEN:
+            return self._first.setdefault(place, metadata["resourceVersion"])
+        return str(metadata["uid" if word == UID else "resourceVersion"])
+
+
+def _make(visitor: Visitor, move: Move, memory: _Memory) -> Any:
+    place = "/".join(move.path.split("/")[:2])
+    meanings = {word: memory.meaning(word, place) for word in _words_in([move.body, *(value for _, value in move.query)])}
+    body, query = move.body, dict(move.query)
+    if meanings:
+        body, query = _translated(body, meanings), _translated(query, meanings)
+    method = move.method
+    if method == EDIT:
+        method, now = "PUT", visitor.get(move.path)
+        body = overlaid(now.body, body) if now.status == 200 else body  # noqa: PLR2004
+    answer = visitor.send(method, move.path, body, move.type, query)
+    memory.note(answer)
+    return [answer.status, answer.headers.get("content-type"), answer.headers.get("warning"), answer.body]
+
+
+def _words_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value in WORDS:
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _words_in(part)
+
+
+def _translated(value: Any, meanings: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _translated(part, meanings) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_translated(part, meanings) for part in value]
+    return meanings.get(value, value) if isinstance(value, str) else value
+
+
+def _heard(visitor: Visitor, stage: Stage, start: str, watching: Mapping[str, str]) -> list[Any]:
+    """What watches from the beginning tell, up to a last object made for this."""
+    last = overlaid(dict(stage.least), {"metadata": {"name": LAST, "labels": {"tier": "x"}}})
+    path = f"{stage.plural}/{LAST}"
+    meanings = {NAMESPACE: stage.namespace}
+    visitor.call("POST", stage.plural, _translated(last, meanings)).ok(201)
+    heard = [_until_last(visitor, stage.plural, {**query, "resourceVersion": start}) for query in ({}, watching)]
+    _clear(visitor, path, visitor.get(path).ok())
     return heard
 
 
-def last_of(plural: str) -> dict[str, Any]:
-    """The least body that this resource takes."""
-    spec = {"podtemplates": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}}
-    return {"metadata": {"name": "last", "labels": OURS}, **spec.get(plural, {})}
+def _until_last(visitor: Visitor, plural: str, query: Mapping[str, str]) -> list[Any]:
+    heard = []
+    with visitor.watch(plural, timeoutSeconds=PATIENCE, **query) as stream:
+        while (event := next(stream))["type"] == "ERROR" or event["object"]["metadata"]["name"] != LAST:
+            heard.append([event["type"], event["object"]])
+    return heard
 
 
-def _clear(visitor: Visitor, plural: str) -> None:
-    for item in visitor.get(plural, labelSelector=_selector()).ok()["items"]:
-        path = f"{plural}/{item['metadata']['name']}"
-        if item["metadata"].get("finalizers"):
-            visitor.patch(path, {"metadata": {"finalizers": None}})
-        visitor.delete(path, gracePeriodSeconds=0)
+def _ours(visitor: Visitor, plural: str, before: set[str]) -> list[Any]:
+    return [item for item in visitor.get(plural).ok()["items"] if item["metadata"]["uid"] not in before]
 
 
-def _selector() -> str:
-    return ",".join(f"{key}={value}" for key, value in OURS.items())
-
-
-class _Plain:
-    """Replaces what one server alone could say."""
-
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
-        self._versions: set[int] = set()
-        self._uids: dict[str, str] = {}
-
-    def learn(self, value: Any) -> None:
-        """Gather the versions of objects; a list's own version counts the whole server's writes and says nothing."""
-        if isinstance(value, dict):
-            version = value.get("resourceVersion")
-            if isinstance(version, str) and version.isdecimal() and "uid" in value:
-                self._versions.add(int(version))
-            for one in value.values():
-                self.learn(one)
-        elif isinstance(value, list):
-            for one in value:
-                self.learn(one)
-
-    def of(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: self._version(one) if key == "resourceVersion" else self.of(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [self.of(one) for one in value]
-        return self._text(value) if isinstance(value, str) else value
-
-    def _version(self, version: Any) -> Any:
-        if isinstance(version, str) and version.isdecimal():
-            if int(version) not in self._versions:
-                return "some version"
-            return f"version {sorted(self._versions).index(int(version)) + 1}"
-        return self.of(version)
-
-    def _text(self, text: str) -> str:
-        text = _UID.sub(lambda uid: self._uids.setdefault(uid[0], f"uid {len(self._uids) + 1}"), text)
-        return _TIME.sub("a time", text).replace(self._namespace, "the namespace")
+def _clear(visitor: Visitor, path: str, item: Any) -> None:
+    if item["metadata"].get("finalizers"):
+        visitor.patch(path, {"metadata": {"finalizers": None}})
+    visitor.delete(path, gracePeriodSeconds=0, propagationPolicy="Background")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clusters.conformance.transport import Raw, Stream, Transport
 
+AGENT = "conformance"
 PATIENCE, PAUSE = 600, 0.1  # looks, and seconds of cluster time between them
 
 GROUPS = {
@@ -70,9 +71,11 @@ class Answer:
 class Visitor:
     """One case's client."""
 
-    def __init__(self, road: Transport, namespace: str) -> None:
+    def __init__(self, road: Transport, namespace: str, also: Mapping[str, str] | None = None) -> None:
+        """`also` gives the group and version of namespaced plurals that are not Kubernetes' own."""
         self.road = road
         self.namespace = namespace
+        self._groups = {**_GROUP_OF, **(also or {})}
         self._left_behind: list[str] = []
 
     # --- requests ---
@@ -84,7 +87,7 @@ class Visitor:
         plural = short.partition("/")[0]
         if root := _ROOTS.get(plural):
             return f"{root}/{short}"
-        group = _GROUP_OF.get(plural)
+        group = self._groups.get(plural)
         return f"/apis/{group}/namespaces/{self.namespace}/{short}" if group else f"/api/v1/namespaces/{self.namespace}/{short}"
 
     def call(
@@ -97,8 +100,13 @@ class Visitor:
         headers: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Answer:
+        return self.send(method, short, body, type, query, headers or {})
+
+    def send(
+        self, method: str, short: str, body: Any, type: str, query: Mapping[str, Any], headers: Mapping[str, str] = {}
+    ) -> Answer:
         payload = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
-        sent = {"Accept": "application/json", **({"Content-Type": type} if payload else {}), **(headers or {})}
+        sent = {"Accept": "application/json", "User-Agent": AGENT, **({"Content-Type": type} if payload else {}), **headers}
         return _understood(self.road.call(method, self.path(short), query, sent, payload))
 
     def get(self, short: str, **query: Any) -> Answer:

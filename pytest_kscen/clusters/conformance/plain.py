@@ -1,0 +1,100 @@
+"""A story without what one server alone could say.
+
+Uids, times, versions and given addresses differ from server to server; what must not differ is which of them are equal
+and which come first. So each is replaced by its place among its like. Where Kubernetes itself tells in no order, as Go's
+maps have none, an order is made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_VERSION = re.compile(r'((?:ResourceVersion in precondition: |ResourceVersion in object meta: |, current: |resourceVersion"?:"?))(\d+)')
+_QUOTED = re.compile(r'("\{\\".*\}")(?=: )', re.DOTALL)  # an object, as it stands quoted in a message
+_PATCH = re.compile(r'(?<=Invalid value: )"map\[.*\]"(?=: )', re.DOTALL)  # a patch, as it stands after half of the work
+_UNDECLARED = re.compile(r"[^:]*: field not declared in schema.*", re.DOTALL)  # which of several is told first is chance
+_ADDRESS = re.compile(r"\b10\.0\.0\.\d+\b")
+SOME = "some version"
+
+
+class Plain:
+    """One story's words."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._versions: set[int] = set()
+        self._ranks: dict[int, int] = {}
+        self._places: dict[str, str] = {}
+
+    def learn(self, value: Any) -> None:
+        """Gather the versions of objects; a list's own version counts the whole server's writes and says nothing."""
+        if isinstance(value, dict):
+            version = value.get("resourceVersion")
+            if isinstance(version, str) and version.isdecimal() and "uid" in value:
+                self._versions.add(int(version))
+            for one in value.values():
+                self.learn(one)
+        elif isinstance(value, list):
+            for one in value:
+                self.learn(one)
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return self._of_map(value)
+        if isinstance(value, list):
+            return [self.of(one) for one in value]
+        return self._text(value) if isinstance(value, str) else value
+
+    def _of_map(self, value: dict[str, Any]) -> dict[str, Any]:
+        if "items" in value and isinstance(value.get("metadata"), dict):
+            said = {name: SOME for name in ("resourceVersion", "continue") if value["metadata"].get(name)}
+            value = {**value, "metadata": {**value["metadata"], **said}}
+        if value.get("kind") == "Status":
+            value = _ordered(value)
+        plain = {name: self._version(one) if name == "resourceVersion" else self.of(one) for name, one in value.items()}
+        if isinstance(plain.get("managedFields"), list):
+            plain["managedFields"].sort(key=_writer)
+        return plain
+
+    def _version(self, version: Any) -> Any:
+        if not isinstance(version, str) or not version.isdecimal():
+            return self.of(version)
+        if len(self._ranks) != len(self._versions):
+            self._ranks = {each: rank for rank, each in enumerate(sorted(self._versions), 1)}
+        rank = self._ranks.get(int(version))
+        return f"version {rank}" if rank else version if len(version) < 2 else SOME  # noqa: PLR2004
+
+    def _text(self, text: str) -> str:
+        if len(text) < len("10.0.0.0"):
+            return text
+        if found := _QUOTED.search(text):
+            said = json.dumps(self.of(json.loads(json.loads(found[1]))), sort_keys=True)
+            return f"{self._text(text[: found.start()])}{said}{self._text(text[found.end() :])}"
+        text = _UID.sub(lambda found: self._place("uid", found[0]), text)
+        text = _UNDECLARED.sub(" not all is declared", _PATCH.sub("a patch", text))
+        text = _ADDRESS.sub(lambda found: self._place("address", found[0]), text)
+        text = _VERSION.sub(lambda found: f"{found[1]}{self._version(found[2])}", text)
+        return _TIME.sub("a time", text).replace(self._namespace, "the namespace")
+
+    def _place(self, what: str, one: str) -> str:
+        return self._places.setdefault(one, f"{what} {len(self._places) + 1}")
+
+
+def _ordered(status: dict[str, Any]) -> dict[str, Any]:
+    """A refusal whose causes come in one order, each once; its message tells one cause, but not the order of several."""
+    causes = (status.get("details") or {}).get("causes") or []
+    if len(causes) < 2:  # noqa: PLR2004
+        return status
+    found = [dict(cause) for cause in sorted({tuple(sorted(cause.items())) for cause in causes})]
+    message, several = status["message"], len(found) > 1
+    message = message.partition(" is invalid: ")[0] if several else message
+    return {**status, "message": message, "details": {**status["details"], "causes": found}}
+
+
+def _writer(entry: Any) -> list[str]:
+    """Entries of one second come in another order than those of two."""
+    return [str(entry.get(name, "")) for name in ("operation", "manager", "apiVersion", "subresource")]
