@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.kinds import Part, Rules, content_changed
@@ -13,7 +14,8 @@ from pytest_kscen.machinery.rules.pods.preparing import drop_disabled
 from pytest_kscen.machinery.rules.pods.templates import restarts_always, selected, template
 from pytest_kscen.machinery.rules.preparing import fresh_status, keep_spec, keep_status
 from pytest_kscen.machinery.rules.selectable import REPLICA_FIELDS
-from pytest_kscen.objects.errors import Cause
+from pytest_kscen.machinery.schema.mismatch import Undecodable
+from pytest_kscen.objects.errors import Cause, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +37,7 @@ DAEMON_COUNTERS = (
 STRATEGIES = ("Recreate", "RollingUpdate")
 DAEMON_STRATEGIES = ("RollingUpdate", "OnDelete")
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 _ABOVE = "cannot be greater than status.replicas"
 
 
@@ -55,6 +58,7 @@ def default_daemon_set(obj: Obj) -> None:
     default_template(spec.get("template"))
     fill(spec, {"revisionHistoryLimit": 10})
     _rolling(part(spec, "updateStrategy"), {"maxUnavailable": 1, "maxSurge": 0})
+    _stamp(obj, _generation_of(obj))
 
 
 def _rolling(strategy: Obj, defaults: Obj) -> None:
@@ -115,7 +119,10 @@ def update_daemon_set(new: Obj, old: Obj, core: Core) -> None:
 
 
 def _generation_of(obj: Obj) -> int:
-    return int((obj["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, 0))
+    stated = (obj["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
+    if not _WHOLE.fullmatch(stated):
+        raise Undecodable("DaemonSet", "v1", f"strconv.ParseInt: parsing {quoted(stated)}: invalid syntax")
+    return int(stated)
 
 
 def _stamp(obj: Obj, generation: int) -> None:
