@@ -34,7 +34,7 @@ def default(definition: Obj) -> None:
     if "service" in hook and not hook["service"].get("port"):
         service = {**hook["service"], "port": 443}
         conversion = {**conversion, "webhook": {**conversion["webhook"], "clientConfig": {**hook, "service": service}}}
-    spec["conversion"] = conversion
+    spec["conversion"] = {name: value for name, value in conversion.items() if value != {}}
 
 
 def prepare_create(definition: Obj, _core: Core) -> None:

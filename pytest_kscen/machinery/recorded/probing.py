@@ -91,7 +91,9 @@ def _wrong(schema: dict[str, Any]) -> Any:
 
 
 def _below(place: Place, field: str, label: str, schema: dict[str, Any]) -> Iterator[Place]:
-    """The definitions that a field leads to."""
+    """The definitions that a field leads to. An object's own metadata is skipped: the server has its hands in it."""
+    if (place.path, field) == ((), "metadata"):
+        return
     path = (*place.path, field)
     while "items" in schema or "additionalProperties" in schema:
         path += (ELEMENT,) if "items" in schema else (ENTRY,)
