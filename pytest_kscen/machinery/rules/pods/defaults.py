@@ -154,7 +154,7 @@ def _requests_from_limits(resources: Obj) -> None:
 def _host_ports(spec: Obj) -> None:
     """On the host's network a container's ports are the host's. Containers may be an old pod's: they are made anew."""
     for name in ("containers", "initContainers"):
-        if name in spec:
+        if spec.get(name):
             spec[name] = [_with_host_ports(container) for container in spec[name]]
 
 
