@@ -178,3 +178,25 @@ def test_heartbeats_of_pods_mean_nothing(world, offer, serve):
     world.ask(world.api.patch(PODS, "a", {"metadata": {"annotations": {"x": "y"}}}, "default"))
     world.advance(1)
     assert [one["metadata"]["resourceVersion"] for one in world.list(ENDPOINT_SLICES)] == before
+
+
+def test_the_time_of_the_last_change_is_that_of_news_from_pods(world, offer, serve):
+    mark = "endpoints.kubernetes.io/last-change-trigger-time"
+    offer()
+    world.advance(10)
+    serve("a")
+    world.advance(1)
+    marked = [world.list(row)[0]["metadata"]["annotations"][mark] for row in (ENDPOINTS, ENDPOINT_SLICES)]
+    assert marked == ["2026-01-01T00:00:11Z"] * 2
+    world.delete(PODS, "a")
+    assert [mark in (world.list(row)[0]["metadata"].get("annotations") or {}) for row in (ENDPOINTS, ENDPOINT_SLICES)] == [
+        False
+    ] * 2
+
+
+def test_a_port_that_no_container_names_leaves_the_slice_without_ports(world, offer, serve):
+    offer(ports=[{"port": 80, "targetPort": "web"}])
+    serve("a", None)
+    world.advance(1)
+    assert slices(world) == [({}, [("10.1.0.1", True, True, False)])]
+    assert subsets(world) == []

@@ -67,15 +67,14 @@ def publishes_all(service: Obj) -> bool:
 
 
 def backends_of(service: Obj, pods: Iterable[Obj], family: str) -> list[Backend]:
-    """In the order of their names; a pod whose ports are all unknown serves only a Service without ports."""
+    """In the order of their names."""
     found = []
     for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"]):
         address = None if is_finished(pod) else _address(pod, family)
         if address is None:
             continue
         ports = tuple(port for wanted in service["spec"].get("ports") or () if (port := _port(wanted, pod)))
-        if ports or not service["spec"].get("ports"):
-            found.append(Backend(pod, address, ports, _hostname(service, pod)))
+        found.append(Backend(pod, address, ports, _hostname(service, pod)))
     return found
 
 

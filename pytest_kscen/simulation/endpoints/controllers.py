@@ -15,7 +15,7 @@ from pytest_kscen.simulation.workloads.pods import in_terminating_namespace
 from pytest_kscen.simulation.workloads.selection import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterable
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
@@ -50,15 +50,20 @@ class Endpoints:
     async def _write(self, service: Obj, there: Obj | None, backends: list[Backend]) -> None:
         kept = subsets.limited(backends)
         wanted, labels = subsets.subsets_of(service, kept), subsets.labels_of(service)
-        marks = {TRIGGERED: self._bench.timestamp(), **(subsets.TRUNCATED if len(kept) < len(backends) else {})}
+        truncated = subsets.TRUNCATED if len(kept) < len(backends) else {}
         if there is None:
-            name = service["metadata"]["name"]
-            made = {"metadata": {"name": name, "labels": labels, "annotations": marks}, "subsets": wanted}
-            await _unless_gone(self._bench.api.create(ENDPOINTS, made, service["metadata"]["namespace"]))
+            about = {"name": service["metadata"]["name"], "labels": labels}
+            made = {"metadata": {**about, "annotations": truncated}, "subsets": wanted}
+            marked = _triggered(made, has_news=True, now=self._bench.timestamp())
+            await _unless_gone(self._bench.api.create(ENDPOINTS, marked, service["metadata"]["namespace"]))
         elif (there.get("subsets") or []) != wanted or there["metadata"].get("labels") != labels:
-            annotations = {**(there["metadata"].get("annotations") or {}), **marks}
+            annotations = {**(there["metadata"].get("annotations") or {}), **truncated}
             metadata = {**there["metadata"], "labels": labels, "annotations": annotations}
-            await _unless_gone(self._bench.api.update(ENDPOINTS, {**there, "metadata": metadata, "subsets": wanted}))
+            has_news = _has_news(subsets.addresses_of(wanted), subsets.addresses_of(there.get("subsets") or ()))
+            changed = {**there, "metadata": metadata, "subsets": wanted}
+            await _unless_gone(
+                self._bench.api.update(ENDPOINTS, _triggered(changed, has_news=has_news, now=self._bench.timestamp()))
+            )
 
 
 class EndpointSlices:
@@ -102,14 +107,14 @@ class EndpointSlices:
         return {node["metadata"]["name"]: zone for node in nodes if (zone := slices.zone_of(node))}
 
     async def _write(self, changes: slices.Changes) -> None:
-        trigger = {TRIGGERED: self._bench.timestamp()}
+        now = self._bench.timestamp()
         for one in changes.create:
-            marked = {**one, "metadata": {**one["metadata"], "annotations": trigger}}
+            marked = _triggered(one, has_news=True, now=now)
             await _unless_gone(self._bench.api.create(ENDPOINT_SLICES, marked, one["metadata"]["namespace"]))
         for one in changes.update:
-            annotations = {**(one["metadata"].get("annotations") or {}), **trigger}
-            marked = {**one, "metadata": {**one["metadata"], "annotations": annotations}}
-            await _unless_gone(self._bench.api.update(ENDPOINT_SLICES, marked))
+            before = self._slices.objects.get(Ref.of(one)) or {}
+            has_news = _has_news(one.get("endpoints") or (), before.get("endpoints") or ())
+            await _unless_gone(self._bench.api.update(ENDPOINT_SLICES, _triggered(one, has_news=has_news, now=now)))
         for one in changes.delete:
             metadata = one["metadata"]
             await _unless_gone(self._bench.api.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"]))
@@ -118,6 +123,19 @@ class EndpointSlices:
 def _all_backends(service: Obj, pods: list[Obj]) -> list[Backend]:
     """Of the Service's first family: one Endpoints object mixes none."""
     return backends_of(service, pods, families_of(service)[0])
+
+
+def _has_news(new: Iterable[Obj], old: Iterable[Obj]) -> bool:
+    """Whether anything is there that was not, or was otherwise; that something has gone is no news."""
+    known = list(old)
+    return any(part not in known for part in new)
+
+
+def _triggered(obj: Obj, *, has_news: bool, now: str) -> Obj:
+    """With the time of the change in the pods that has led to it."""
+    annotations = {key: text for key, text in (obj["metadata"].get("annotations") or {}).items() if key != TRIGGERED}
+    marked = {**annotations, **({TRIGGERED: now} if has_news else {})}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": marked}}
 
 
 async def _unless_gone(write: Awaitable[Any]) -> None:

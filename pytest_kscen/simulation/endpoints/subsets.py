@@ -8,7 +8,7 @@ from pytest_kscen.simulation.endpoints.backends import Backend, Port, is_headles
 from pytest_kscen.simulation.endpoints.slices import HEADLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pytest_kscen.objects.resources import Obj
 
@@ -23,16 +23,23 @@ def labels_of(service: Obj) -> dict[str, str]:
 
 
 def subsets_of(service: Obj, backends: list[Backend]) -> list[Obj]:
-    """Ports that lead to the same addresses share a subset."""
+    """Ports that lead to the same addresses share a subset; None stands for no port, if the Service has none."""
     by_port: dict[Port | None, list[Backend]] = {}
+    portless = () if service["spec"].get("ports") else (None,)
     for backend in backends:
         if publishes_all(service) or not backend.is_terminating:
-            for port in backend.ports or (None,):
+            for port in backend.ports or portless:
                 by_port.setdefault(port, []).append(backend)
     by_backends: dict[tuple[str, ...], list[Port | None]] = {}
     for port in sorted(by_port, key=lambda port: port or ()):
         by_backends.setdefault(tuple(backend.uid for backend in by_port[port]), []).append(port)
     return [_subset(service, by_port[ports[0]], ports) for ports in by_backends.values()]
+
+
+def addresses_of(subsets: Iterable[Obj]) -> list[Obj]:
+    """All of them, ready or not, with the list that each is in."""
+    lists = ("addresses", "notReadyAddresses")
+    return [{**address, "in": name} for subset in subsets for name in lists for address in subset.get(name) or ()]
 
 
 def limited(backends: list[Backend]) -> list[Backend]:
