@@ -7,14 +7,17 @@ from pytest_kscen.objects.errors import Invalid
 class Judge:
     """A server that is asked what it thinks of an object: what it makes of it, or what is wrong with it."""
 
+    namespace = "rules"
+
     def __init__(self, site):
         self.site = site
 
     def made(self, resource, body):
-        return self.site.ask("create", resource, body=body)
+        return self.site.ask("create", resource, body=body, namespace=self.namespace)
 
     def changed(self, resource, name, patch, subresource=""):
-        return self.site.patch(resource, name, patch, subresource=subresource, patch_type=MERGE_PATCH)
+        parts = {"subresource": subresource, "patch_type": MERGE_PATCH, "namespace": self.namespace}
+        return self.site.patch(resource, name, patch, **parts)
 
     def create(self, resource, body):
         return _causes(lambda: self.made(resource, body))

@@ -26,7 +26,7 @@ def test_an_address_that_is_taken(judge):
 
 def test_an_address_that_was_given_back(judge):
     judge.made(SERVICES, service(ports=PORTS))
-    judge.site.delete(SERVICES, "s")
+    judge.site.delete(SERVICES, "s", namespace=judge.namespace)
     assert judge.made(SERVICES, service(ports=PORTS))["spec"]["clusterIP"] == "10.0.0.220"
 
 
