@@ -19,7 +19,8 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
     """A new object, with its defaults, that may share parts with the old one; its metadata is its own."""
     if not isinstance(body, dict):
         raise BadRequest(f"the body must be an object of kind {kind.resource.kind}")
-    _refuse_other_kind(kind, body)
+    if old is not None or request.verb != "update" or not kind.custom:
+        _refuse_other_kind(kind, body)
     decoded = kind.schema.decode(body, old, strictness=request.options.field_validation, warnings=request.warnings)
     head = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": dict(decoded.get("metadata") or {})}
     obj = {**head, **{name: value for name, value in decoded.items() if name not in head}}

@@ -29,9 +29,15 @@ SHOWN_WHEN_GONE = {
     ("storage.k8s.io", "volumeattributesclasses"),
 }  # fmt: skip
 """Whose deletion is answered with the object; the others' with a Status."""
+JOBS = ("batch", "jobs")
+PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 
 
 async def delete(core: Core, kind: Kind, request: Request) -> Answer:
+    _warn(kind, request)
     while True:
         old = current(core, kind, request)
         check_preconditions(kind, request.name, request.options, old)
@@ -42,6 +48,7 @@ async def delete(core: Core, kind: Kind, request: Request) -> Answer:
 
 async def delete_collection(core: Core, kind: Kind, request: Request) -> Answer:
     """Delete what a list finds, one by one; what has gone meanwhile is no error."""
+    _warn(kind, request)
     found = (await list_(core, kind, replace(request, verb="list"))).body
     options = replace(request.options, labels="", fields="", limit=0, continue_token="", resource_version="")
     for item in found["items"]:
@@ -51,6 +58,12 @@ async def delete_collection(core: Core, kind: Kind, request: Request) -> Answer:
         except NotFound:
             continue
     return Answer(found)
+
+
+def _warn(kind: Kind, request: Request) -> None:
+    options = request.options
+    if kind.home == JOBS and not options.propagation and options.orphan_dependents is None and PODS_STAY not in request.warnings:
+        request.warnings.append(PODS_STAY)
 
 
 def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> None:

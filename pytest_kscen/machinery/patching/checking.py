@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.machinery.patching.shapes import Shape
 
+TWICE = "duplicate entries for key "
+
 
 def check(shape: Shape, value: Any) -> None:
     """Raises an UnfitError that lists every place that does not fit."""
@@ -22,6 +24,11 @@ def check(shape: Shape, value: Any) -> None:
         raise found[0]
     if found:
         raise UnfitError("\n".join(["errors:", *(f"  {error}" for error in found)]))
+
+
+def fits(shape: Shape, value: Any) -> bool:
+    """Whether a value has its shape, but for elements that are there twice."""
+    return all(error.message.startswith(TWICE) for error in _misfits(shape, value, ""))
 
 
 def _misfits(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
@@ -62,7 +69,7 @@ def _in_list(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
                 yield UnfitError(f"element {place}: {error.message}", path)
                 return
             if element in seen:
-                yield UnfitError(f"duplicate entries for key {spelt([element])}", path)
+                yield UnfitError(f"{TWICE}{spelt([element])}", path)
             seen.add(element)
         yield from _misfits(shape.items, item, path + spelt([element]))
 

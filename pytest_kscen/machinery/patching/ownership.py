@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kscen.machinery.patching.checking import fits
 from pytest_kscen.machinery.patching.comparing import compare
 from pytest_kscen.machinery.patching.fields import difference, intersection, ordered, paths, set_of, union, without
 from pytest_kscen.machinery.patching.merging import field_set, merged, taken_out, with_named
-from pytest_kscen.machinery.patching.shapes import ABSENT, NOBODYS
+from pytest_kscen.machinery.patching.shapes import ABSENT, NOBODYS, GoShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +76,8 @@ def in_order(entries: Entries) -> list[Obj]:
 
 def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | None) -> Entries:
     """The entries after a plain write: who changed a field owns it, and nobody owns what is gone."""
+    if not isinstance(writer.shape, GoShape) and not fits(writer.shape, new):
+        return entries
     changes = compare(writer.shape, old, new).outside(writer.ignored)
     if not changes.touched and not changes.removed:
         return entries

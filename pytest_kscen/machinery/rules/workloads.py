@@ -309,7 +309,6 @@ RULES = {
         validate_update=update_replica_set_causes,
         parts={"status": Part(keep_spec, replica_status)},
         qualified_finalizers=True,
-        fields=REPLICA_FIELDS,
     ),
     ("apps", "daemonsets"): Rules(
         default=default_daemon_set,

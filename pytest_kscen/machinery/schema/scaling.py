@@ -43,7 +43,7 @@ def _found(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
     steps = path.removeprefix(".").split(".")
     for depth, step in enumerate(steps):
         if not isinstance(value, dict):
-            where = "." + ".".join(steps[:depth])
+            where = "." + ".".join(steps[: depth + 1])
             return None, f"{where} accessor error: {value} is of the type {_go(value)}, expected map[string]interface{{}}"
         if step not in value:
             return None, ""

@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
 
+CONTROLLERS = ("", "replicationcontrollers")  # their selector is but a map
+
 
 async def get(core: Core, kind: Kind, request: Request) -> Answer:
     return Answer(view(kind, kind.shown(current(core, kind, request))))
 
 
 async def update(core: Core, kind: Kind, request: Request) -> Answer:
+    given = decode(kinds.scale(), request, request.body, None)
+    refuse_other_name(request, given["metadata"])
 
     def replaced(_old: Obj, _scale: Obj) -> Obj:
-        return decode(kinds.scale(), request, request.body, None)
+        return given
 
     return await _scaled(core, kind, request, replaced)
 
@@ -87,6 +91,8 @@ def view(kind: Kind, obj: Obj) -> Obj:
     replicas = field_at(obj, wanted) or 0
     status: Obj = {"replicas": field_at(obj, present) or 0}
     chosen = field_at(obj, selector) if selector else None
+    if chosen and kind.home == CONTROLLERS:
+        chosen = {"matchLabels": chosen}
     if chosen:
         status["selector"] = chosen if isinstance(chosen, str) else selector_text(chosen)
     return {

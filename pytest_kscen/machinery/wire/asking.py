@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Reading = Callable[["Asked", Request], None]
 
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+CUSTOM_PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 ADMIN = "system:admin"
 
 
@@ -39,6 +40,12 @@ class Asked:
         """Whether it wants a connection (exec, proxy), which has options and no body."""
         part = self.route.part
         return part is not None and part.kind.endswith("Options")
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether its body is of a custom kind."""
+        part = self.route.part
+        return self.route.kind.custom and not (part and part.kind)
 
     @property
     def kind(self) -> str:
@@ -84,13 +91,19 @@ def _read_write(asked: Asked, request: Request) -> None:
     bodies.check_size(asked.body)
     type_ = body_type(asked.headers.get("content-type", ""), custom=asked.route.kind.custom)
     request.options = queries.write_options(asked.query, request.verb)
-    request.body, doubles = bodies.object_in(asked.body, type_, asked.kind)
+    request.body, doubles = bodies.object_in(asked.body, type_, asked.kind, custom=asked.is_custom)
+    if asked.is_custom and not request.body.get("apiVersion"):
+        expected = asked.route.kind.api_version
+        raise BadRequest(f"the API version in the data () does not match the expected API version ({expected})")
     _tell(doubles, asked, request)
 
 
 def _read_patch(asked: Asked, request: Request) -> None:
     bodies.check_size(asked.body)
     request.patch_type = asked.headers.get("content-type", "").partition(";")[0].strip()
+    if asked.route.kind.custom and request.patch_type not in CUSTOM_PATCH_TYPES:
+        listed = ", ".join(CUSTOM_PATCH_TYPES)
+        raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {listed}")
     if request.patch_type not in PATCH_TYPES:
         raise UnsupportedMediaType("415: Unsupported Media Type", details={})
     request.options = queries.write_options(asked.query, "patch", request.patch_type)

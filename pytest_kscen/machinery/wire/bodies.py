@@ -38,11 +38,14 @@ def check_size(body: bytes) -> None:
         raise TooLarge(f"Request entity too large: limit is {LARGEST}")
 
 
-def object_in(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
-    """The object that a create or an update sends, and what it says twice."""
+def object_in(body: bytes, type_: str, kind: str, *, custom: bool = False) -> tuple[Obj, list[str]]:
+    """The object that a create or an update sends, and what it says twice. One of a custom kind has to name it."""
     try:
         parsed, doubles = _parsed(body, type_)
-        return _mapping(parsed), doubles
+        found = _mapping(parsed)
+        if custom and not found.get("kind"):
+            raise UnreadableBody(f"Object 'Kind' is missing in '{body.decode(errors='replace')}'")
+        return found, doubles
     except UnreadableBody as error:
         message = f"the object provided is unrecognized (must be of type {kind}): {error} ({_summary(body)})"
         raise BadRequest(message) from error

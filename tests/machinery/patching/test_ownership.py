@@ -18,7 +18,7 @@ def desk():
 
 
 def test_who_creates_owns_what_he_wrote(desk):
-    desk.create("ann", metadata={"labels": {"a": "b"}}, spec={"tags": ["x"], "parts": [{"name": "p", "v": 1}], "plain": [1]})
+    desk.create("ann", metadata={"labels": {"a": "b"}}, spec={"tags": ["x"], "parts": [{"name": "p", "v": 1}], "plain": ["1"]})
     assert desk.live["metadata"]["managedFields"] == [
         {
             "manager": "ann",
@@ -239,3 +239,10 @@ def test_the_writer_must_be_named_and_the_name_be_readable(desk):
         desk.apply("a\0b")
     with pytest.raises(Invalid, match="Too long: may not be more than 128 bytes"):
         desk.apply("x" * 129)
+
+
+def test_nobody_comes_to_own_anything_by_writing_what_does_not_fit(desk):
+    desk.create("ann", spec={"size": "1"})
+    before = desk.owners()
+    desk.merge("bob", {"spec": {"plain": [1]}})
+    assert desk.owners() == before
