@@ -1,71 +1,32 @@
-"""A local picture of one resource: a list in pages, then a watch, and again from the list when the watch lost its place.
+"""How a picture of one resource is kept: a list in pages, then a watch, and again from the list when the watch lost its place.
 
-A watch that breaks off is opened again where it stood. What a new list shows is compared with the picture, so handlers
-hear (new, old) of each change exactly once, None standing for "not there". They must not wait and must not write.
+A watch that breaks off is opened again where it stood. What a new list shows is compared with the picture, so that no
+change is told twice and none is missed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from pytest_kscen.kube.picture import Index, Picture, Ref, age
 from pytest_kscen.objects.errors import ApiError, error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
     from typing import Never
 
     from pytest_kscen.chance import Chance, Stream
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api, Listing
     from pytest_kscen.kube.requests import Event
-    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.objects.resources import Resource
 
-    Handler = Callable[[Obj | None, Obj | None], None]
-    Keys = Callable[[Obj], Iterable[Hashable]]
+__all__ = ["Index", "Informer", "Informers", "Ref", "age"]
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.8, 30.0
 CALM = 120.0  # seconds without a failure, after which back-off begins anew
 PAGE = 500
-
-
-class Ref(NamedTuple):
-    """An object's place within its resource."""
-
-    namespace: str
-    name: str
-
-    @classmethod
-    def of(cls, obj: Obj) -> Ref:
-        metadata = obj["metadata"]
-        return cls(metadata.get("namespace", ""), metadata["name"])
-
-
-def age(version: str) -> tuple[int, str]:
-    """Resource versions are whole numbers of any length; this orders them."""
-    return len(version), version
-
-
-class Index:
-    """The objects of a picture by the keys that a function finds in them."""
-
-    def __init__(self, keys: Keys) -> None:
-        self._keys = keys
-        self._shelves: dict[Hashable, dict[Ref, Obj]] = {}
-
-    def of(self, key: Hashable) -> list[Obj]:
-        return list(self._shelves.get(key, {}).values())
-
-    def see(self, ref: Ref, new: Obj | None, old: Obj | None) -> None:
-        wanted = list(self._keys(new)) if new else []
-        for key in self._keys(old) if old else ():
-            if key not in wanted:
-                del self._shelves[key][ref]
-                if not self._shelves[key]:
-                    del self._shelves[key]
-        for key in wanted:
-            self._shelves.setdefault(key, {})[ref] = new  # type: ignore[assignment]  # no key without a new object
 
 
 class Backoff:
@@ -86,8 +47,8 @@ class Backoff:
         self._last_failure = self._clock.now()
 
 
-class Informer:
-    """The picture."""
+class Informer(Picture):
+    """A picture, and the life that keeps it."""
 
     def __init__(
         self,
@@ -100,67 +61,11 @@ class Informer:
         fields: str = "",
         jitter: Stream | None = None,
     ) -> None:
-        self.resource = resource
-        self.objects: dict[Ref, Obj] = {}
-        self.version = ""
+        super().__init__(resource)
         self._api = api
         self._namespace = namespace
         self._selectors = {"labels": labels, "fields": fields}
         self._backoff = Backoff(clock, jitter)
-        self._handlers: list[Handler] = []
-        self._indexes: dict[str, Index] = {}
-        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
-
-    # --- reading the picture ---
-
-    def get(self, name: str, namespace: str = "") -> Obj | None:
-        return self.objects.get(Ref(namespace, name))
-
-    def __iter__(self) -> Iterator[Obj]:
-        return iter(list(self.objects.values()))
-
-    def index(self, name: str, keys: Keys) -> Index:
-        """The index of this name, which all who ask share."""
-        if name not in self._indexes:
-            index = self._indexes[name] = Index(keys)
-            for ref, obj in self.objects.items():
-                index.see(ref, obj, None)
-        return self._indexes[name]
-
-    def on_change(self, handler: Handler) -> None:
-        """Tell this handler of every change, beginning with what is there already."""
-        self._handlers.append(handler)
-        for obj in self:
-            handler(obj, None)
-
-    async def synced(self) -> None:
-        """Wait for the first list."""
-        await self.reached("")
-
-    async def reached(self, version: str) -> None:
-        """Wait until the picture is at least as new as this write."""
-        await self._until(lambda: bool(self.version) and age(self.version) >= age(version))
-
-    async def lost(self, ref: Ref, uid: str) -> None:
-        """Wait until the picture does not show this object any more."""
-        await self._until(lambda: ref not in self.objects or self.objects[ref]["metadata"]["uid"] != uid)
-
-    async def _until(self, held: Callable[[], bool]) -> None:
-        if not held():
-            future = asyncio.get_running_loop().create_future()
-            self._waiting[future] = held
-            try:
-                await future
-            finally:
-                self._waiting.pop(future, None)
-
-    def release(self) -> None:
-        """Let go of everybody who waits: the picture will not come any further."""
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(None)
-
-    # --- following the resource ---
 
     async def run(self) -> Never:
         """Follow the resource for ever."""
@@ -214,34 +119,6 @@ class Informer:
         if event.type != "BOOKMARK":
             self._replace(Ref.of(obj), None if event.type == "DELETED" else obj)
         self._stand_at(version)
-
-    def _stand_at(self, version: str) -> None:
-        self.version = version
-        for future, held in list(self._waiting.items()):
-            if not future.done() and held():
-                future.set_result(None)
-
-    def _replace(self, ref: Ref, new: Obj | None) -> None:
-        old = self.objects.get(ref)
-        if new is None:
-            if old:
-                del self.objects[ref]
-                self._tell(ref, None, old)
-        elif old is None or old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"]:
-            if old and old["metadata"]["uid"] != new["metadata"]["uid"]:
-                self._replace(ref, None)
-                old = None
-            self.objects[ref] = new
-            self._tell(ref, new, old)
-
-    def _tell(self, ref: Ref, new: Obj | None, old: Obj | None) -> None:
-        for index in self._indexes.values():
-            index.see(ref, new, old)
-        try:
-            for handler in self._handlers:
-                handler(new, old)
-        except (ApiError, OSError) as error:  # which would pass for the server's
-            raise RuntimeError(f"a handler of {self.resource.qualified} crashed: {error!r}") from error
 
 
 class Informers:

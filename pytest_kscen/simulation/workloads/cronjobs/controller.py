@@ -15,6 +15,7 @@ from pytest_kscen.objects.resources import CRON_JOBS, JOBS
 from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.workloads import owners
 from pytest_kscen.simulation.workloads.cronjobs import history
+from pytest_kscen.simulation.workloads.cronjobs.building import build_job
 from pytest_kscen.simulation.workloads.cronjobs.schedule import Schedule
 from pytest_kscen.simulation.workloads.pods import in_terminating_namespace
 
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
 
-SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 MANY = 100  # missed times of which the user is warned
-MINUTE = 60
 
 
 @dataclass(slots=True)
@@ -176,21 +175,3 @@ class CronJobs:
             self._bench.recorder.warning(cron_job, "FailedCreate", message)
             raise AlreadyExists(message)
         return found
-
-
-def build_job(cron_job: Obj, schedule: Schedule, scheduled: float) -> Obj:
-    """The job of one appointed time, named after its minute, so that no time gets two."""
-    template, metadata = cron_job["spec"]["jobTemplate"], cron_job["metadata"]
-    about = template.get("metadata") or {}
-    return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
-        "metadata": {
-            "name": f"{metadata['name']}-{int(scheduled) // MINUTE}",
-            "namespace": metadata["namespace"],
-            **({"labels": about["labels"]} if about.get("labels") else {}),
-            "annotations": {**(about.get("annotations") or {}), SCHEDULED: schedule.timestamp(scheduled)},
-            "ownerReferences": [owners.reference_to(cron_job, CRON_JOBS)],
-        },
-        "spec": template["spec"],
-    }

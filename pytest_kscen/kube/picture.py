@@ -1,0 +1,146 @@
+"""What is known of one resource: its objects, indexes of them, the version they are as of, and who is told of changes.
+
+Handlers hear (new, old) of each change exactly once, None standing for "not there". They must not wait and must not write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.objects.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+
+    from pytest_kscen.objects.resources import Obj, Resource
+
+    Handler = Callable[[Obj | None, Obj | None], None]
+    Keys = Callable[[Obj], Iterable[Hashable]]
+
+
+class Ref(NamedTuple):
+    """An object's place within its resource."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, obj: Obj) -> Ref:
+        metadata = obj["metadata"]
+        return cls(metadata.get("namespace", ""), metadata["name"])
+
+
+def age(version: str) -> tuple[int, str]:
+    """Resource versions are whole numbers of any length; this orders them."""
+    return len(version), version
+
+
+class Index:
+    """The objects of a picture by the keys that a function finds in them."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._shelves: dict[Hashable, dict[Ref, Obj]] = {}
+
+    def of(self, key: Hashable) -> list[Obj]:
+        return list(self._shelves.get(key, {}).values())
+
+    def see(self, ref: Ref, new: Obj | None, old: Obj | None) -> None:
+        wanted = list(self._keys(new)) if new else []
+        for key in self._keys(old) if old else ():
+            if key not in wanted:
+                del self._shelves[key][ref]
+                if not self._shelves[key]:
+                    del self._shelves[key]
+        for key in wanted:
+            self._shelves.setdefault(key, {})[ref] = new  # type: ignore[assignment]  # no key without a new object
+
+
+class Picture:
+    """Changed by whoever follows the resource, read by everybody else."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.objects: dict[Ref, Obj] = {}
+        self.version = ""
+        self._handlers: list[Handler] = []
+        self._indexes: dict[str, Index] = {}
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+
+    def get(self, name: str, namespace: str = "") -> Obj | None:
+        return self.objects.get(Ref(namespace, name))
+
+    def __iter__(self) -> Iterator[Obj]:
+        return iter(list(self.objects.values()))
+
+    def index(self, name: str, keys: Keys) -> Index:
+        """The index of this name, which all who ask share."""
+        if name not in self._indexes:
+            index = self._indexes[name] = Index(keys)
+            for ref, obj in self.objects.items():
+                index.see(ref, obj, None)
+        return self._indexes[name]
+
+    def on_change(self, handler: Handler) -> None:
+        """Tell this handler of every change, beginning with what is there already."""
+        self._handlers.append(handler)
+        for obj in self:
+            handler(obj, None)
+
+    async def synced(self) -> None:
+        """Wait for the first list."""
+        await self.reached("")
+
+    async def reached(self, version: str) -> None:
+        """Wait until the picture is at least as new as this write."""
+        await self._until(lambda: bool(self.version) and age(self.version) >= age(version))
+
+    async def lost(self, ref: Ref, uid: str) -> None:
+        """Wait until the picture does not show this object any more."""
+        await self._until(lambda: ref not in self.objects or self.objects[ref]["metadata"]["uid"] != uid)
+
+    async def _until(self, held: Callable[[], bool]) -> None:
+        if not held():
+            future = asyncio.get_running_loop().create_future()
+            self._waiting[future] = held
+            try:
+                await future
+            finally:
+                self._waiting.pop(future, None)
+
+    def release(self) -> None:
+        """Let go of everybody who waits: the picture will not come any further."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    # --- changing it ---
+
+    def _stand_at(self, version: str) -> None:
+        self.version = version
+        for future, held in list(self._waiting.items()):
+            if not future.done() and held():
+                future.set_result(None)
+
+    def _replace(self, ref: Ref, new: Obj | None) -> None:
+        old = self.objects.get(ref)
+        if new is None:
+            if old:
+                del self.objects[ref]
+                self._tell(ref, None, old)
+        elif old is None or old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"]:
+            if old and old["metadata"]["uid"] != new["metadata"]["uid"]:
+                self._replace(ref, None)
+                old = None
+            self.objects[ref] = new
+            self._tell(ref, new, old)
+
+    def _tell(self, ref: Ref, new: Obj | None, old: Obj | None) -> None:
+        for index in self._indexes.values():
+            index.see(ref, new, old)
+        try:
+            for handler in self._handlers:
+                handler(new, old)
+        except (ApiError, OSError) as error:  # which would pass for the server's
+            raise RuntimeError(f"a handler of {self.resource.qualified} crashed: {error!r}") from error
