@@ -72,7 +72,7 @@ def _crosses(value: Any, found: str, wanted: list[str]) -> bool:
     """Integers are numbers, and whole numbers are integers."""
     if found == "integer":
         return "number" in wanted
-    return found == "number" and "integer" in wanted and float(value).is_integer() and abs(value) < EXACT
+    return found == "number" and "integer" in wanted and _is_whole(float(value))
 
 
 def enum_check(schema: Obj) -> Check | None:
@@ -92,6 +92,9 @@ def enum_check(schema: Obj) -> Check | None:
 
 
 def _equal(value: Any, option: Any) -> bool:
+    """As Go converts them: a number that is compared with an integer loses its fraction."""
+    if type(value) is float and type(option) is int:
+        return int(value) == option
     return bool(value == option) and isinstance(value, bool) == isinstance(option, bool)
 
 
@@ -186,8 +189,12 @@ def _multiple(value: Any, factor: Any, path: str, verdict: Verdict) -> None:
     elif type(value) is int:
         if value % divisor:
             verdicts.invalid(verdict, path, value, f"should be a multiple of {divisor}")
-    elif not (1 / divisor * value if divisor < 1 else value / divisor).is_integer():
+    elif not _is_whole(1 / divisor * value if divisor < 1 else value / divisor):
         verdicts.invalid(verdict, path, value, f"should be a multiple of {_shortest(divisor)}")
+
+
+def _is_whole(value: float) -> bool:
+    return value.is_integer() and abs(value) < EXACT
 
 
 def _shortest(value: Any) -> Any:
