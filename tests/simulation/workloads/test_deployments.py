@@ -1,6 +1,7 @@
 import pytest
 
-from pytest_kscen.objects.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
+from pytest_kscen.objects.errors import forbidden
+from pytest_kscen.objects.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 
 SELECTOR = {"matchLabels": {"app": "web"}}
 
@@ -159,12 +160,26 @@ def test_unhealthy_old_pods_go_first(world, deploy, template):
     assert sick not in world.names(PODS)
 
 
-def test_a_refusal_of_pods_shows_on_the_deployment(world, deploy):
-    world.create(RESOURCE_QUOTAS, "none", {"hard": {"pods": "0"}}, status={"hard": {"pods": "0"}, "used": {"pods": "0"}})
+def test_a_refusal_of_pods_shows_on_the_deployment_until_it_is_over(world, deploy, monkeypatch):
+    create, tries = world.api.create, []
+
+    async def refuse(resource, obj, *args, **options):
+        if resource is PODS and not options.get("subresource"):
+            tries.append(world.now)
+            raise forbidden(PODS, "", "no")
+        return await create(resource, obj, *args, **options)
+
+    monkeypatch.setattr(world.api, "create", refuse)
     deploy(2)
-    if world.names(PODS):
-        pytest.skip("quotas are not enforced yet")
+    world.advance(1)
+    assert tries == [0, 0.005, 0.015, 0.035, 0.075, 0.155, 0.315, 0.635]
     assert world.conditions(DEPLOYMENTS, "web")["ReplicaFailure"] == ("True", "FailedCreate")
+    [name] = world.names(REPLICA_SETS)
+    assert world.events(name) == ["Error creating: pods is forbidden: no"]
+    monkeypatch.undo()
+    world.advance(5)
+    assert "ReplicaFailure" not in world.conditions(DEPLOYMENTS, "web")
+    assert world.status(DEPLOYMENTS, "web")["readyReplicas"] == 2
 
 
 def test_a_deployment_takes_its_pods_with_it(world, deploy):
