@@ -29,8 +29,9 @@ async def at_once(_: Hashable) -> None:
 class Controller(Generic[K]):
     """A queue without duplicates and its worker.
 
-    `reconcile` may return the seconds after which it wants to look again. `ready` is awaited before each look. A refusal
-    of the API brings the key back after a delay that doubles each time; any other error ends the controller.
+    `reconcile` may return the seconds after which it wants to look again; the latest look's answer stands in place of the
+    one before. `ready` is awaited before each look. A refusal of the API brings the key back after a delay that doubles
+    each time; any other error ends the controller.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Controller(Generic[K]):
         self._ready = ready
         self._queue: dict[K, None] = {}
         self._later: dict[K, asyncio.TimerHandle] = {}
+        self._again: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
 
@@ -70,6 +72,13 @@ class Controller(Generic[K]):
         del self._later[key]
         self.enqueue(key)
 
+    def _look_again(self, key: K, seconds: float | None) -> None:
+        if before := self._again.pop(key, None):
+            before.cancel()
+        if seconds is not None:
+            loop = asyncio.get_running_loop()  # even at once means: not before everybody else has had a turn
+            self._again[key] = loop.call_later(max(0.0, seconds), self.enqueue, key)
+
     async def run(self) -> Never:
         try:
             while True:
@@ -81,7 +90,7 @@ class Controller(Generic[K]):
                 del self._queue[key]
                 await self._work(key)
         finally:
-            for promised in self._later.values():
+            for promised in [*self._later.values(), *self._again.values()]:
                 promised.cancel()
 
     async def _work(self, key: K) -> None:
@@ -94,5 +103,4 @@ class Controller(Generic[K]):
             self.enqueue_after(key, min(FIRST_RETRY * 2**failures, LONGEST_RETRY))
             return
         self._failures.pop(key, None)
-        if again is not None:
-            self.enqueue_after(key, again)
+        self._look_again(key, again)

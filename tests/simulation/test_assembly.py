@@ -1,6 +1,9 @@
+import asyncio
+
 import pytest
 
-from pytest_kscen.objects.resources import NAMESPACES
+from pytest_kscen.clock import StalledError
+from pytest_kscen.objects.resources import DEPLOYMENTS, NAMESPACES
 from pytest_kscen.simulation.assembly import actors
 
 
@@ -32,6 +35,16 @@ def test_with_nothing_to_do_it_is_quiet_within_the_instant(api, runner, chance):
     before = runner.call(api.list(NAMESPACES)).resource_version
     runner.advance(600)
     assert runner.call(api.list(NAMESPACES)).resource_version == before
+
+
+def test_when_all_is_done_only_heartbeats_are_left(world, template, runner):
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template()}
+    world.create(DEPLOYMENTS, "web", spec)
+    world.advance(1)
+    before = world.now
+    with pytest.raises(StalledError):
+        runner.call(asyncio.Event().wait())
+    assert world.now == before
 
 
 @pytest.mark.parametrize("role", ["embedded", "controlplane"])

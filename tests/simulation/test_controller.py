@@ -66,6 +66,37 @@ def test_it_looks_again_when_it_was_asked_to(runner, controller, notebook):
     assert notebook.looks == [("a", 0), ("a", 30)]
 
 
+def test_the_latest_look_knows_best_when_to_look_again(runner, controller, notebook):
+    notebook.answers["a"] = [30.0, 50.0]
+    controller.enqueue("a")
+    runner.advance(10)
+    controller.enqueue("a")
+    runner.advance(100)
+    assert notebook.looks == [("a", 0), ("a", 10), ("a", 60)]
+    notebook.answers["a"] = [30.0, None]
+    controller.enqueue("a")
+    runner.advance(1)
+    controller.enqueue("a")
+    runner.advance(100)
+    assert len(notebook.looks) == 5
+
+
+def test_who_wants_to_look_at_once_lets_the_others_have_a_turn(runner, controller, notebook):
+    turns = []
+
+    async def other():
+        for _ in range(3):
+            turns.append(len(notebook.looks))
+            await runner.clock.sleep(0)
+
+    notebook.answers["a"] = [0.0] * 5
+    runner.start(other(), "other")
+    controller.enqueue("a")
+    runner.advance(1)
+    assert len(notebook.looks) == 6
+    assert turns[-1] < 6
+
+
 def test_a_later_promise_never_replaces_an_earlier_one(runner, controller, notebook):
     inside(runner, controller.enqueue_after, "a", 5)
     inside(runner, controller.enqueue_after, "a", 9)
