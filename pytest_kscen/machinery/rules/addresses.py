@@ -22,6 +22,11 @@ _LEADING_ZEROS = re.compile(r"^0+(?=\d)", re.ASCII)
 
 
 @functools.lru_cache(maxsize=16384)
+def _plain(text: str) -> str:
+    return ".".join(_LEADING_ZEROS.sub("", part) for part in text.split(".")) if ":" not in text else text
+
+
+@functools.lru_cache(maxsize=16384)
 def parse(text: str) -> Address | None:
     """The address that a text says; zeros before its numbers are overlooked, as Go's old parser did."""
     try:
@@ -39,10 +44,6 @@ def parse_block(text: str) -> Block | None:
         return ipaddress.ip_network(f"{parse(base)}/{int(length)}", strict=False)
     except ValueError:
         return None
-
-
-def _plain(text: str) -> str:
-    return ".".join(_LEADING_ZEROS.sub("", part) for part in text.split(".")) if ":" not in text else text
 
 
 def is_ipv6(text: str) -> bool:

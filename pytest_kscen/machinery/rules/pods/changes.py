@@ -31,7 +31,7 @@ _SAME_TERMS = "no additions/deletions to non-empty NodeSelectorTerms list are al
 
 def metadata_changes(new: Obj, old: Obj) -> Causes:
     after, before = (pod["metadata"].get("annotations") or {} for pod in (new, old))
-    if after is not before:
+    if after != before:
         yield from notes.changed("metadata.annotations", after, before)
         yield from notes.specific("metadata.annotations", after, new["spec"])
 

@@ -68,6 +68,9 @@ def status(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def _with_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
+    """A condition that comes without the generation it was seen in keeps the one that it had."""
+    if all("observedGeneration" in one for one in conditions):
+        return conditions
     known: dict[str, list[int]] = {}
     for one in before:
         known.setdefault(one.get("type", ""), []).append(one.get("observedGeneration", 0))

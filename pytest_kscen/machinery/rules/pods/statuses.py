@@ -5,74 +5,86 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.rules import addresses
-from pytest_kscen.machinery.rules.checks import LARGEST_INT32, Causes, immutable, named, within
+from pytest_kscen.machinery.rules.checks import IMMUTABLE, LARGEST_INT32, Causes, named, within
 from pytest_kscen.machinery.rules.internals import POD_IP, internal
 from pytest_kscen.machinery.rules.pods.changes import metadata_changes
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_kscen.objects.resources import Obj
 
-SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
+USUAL_CONDITIONS = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"})
 RESTARTED = "may not be transitioned to non-terminated state"
 HEALTHS = ("Healthy", "Unhealthy", "Unknown")
 LISTS = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
+EPHEMERAL = "ephemeralContainerStatuses"
+KINDS: dict[str, str | None] = {**LISTS, EPHEMERAL: None}
 NOT_NEGATIVE = "must be a non-negative integer"
 
 
 def validate_status(new: Obj, old: Obj) -> Causes:
-    status, before = new.get("status") or {}, old.get("status") or {}
+    """What a write changes is judged; what stays was judged before."""
+    status, before, spec = new.get("status") or {}, old.get("status") or {}, new["spec"]
     yield from metadata_changes(new, old)
-    yield from _conditions(status.get("conditions") or ())
-    yield from _nomination(status, before, old["spec"])
-    if status.get("observedGeneration", 0) < 0:
-        yield Cause.invalid("status.observedGeneration", status["observedGeneration"], NOT_NEGATIVE)
-    yield from immutable("status.qosClass", status.get("qosClass", ""), before.get("qosClass", ""))
-    for name, kind in LISTS.items():
-        if before.get(name):
-            yield from _restarts(f"status.{name}", status.get(name) or (), before[name], old["spec"], kind)
-    if before.get("ephemeralContainerStatuses"):
-        given = status.get("ephemeralContainerStatuses") or ()
-        yield from _ended_stay(f"status.{EPHEMERAL}", given, before[EPHEMERAL])
-    yield from _claims(status.get("resourceClaimStatuses") or (), new["spec"])
-    yield from _ips("status.podIPs", status.get("podIPs") or (), before.get("podIPs") or ())
-    yield from _host_ips(status, before)
-    for name in (*LISTS, EPHEMERAL):
-        for place, one in enumerate(status.get(name) or ()):
-            yield from _container(f"status.{name}[{place}]", one, new["spec"], LISTS.get(name))
+    for field, judge in JUDGES.items():
+        if status.get(field) != before.get(field):
+            yield from judge(status, before, spec)
+    for name, kind in KINDS.items():
+        if status.get(name) is not before.get(name):
+            for place, one in enumerate(status.get(name) or ()):
+                if "user" in one or "allocatedResourcesStatus" in one:
+                    yield from _container(f"status.{name}[{place}]", one, spec, kind)
 
 
-EPHEMERAL = "ephemeralContainerStatuses"
-
-
-def _conditions(given: Sequence[Obj]) -> Causes:
-    for place, one in enumerate(given):
+def _conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+    for place, one in enumerate(status.get("conditions") or ()):
         if one.get("observedGeneration", 0) < 0:
             yield Cause.invalid(f"status.conditions[{place}].observedGeneration", one["observedGeneration"], NOT_NEGATIVE)
-        if one.get("type") not in SYSTEM_CONDITIONS:
+        if one.get("type") not in USUAL_CONDITIONS:
             yield from named(f"status.conditions[{place}].Type", one.get("type", ""), names.label_key)
 
 
-def _nomination(status: Obj, before: Obj, spec: Obj) -> Causes:
+def _nomination(status: Obj, _before: Obj, spec: Obj) -> Causes:
     node, path = status.get("nominatedNodeName", ""), "status.nominatedNodeName"
-    if node and node != before.get("nominatedNodeName", ""):
+    if node:
         yield from named(path, node, names.dns1123_subdomain)
         if spec.get("nodeName"):
             yield Cause.forbidden(path, "may not be set on pods that are already bound to a node")
 
 
-def _restarts(path: str, new: Sequence[Obj], old: Sequence[Obj], spec: Obj, kind: str) -> Causes:
+def _generation(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+    if status.get("observedGeneration", 0) < 0:
+        yield Cause.invalid("status.observedGeneration", status["observedGeneration"], NOT_NEGATIVE)
+
+
+def _quality(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+    yield Cause.invalid("status.qosClass", status.get("qosClass", ""), IMMUTABLE)
+
+
+def _ordinary(status: Obj, before: Obj, spec: Obj) -> Causes:
+    return _restarts("containerStatuses", status, before, spec)
+
+
+def _initial(status: Obj, before: Obj, spec: Obj) -> Causes:
+    return _restarts("initContainerStatuses", status, before, spec)
+
+
+def _ephemeral(status: Obj, before: Obj, _spec: Obj) -> Causes:
+    return _ended_stay(f"status.{EPHEMERAL}", status.get(EPHEMERAL) or (), before.get(EPHEMERAL) or ())
+
+
+def _restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes:
     """A container that has ended stays so, unless its restart policy brings it back."""
-    containers = {one.get("name"): one for one in spec.get(kind) or ()}
-    if any(_restarts_all(one) for name in LISTS.values() for one in spec.get(name) or ()):
+    old = [one.get("state", {}).get("terminated") for one in before.get(name) or ()]
+    if not any(old) or any(_restarts_all(one) for kind in LISTS.values() for one in spec.get(kind) or ()):
         return
-    for place, one in enumerate(old):
-        ended = one.get("state", {}).get("terminated")
-        if ended is not None and _lives_again(new, one) and not _comes_back(containers.get(one.get("name")), spec, ended):
-            yield Cause.forbidden(f"{path}[{place}].state", RESTARTED)
+    containers = {one.get("name"): one for one in spec.get(LISTS[name]) or ()}
+    for place, (ended, one) in enumerate(zip(old, before[name], strict=True)):
+        if ended and _lives_again(status.get(name) or (), one) and not _comes_back(containers.get(one.get("name")), spec, ended):
+            yield Cause.forbidden(f"status.{name}[{place}].state", RESTARTED)
 
 
 def _restarts_all(container: Obj) -> bool:
@@ -102,9 +114,9 @@ def _ended_stay(path: str, new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
             yield Cause.forbidden(f"{path}[{place}].state", RESTARTED)
 
 
-def _claims(given: Sequence[Obj], spec: Obj) -> Causes:
+def _claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
     known, seen = {claim.get("name") for claim in spec.get("resourceClaims") or ()}, set()
-    for place, one in enumerate(given):
+    for place, one in enumerate(status.get("resourceClaimStatuses") or ()):
         here, name = f"status.resourceClaimStatuses[{place}]", one.get("name", "")
         if name not in known:
             yield Cause.invalid(f"{here}.name", name, "must match the name of an entry in `spec.resourceClaims`")
@@ -124,12 +136,36 @@ def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
         yield Cause.invalid(path, [internal(POD_IP, one) for one in given], "may specify no more than one IP for each IP family")
 
 
-def _host_ips(status: Obj, before: Obj) -> Causes:
+def _pod_ips(status: Obj, before: Obj, _spec: Obj) -> Causes:
+    return _ips("status.podIPs", status.get("podIPs") or (), before.get("podIPs") or ())
+
+
+def _host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+    """The first of the host's addresses is its address."""
     given = status.get("hostIPs") or ()
-    if given:
-        if given[0].get("ip", "") != status.get("hostIP", ""):
-            yield Cause.invalid("status.hostIPs[0].ip", given[0].get("ip", ""), "must be equal to `hostIP`")
-        yield from _ips("status.hostIPs", given, before.get("hostIPs") or ())
+    if given and given[0].get("ip", "") != status.get("hostIP", ""):
+        yield Cause.invalid("status.hostIPs[0].ip", given[0].get("ip", ""), "must be equal to `hostIP`")
+
+
+def _host_ips(status: Obj, before: Obj, spec: Obj) -> Causes:
+    if status.get("hostIP") == before.get("hostIP"):
+        yield from _host_ip(status, before, spec)
+    yield from _ips("status.hostIPs", status.get("hostIPs") or (), before.get("hostIPs") or ())
+
+
+JUDGES: dict[str, Callable[[Obj, Obj, Obj], Causes]] = {
+    "conditions": _conditions,
+    "nominatedNodeName": _nomination,
+    "observedGeneration": _generation,
+    "qosClass": _quality,
+    "containerStatuses": _ordinary,
+    "initContainerStatuses": _initial,
+    EPHEMERAL: _ephemeral,
+    "resourceClaimStatuses": _claims,
+    "podIPs": _pod_ips,
+    "hostIP": _host_ip,
+    "hostIPs": _host_ips,
+}
 
 
 def _container(path: str, given: Obj, spec: Obj, kind: str | None) -> Causes:
