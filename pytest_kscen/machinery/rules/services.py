@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.machinery.kinds import Part, Rules
 from pytest_kscen.machinery.rules import addresses, checks
 from pytest_kscen.machinery.rules.filling import fill
-from pytest_kscen.machinery.rules.networking import balanced
+from pytest_kscen.machinery.rules.ingresses import balanced
 from pytest_kscen.machinery.rules.preparing import keep_spec, keep_status
 from pytest_kscen.machinery.rules.selectable import SERVICE_FIELDS
 from pytest_kscen.machinery.rules.service_addresses import (

@@ -1,0 +1,205 @@
+"""What CSI drivers say of themselves and of nodes, and the volumes that they attach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery.kinds import Part, Rules, status_alone
+from pytest_kscen.machinery.rules import checks
+from pytest_kscen.machinery.rules.filling import fill
+from pytest_kscen.machinery.rules.internals import DEVICE_DRIVER, internal
+from pytest_kscen.machinery.rules.preparing import fresh_status, keep_status
+from pytest_kscen.machinery.rules.volume_sources import driver_name
+from pytest_kscen.machinery.rules.volumes import volume_spec
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.rules.checks import Causes
+    from pytest_kscen.objects.resources import Obj
+
+GROUP = "storage.k8s.io"
+LARGEST_METADATA = 256 * 1024
+LONGEST_NODE_ID, LONGEST_ERROR = 256, 1024
+DRIVER = {
+    "attachRequired": True,
+    "podInfoOnMount": False,
+    "storageCapacity": False,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+}
+_ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+
+
+def validate_attachment(obj: Obj) -> Causes:
+    spec = obj["spec"]
+    if spec.get("attacher"):
+        yield from driver_name("spec.attacher", spec["attacher"])
+    else:
+        yield Cause.required("spec.attacher")
+    yield from _attached("spec.source", spec.get("source") or {})
+    yield from checks.named("spec.nodeName", spec.get("nodeName", ""), names.dns1123_subdomain)
+    yield from attachment_status(obj, obj)
+    name = (spec.get("source") or {}).get("persistentVolumeName")
+    if name is not None:
+        yield from checks.named("spec.source.persistentVolumeName", name, names.dns1123_subdomain)
+
+
+def _attached(path: str, source: Obj) -> Causes:
+    inline, name = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
+    if inline is None and name is None:
+        yield Cause.required(path, _ONE_SOURCE)
+    elif inline is not None and name is not None:
+        yield Cause.forbidden(path, _ONE_SOURCE)
+    elif name == "":
+        yield Cause.required(f"{path}.persistentVolumeName", "must specify non empty persistentVolumeName")
+    elif inline is not None:
+        yield from volume_spec(f"{path}.inlineVolumeSpec", inline, "", inline=True)
+
+
+def attachment_status(new: Obj, _: Obj) -> Causes:
+    status = new.get("status") or {}
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in (status.get("attachmentMetadata") or {}).items())
+    if size > LARGEST_METADATA:
+        yield Cause.too_long("status.attachmentMetadata", LARGEST_METADATA)
+    for field in ("attachError", "detachError"):
+        error = status.get(field) or {}
+        if len(error.get("message", "").encode()) > LONGEST_ERROR:
+            yield Cause.too_long(f"status.{field}.message", LARGEST_METADATA)
+        if error.get("errorCode", 0) < 0:
+            why = names.within(0, checks.LARGEST_INT32)
+            yield Cause.invalid(f"status.{field}.errorCode", error["errorCode"], why)
+
+
+def update_attachment(new: Obj, old: Obj) -> Causes:
+    yield from validate_attachment(new)
+    yield from checks.immutable("spec", new["spec"], old["spec"])
+
+
+def default_driver(obj: Obj) -> None:
+    fill(obj["spec"], DRIVER)
+    if not obj["spec"].get("volumeLifecycleModes"):
+        obj["spec"]["volumeLifecycleModes"] = ["Persistent"]
+
+
+def create_driver(obj: Obj, _core: Core) -> None:
+    obj["metadata"].pop("generation", None)  # it begins with the first change
+    _drop_disabled(obj)
+
+
+def update_driver(new: Obj, _old: Obj, _core: Core) -> None:
+    _drop_disabled(new)
+
+
+def _drop_disabled(obj: Obj) -> None:
+    if "preventPodSchedulingIfMissing" in obj["spec"]:
+        obj["spec"] = {name: value for name, value in obj["spec"].items() if name != "preventPodSchedulingIfMissing"}
+
+
+def validate_driver(obj: Obj) -> Causes:
+    spec = obj["spec"]
+    policies = ("File", "None", "ReadWriteOnceWithFSType")
+    yield from checks.one_of("spec.fsGroupPolicy", spec["fsGroupPolicy"], policies)
+    yield from _tokens("spec.tokenRequests", spec.get("tokenRequests") or ())
+    for mode in spec.get("volumeLifecycleModes") or ():
+        yield from checks.one_of("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
+    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    if period is not None and period < 10:  # noqa: PLR2004
+        why = "must be greater than or equal to 10 seconds"
+        yield Cause.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why)
+    if "serviceAccountTokenInSecrets" in spec and not spec.get("tokenRequests"):
+        why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        yield Cause.invalid("spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], why)
+
+
+def _tokens(path: str, given: list[Obj] | tuple[()]) -> Causes:
+    seen: set[str] = set()
+    for place, request in enumerate(given):
+        audience, seconds = request.get("audience", ""), request.get("expirationSeconds")
+        if audience in seen:
+            yield Cause.duplicate(f"{path}[{place}].audience", audience)
+            continue
+        seen.add(audience)
+        if seconds is not None and seconds < 600:  # noqa: PLR2004
+            why = "may not specify a duration less than 10 minutes"
+            yield Cause.invalid(f"{path}[{place}].expirationSeconds", seconds, why)
+        if seconds is not None and seconds > 1 << 32:
+            why = "may not specify a duration larger than 2^32 seconds"
+            yield Cause.invalid(f"{path}[{place}].expirationSeconds", seconds, why)
+
+
+def update_driver_causes(new: Obj, old: Obj) -> Causes:
+    yield from validate_driver(new)
+    for field, shown in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")):
+        yield from checks.immutable(f"spec.{shown}", new["spec"].get(field), old["spec"].get(field))
+
+
+def validate_node(obj: Obj) -> Causes:
+    seen: set[str] = set()
+    for place, driver in enumerate(obj["spec"].get("drivers") or ()):
+        path, name, node = f"spec.drivers[{place}]", driver.get("name", ""), driver.get("nodeID", "")
+        yield from driver_name(f"{path}.name", name)
+        if not node:
+            yield Cause.required(f"{path}.nodeID")
+        if len(node.encode()) > LONGEST_NODE_ID:
+            yield Cause.invalid(f"{path}.nodeID", node, f"must be {LONGEST_NODE_ID} characters or less")
+        yield from checks.not_negative(f"{path}.allocatable.count", driver.get("allocatable", {}).get("count"))
+        if name in seen:
+            yield Cause.duplicate(f"{path}.name", name)
+        seen.add(name)
+        yield from _topology_keys(path, driver.get("topologyKeys") or ())
+
+
+def _topology_keys(path: str, keys: list[str] | tuple[()]) -> Causes:
+    for place, key in enumerate(keys):
+        if not key:
+            yield Cause.required(path)
+        if key in keys[:place]:
+            yield Cause.duplicate(path, key)
+        yield from checks.named(path, key, names.label_key)
+
+
+def update_node(new: Obj, old: Obj) -> Causes:
+    yield from validate_node(new)
+    before = {driver.get("name"): driver for driver in old["spec"].get("drivers") or ()}
+    for driver in new["spec"].get("drivers") or ():
+        if driver.get("name") in before:
+            after, was = (_without_count(one) for one in (driver, before[driver.get("name")]))
+            if after != was:
+                yield Cause.invalid("spec.drivers", internal(DEVICE_DRIVER, after), checks.IMMUTABLE)
+
+
+def _without_count(driver: Obj) -> Obj:
+    return {name: value for name, value in driver.items() if name != "allocatable"}
+
+
+RULES = {
+    (GROUP, "volumeattachments"): Rules(
+        prepare_create=fresh_status(attached=False),
+        prepare_update=keep_status,
+        validate=validate_attachment,
+        validate_update=update_attachment,
+        parts={"status": Part(status_alone, attachment_status)},
+        qualified_finalizers=True,
+        generation=None,
+        unconditional_update=False,
+    ),
+    (GROUP, "csidrivers"): Rules(
+        default=default_driver,
+        prepare_create=create_driver,
+        prepare_update=update_driver,
+        validate=validate_driver,
+        validate_update=update_driver_causes,
+        qualified_finalizers=True,
+        unconditional_update=False,
+    ),
+    (GROUP, "csinodes"): Rules(
+        validate=validate_node,
+        validate_update=update_node,
+        qualified_finalizers=True,
+        generation=None,
+        unconditional_update=False,
+    ),
+}

@@ -1,0 +1,197 @@
+"""Ingresses, and the classes of who serves them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery.kinds import Part, Rules
+from pytest_kscen.machinery.rules import addresses, checks
+from pytest_kscen.machinery.rules.filling import fill
+from pytest_kscen.machinery.rules.jobs import domain_prefixed_path
+from pytest_kscen.machinery.rules.preparing import fresh_status, keep_spec, keep_status
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.machinery.rules.checks import Causes
+    from pytest_kscen.objects.resources import Obj
+
+GROUP = "networking.k8s.io"
+PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
+BAD_ENDS = ("/..", "/.")
+OLD_CLASS = "kubernetes.io/ingress.class"
+LONGEST_CONTROLLER = 250
+
+
+def validate_ingress(obj: Obj) -> Causes:
+    spec = obj["spec"]
+    yield from _ingress(spec)
+    old = (obj["metadata"].get("annotations") or {}).get(OLD_CLASS)
+    if old is not None and "ingressClassName" in spec and old != spec["ingressClassName"]:
+        yield Cause.invalid(f"annotations.{OLD_CLASS}", old, "must match `ingressClassName` when both are specified")
+
+
+def update_ingress(new: Obj, old: Obj) -> Causes:
+    if new["spec"] is not old["spec"]:
+        yield from _ingress(new["spec"])
+
+
+def _ingress(spec: Obj) -> Causes:
+    rules = spec.get("rules") or ()
+    if not rules and "defaultBackend" not in spec:
+        yield Cause.invalid("spec", None, "either `defaultBackend` or `rules` must be specified")
+    if "defaultBackend" in spec:
+        yield from _backend("spec.defaultBackend", spec["defaultBackend"])
+    for place, rule in enumerate(rules):
+        yield from _rule(f"spec.rules[{place}]", rule)
+    for place, tls in enumerate(spec.get("tls") or ()):
+        for number, host in enumerate(tls.get("hosts") or ()):
+            yield from _host(f"spec.tls[{place}].hosts[{number}]", host)
+        if tls.get("secretName"):
+            yield from checks.named(f"spec.tls[{place}].secretName", tls["secretName"], names.dns1123_subdomain)
+    if "ingressClassName" in spec:
+        yield from checks.named("spec.ingressClassName", spec["ingressClassName"], names.dns1123_subdomain)
+
+
+def _host(path: str, host: str) -> Causes:
+    check = names.wildcard_subdomain if "*" in host else names.dns1123_subdomain
+    return checks.named(path, host, check)
+
+
+def _rule(path: str, rule: Obj) -> Causes:
+    host = rule.get("host", "")
+    if host:
+        if addresses.parse(host) is not None:
+            yield Cause.invalid(f"{path}.host", host, "must be a DNS name, not an IP address")
+        yield from _host(f"{path}.host", host)
+    if "http" in rule:
+        given = rule["http"].get("paths") or ()
+        if not given:
+            yield Cause.required(f"{path}.http.paths")
+        for place, one in enumerate(given):
+            yield from _path(f"{path}.http.paths[{place}]", one)
+
+
+def _path(path: str, given: Obj) -> Causes:
+    kind, where = given.get("pathType"), given.get("path", "")
+    if kind is None:
+        yield Cause.required(f"{path}.pathType", "pathType must be specified")
+        return
+    if kind not in PATH_TYPES:
+        yield Cause.unsupported(f"{path}.pathType", kind, PATH_TYPES)
+    elif not where.startswith("/") and (where or kind != "ImplementationSpecific"):
+        yield Cause.invalid(f"{path}.path", where, "must be an absolute path")
+    if kind in {"Exact", "Prefix"}:
+        for sequence in BAD_SEQUENCES:
+            if sequence in where:
+                yield Cause.invalid(f"{path}.path", where, f"must not contain '{sequence}'")
+        for end in BAD_ENDS:
+            if where.endswith(end):
+                yield Cause.invalid(f"{path}.path", where, f"cannot end with '{end}'")
+    yield from _backend(f"{path}.backend", given.get("backend") or {})
+
+
+def _backend(path: str, backend: Obj) -> Causes:
+    if "resource" in backend and "service" in backend:
+        yield Cause.invalid(path, "", "cannot set both resource and service backends")
+    elif "resource" in backend:
+        yield from _reference(f"{path}.resource", backend["resource"])
+    elif "service" in backend:
+        yield from _service(path, backend["service"])
+    else:
+        yield Cause.invalid(path, "", "resource or service backend is required")
+
+
+def _service(path: str, service: Obj) -> Causes:
+    yield from checks.required_name(f"{path}.service.name", service.get("name"), names.dns1123_label)
+    name, number = (service.get("port", {}).get(field) for field in ("name", "number"))
+    if name and number:
+        yield Cause.invalid(path, "", "cannot set both port name & port number")
+    elif name:
+        yield from checks.named(f"{path}.service.port.name", name, names.port_name)
+    elif number:
+        yield from checks.port_number(f"{path}.service.port.number", number)
+    else:
+        yield Cause.required(path, "port name or number is required")
+
+
+def _reference(path: str, given: Obj) -> Causes:
+    """To an object of any kind."""
+    if given.get("apiGroup") is not None:
+        yield from checks.named(f"{path}.apiGroup", given["apiGroup"], names.dns1123_subdomain)
+    for field in ("kind", "name"):
+        yield from checks.required_name(f"{path}.{field}", given.get(field), names.path_segment)
+
+
+def ingress_status(new: Obj, old: Obj) -> Causes:
+    status, before = (obj.get("status", {}).get("loadBalancer") or {} for obj in (new, old))
+    yield from balanced("status.loadBalancer.ingress", status.get("ingress") or (), before.get("ingress") or ())
+
+
+def balanced(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
+    """Where a load balancer listens."""
+    known = [one.get("ip", "") for one in before]
+    for place, one in enumerate(given):
+        ip, host = one.get("ip"), one.get("hostname")
+        if ip:
+            yield from addresses.address(f"{path}[{place}].ip", ip, known)
+        if host:
+            yield from checks.named(f"{path}[{place}].hostname", host, names.dns1123_subdomain)
+            if addresses.parse(host) is not None:
+                yield Cause.invalid(f"{path}[{place}].hostname", host, "must be a DNS name, not an IP address")
+
+
+def default_class(obj: Obj) -> None:
+    parameters = obj["spec"].get("parameters")
+    if parameters:
+        fill(parameters, {"scope": "Cluster"})
+
+
+def validate_class(obj: Obj) -> Causes:
+    controller, parameters = obj["spec"].get("controller", ""), obj["spec"].get("parameters")
+    if len(controller.encode()) > LONGEST_CONTROLLER:
+        yield Cause.too_long("spec.controller", LONGEST_CONTROLLER)
+    yield from domain_prefixed_path("spec.controller", controller)
+    if parameters is not None:
+        yield from _reference("spec.parameters", parameters)
+        yield from _scope("spec.parameters", parameters)
+
+
+def _scope(path: str, given: Obj) -> Causes:
+    scope, namespace = given.get("scope"), given.get("namespace")
+    if scope is None:
+        yield Cause.required(f"{path}.scope")
+        return
+    yield from checks.one_of(f"{path}.scope", scope, ("Cluster", "Namespace"))
+    if scope == "Namespace" and namespace is None:
+        yield Cause.required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
+    elif scope == "Namespace":
+        yield from checks.named(f"{path}.namespace", namespace or "", names.dns1123_label)
+    elif scope == "Cluster" and namespace is not None:
+        yield Cause.forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
+
+
+def update_class(new: Obj, old: Obj) -> Causes:
+    yield from checks.immutable("spec.controller", new["spec"].get("controller"), old["spec"].get("controller"))
+    yield from validate_class(new)
+
+
+RULES = {
+    (GROUP, "ingresses"): Rules(
+        prepare_create=fresh_status(loadBalancer={}),
+        prepare_update=keep_status,
+        validate=validate_ingress,
+        validate_update=update_ingress,
+        parts={"status": Part(keep_spec, ingress_status)},
+        qualified_finalizers=True,
+    ),
+    (GROUP, "ingressclasses"): Rules(
+        default=default_class,
+        validate=validate_class,
+        validate_update=update_class,
+        qualified_finalizers=True,
+    ),
+}
