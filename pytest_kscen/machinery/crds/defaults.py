@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.machinery.schema.celvisits import rules_asker
 from pytest_kscen.machinery.schema.embedded import embedded_faults
 from pytest_kscen.machinery.schema.judging import UNKNOWN, judge_by
 from pytest_kscen.machinery.schema.leaves import NOTHING
 from pytest_kscen.machinery.schema.mismatch import Stranger, Unfit
-from pytest_kscen.machinery.schema.structural import walk_by
+from pytest_kscen.machinery.schema.structural import EMBEDDED, walk_by
 from pytest_kscen.machinery.schema.verdicts import Verdict
 from pytest_kscen.machinery.schema.visiting import visitor
 from pytest_kscen.objects.errors import Cause
@@ -43,5 +44,6 @@ def _faults(schema: Obj, path: str) -> Iterator[Cause]:
         return
     verdict = Verdict()
     judge_by(schema)(default, "", UNKNOWN, verdict)
-    for cause in verdict.faults.values():
-        yield cause(path)
+    yield from (cause(path) for cause in verdict.faults.values())
+    if not verdict.faults and (ask := rules_asker(schema, is_root=bool(schema.get(EMBEDDED)))):
+        yield from ask(default, path, UNKNOWN, lambda: False)

@@ -27,10 +27,11 @@ def rules_asker(schema: Obj, *, is_root: bool = False) -> Ask | None:
     items, members = _inner(schema.get("items")), _members(schema)
     if not (own or items or members):
         return None
+    compares = _compares(schema)
 
     def ask(value: Any, path: str, old: Any, unchanged: Unchanged) -> Iterator[Cause]:
-        if value is None:
-            return
+        if value is None or (value is old and not compares):
+            return  # nothing to ask, or nothing that has not been let through before
         same = (lambda: same_json(value, old)) if old is not UNKNOWN else unchanged
         if own:
             yield from own(value, path, old, same)
@@ -41,6 +42,14 @@ def rules_asker(schema: Obj, *, is_root: bool = False) -> Ask | None:
             yield from members(value, path, old, same)
 
     return ask
+
+
+def _compares(schema: Any) -> bool:
+    """Whether some rule in here may speak of the old value."""
+    if not isinstance(schema, dict):
+        return False
+    below = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or NOTHING).values()]
+    return any("oldSelf" in said["rule"] for said in schema.get(RULES) or ()) or any(map(_compares, below))
 
 
 def _members(schema: Obj) -> Ask | None:

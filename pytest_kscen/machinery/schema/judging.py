@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.schema import verdicts
-from pytest_kscen.machinery.schema.keywords import enum_check, number_check, string_checks, type_check
+from pytest_kscen.machinery.schema.keywords import enum_check, has_text_format, number_check, string_checks, type_check
 from pytest_kscen.machinery.schema.leaves import NOTHING
 from pytest_kscen.machinery.schema.verdicts import Verdict
 from pytest_kscen.objects.patches import same_json
@@ -20,60 +20,73 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.schema.keywords import Check
     from pytest_kscen.objects.resources import Obj
 
+    Plan = tuple[tuple[Check, ...], int]
+
 UNKNOWN: Any = object()
 """Stands for the old value where there is none to compare with."""
 
 
 def judge_by(schema: Obj) -> Check:
     """A check of everything that a schema says, which lets through what was as wrong before."""
-    judge = _judge(schema)
+    plans: dict[type, Plan] = {}
 
-    def ratcheting(value: Any, path: str, old: Any, verdict: Verdict) -> None:
-        if old is UNKNOWN:
-            judge(value, path, old, verdict)
-        elif value is not old:
-            own = Verdict()
-            judge(value, path, old, own)
+    def judge(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+        if value is old:
+            return
+        if not plans:
+            plans.update(_plans(schema))
+        checks, counted = plans[type(value)]
+        own = verdict if old is UNKNOWN else Verdict()
+        for check in checks:
+            check(value, path, old, own)
+        own.matches += counted
+        if own is not verdict:
             if own.faults and same_json(value, old):
                 own.faults.clear()
             verdict.merge(own)
 
-    return ratcheting
+    return judge
 
 
-def _judge(schema: Obj) -> Check:
-    """Everything that a schema says; compiled at its first use."""
-    checks: dict[type, list[Check]] = {}
+def _strict(schema: Obj) -> Check:
+    """The same for an alternative, which is not let through as a whole; only what is in it may be."""
+    plans: dict[type, Plan] = {}
 
     def judge(value: Any, path: str, old: Any, verdict: Verdict) -> None:
-        if not checks:
-            checks.update(_checks(schema))
-        for check in checks[type(value)]:
+        if not plans:
+            plans.update(_plans(schema))
+        checks, counted = plans[type(value)]
+        for check in checks:
             check(value, path, old, verdict)
-            verdict.matches += 1
-        verdict.matches += 1
+        verdict.matches += counted
 
     return judge
 
 
-def _checks(schema: Obj) -> dict[type, list[Check]]:
-    """By the type of the value, for most keywords speak of one type alone."""
-    types, enum = [check] if (check := type_check(schema)) else [], enum_check(schema) or _silent
-    head = [*types, _combinations(schema)]
-    number = [*head, number_check(schema), enum]
+def _plans(schema: Obj) -> dict[type, Plan]:
+    """The checks by the type of the value, for most keywords speak of one type alone.
+
+    The real server counts each check that is made, also those that have nothing to look at: the type, the combinations
+    (twice), the enum, what is the value's own, and the value as a whole.
+    """
+    types, enums = _some(type_check(schema)), _some(enum_check(schema))
+    head = (*types, *_combinations(schema))
+    counted = len(types) + 4
+    texts = tuple(string_checks(schema))
+    numbers: Plan = (*head, number_check(schema), *enums), counted + 1
     return {
-        str: [*head, *string_checks(schema), enum],
-        int: number,
-        float: number,
-        bool: [*head, enum],
-        list: [*head, _list_check(schema), enum],
-        dict: [*head, enum, _object_check(schema)],
-        type(None): [*types, enum],
+        str: ((*head, *texts, *enums), counted + 1 + has_text_format(schema)),
+        int: numbers,
+        float: numbers,
+        bool: ((*head, *enums), counted),
+        list: ((*head, _list_check(schema), *enums), counted + 1),
+        dict: ((*head, *enums, _object_check(schema)), counted + 1),
+        type(None): ((*types, *enums), 0),
     }
 
 
-def _silent(_value: Any, _path: str, _old: Any, _verdict: Verdict) -> None:
-    """Stands where the real server counts a check that had nothing to look at."""
+def _some(check: Check | None) -> tuple[Check, ...]:
+    return (check,) if check else ()
 
 
 def _object_check(schema: Obj) -> Check:
@@ -138,21 +151,13 @@ def _key(schema: Obj, element: Any) -> Any:
     return repr([element.get(key) for key in keys]) if type(element) is dict else None
 
 
-def _combinations(schema: Obj) -> Check:
+def _combinations(schema: Obj) -> Iterator[Check]:
     """anyOf, oneOf, allOf, not: of several failed alternatives, the one in which most was right is told."""
-    checks = [
-        *([_any_of(schema["anyOf"])] if schema.get("anyOf") else []),
-        *([_one_of(schema["oneOf"])] if schema.get("oneOf") else []),
-        *([_all_of(schema["allOf"])] if schema.get("allOf") else []),
-        *([_not(schema["not"])] if isinstance(schema.get("not"), dict) else []),
-    ]
-
-    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
-        for combination in checks:
-            combination(value, path, old, verdict)
-        verdict.matches += 1
-
-    return check
+    for name, combination in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of)):
+        if schema.get(name):
+            yield combination(schema[name])
+    if isinstance(schema.get("not"), dict):
+        yield _not(schema["not"])
 
 
 def _tried(judges: list[Check], value: Any, path: str, old: Any) -> Iterator[Verdict]:
@@ -167,7 +172,7 @@ def _best(failures: list[Verdict]) -> Verdict:
 
 
 def _any_of(alternatives: list[Obj]) -> Check:
-    judges = [_judge(alternative) for alternative in alternatives]
+    judges = [_strict(alternative) for alternative in alternatives]
 
     def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
         failures = []
@@ -183,7 +188,7 @@ def _any_of(alternatives: list[Obj]) -> Check:
 
 
 def _one_of(alternatives: list[Obj]) -> Check:
-    judges = [_judge(alternative) for alternative in alternatives]
+    judges = [_strict(alternative) for alternative in alternatives]
 
     def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
         all_tried = list(_tried(judges, value, path, old))
@@ -200,7 +205,7 @@ def _one_of(alternatives: list[Obj]) -> Check:
 
 
 def _all_of(parts: list[Obj]) -> Check:
-    judges = [_judge(part) for part in parts]
+    judges = [_strict(part) for part in parts]
 
     def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
         valid = 0
@@ -214,7 +219,7 @@ def _all_of(parts: list[Obj]) -> Check:
 
 
 def _not(schema: Obj) -> Check:
-    judge = _judge(schema)
+    judge = _strict(schema)
 
     def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
         tried = Verdict()

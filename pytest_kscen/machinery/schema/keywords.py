@@ -98,7 +98,11 @@ def _equal(value: Any, option: Any) -> bool:
     return bool(value == option) and isinstance(value, bool) == isinstance(option, bool)
 
 
-def string_checks(schema: Obj) -> list[Check]:
+def has_text_format(schema: Obj) -> bool:
+    return is_text_format(format_of(schema))
+
+
+def string_checks(schema: Obj) -> Iterator[Check]:
     """At most one fault of a text is told, and one of its format."""
     checks, form = [*_lengths(schema), *_pattern(schema)], format_of(schema)
 
@@ -109,7 +113,10 @@ def string_checks(schema: Obj) -> list[Check]:
         if not fits_format(form, value):
             verdicts.misformatted(verdict, path, form, value)
 
-    return [first_fault, formatted] if is_text_format(form) else [first_fault]
+    if checks:
+        yield first_fault
+    if is_text_format(form):
+        yield formatted
 
 
 def _lengths(schema: Obj) -> Iterator[Callable[[str, str, Verdict], bool]]:

@@ -236,6 +236,10 @@ SCHEMAS = [
         [f'{A}.default: Invalid value: {{"y":1}}: must not have unknown fields'],
     ),
     (
+        field({"type": "string", "default": "x", "x-kubernetes-validations": [{"rule": "self != 'x'", "message": "no x"}]}),
+        [f'{A}.default: Invalid value: "x": no x'],
+    ),
+    (
         schema(struct({"metadata": struct({"name": {"type": "string", "default": "x"}})})),
         [f"{TOP}.properties[metadata].properties[name].default: Forbidden: must not be set in top-level metadata"],
     ),
