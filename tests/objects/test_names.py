@@ -13,6 +13,17 @@ KEY = (
     "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 
+REASON = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or "
+    "'_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or "
+    "'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')"
+)
+SEARCH = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')"
+)
+
 
 @pytest.mark.parametrize(
     ("check", "value", "complaints"),
@@ -46,6 +57,12 @@ KEY = (
         (names.path_segment, "..", ("may not be '..'",)),
         (names.path_segment, "a/%", ("may not contain '/'", "may not contain '%'")),
         (names.env_var, "A B.c-9", ()),
+        (names.condition_reason, "ReasonA,ReasonB:c_", ()),
+        (names.condition_reason, "a b", (REASON,)),
+        (names.search_domain, "_dmarc.example.com", ()),
+        (names.search_domain, "a..b", (SEARCH,)),
+        (names.http_path, "/a/b%20c", ()),
+        (names.http_path, "/a b", ("Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')",)),
     ],
 )
 def test_a_check_complains_as_kubernetes_does(check, value, complaints):
