@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.requests import STRATEGIC_PATCH
 from pytest_kscen.objects.errors import Conflict, Invalid, NotFound
 from pytest_kscen.objects.selectors import matches_selector
-from pytest_kscen.simulation.workloads.owners import controlled, controller_of, reference_to
+from pytest_kscen.simulation.workloads.owners import controlled, orphans, reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,27 +26,21 @@ class Claims:
         self._finalizers = finalizers
         self._index = controlled(bench.informers.of(dependents))
 
-    async def of(self, owner: Obj, *, selector: Obj | None = None, adoptable: Callable[[Obj], bool] = lambda _: True) -> list[Obj]:
-        """Everything that the owner controls after it has adopted and released."""
-        metadata = owner["metadata"]
-        selector = selector or owner["spec"].get("selector")
-        own = self._index.of(metadata["uid"])
-        kept = []
-        for dependent in own:
+    async def of(self, owner: Obj, *, adoptable: Callable[[Obj], bool] = lambda _: True) -> list[Obj]:
+        """Everything that the owner controls after it has adopted and released; one that is being deleted does neither."""
+        metadata, selector = owner["metadata"], owner["spec"].get("selector")
+        leaving, kept = bool(metadata.get("deletionTimestamp")), []
+        for dependent in self._index.of(metadata["uid"]):
             if matches_selector(selector, dependent["metadata"].get("labels")):
                 kept.append(dependent)
-            elif not metadata.get("deletionTimestamp"):
+            elif not leaving:
                 await self._release(owner, dependent)
-        if not metadata.get("deletionTimestamp"):
-            orphans = [
-                orphan
-                for orphan in self._index.of(("orphans", metadata["namespace"]))
-                if matches_selector(selector, orphan["metadata"].get("labels"))
-                and not orphan["metadata"].get("deletionTimestamp")
-                and adoptable(orphan)
-            ]
-            if orphans and await self._is_alive(owner):
-                kept += [adopted for orphan in orphans if (adopted := await self._adopt(owner, orphan))]
+        if leaving or not selector:
+            return kept
+        found = orphans(self._index, metadata["namespace"], selector)
+        wanted = [orphan for orphan in found if not orphan["metadata"].get("deletionTimestamp") and adoptable(orphan)]
+        if wanted and await self._is_alive(owner):
+            kept += [adopted for orphan in wanted if (adopted := await self._adopt(owner, orphan))]
         return kept
 
     async def _is_alive(self, owner: Obj) -> bool:
@@ -75,7 +69,3 @@ class Claims:
             return await self._bench.api.patch(self._dependents, *place, patch_type=STRATEGIC_PATCH)
         except (NotFound, Conflict, Invalid):  # it has gone, another has taken its name, or another owner was faster
             return None
-
-
-def is_orphan(obj: Obj) -> bool:
-    return controller_of(obj) is None

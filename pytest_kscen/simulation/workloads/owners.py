@@ -42,9 +42,22 @@ def reference_to(owner: Obj, resource: Resource) -> Obj:
 
 
 def by_controller(obj: Obj) -> Iterator[Hashable]:
-    """Keys of an index: the controller's uid, and for those who have none their namespace."""
-    reference = controller_of(obj)
-    yield reference["uid"] if reference else ("orphans", obj["metadata"].get("namespace", ""))
+    """Keys of an index: the controller's uid; of those who have none their namespace, alone and with each of their labels."""
+    reference, metadata = controller_of(obj), obj["metadata"]
+    if reference:
+        yield reference["uid"]
+        return
+    namespace = metadata.get("namespace", "")
+    yield "orphans", namespace
+    for label in (metadata.get("labels") or {}).items():
+        yield "orphans", namespace, label
+
+
+def orphans(index: Index, namespace: str, selector: Obj) -> list[Obj]:
+    """Those without a controller that a selector selects; one equality, if it has any, narrows the search."""
+    label = next(iter((selector.get("matchLabels") or {}).items()), None)
+    candidates = index.of(("orphans", namespace, label) if label else ("orphans", namespace))
+    return [obj for obj in candidates if matches_selector(selector, obj["metadata"].get("labels"))]
 
 
 def by_namespace(obj: Obj) -> Iterator[Hashable]:
