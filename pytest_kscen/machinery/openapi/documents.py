@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 TOKEN = {"BearerToken": {"type": "apiKey", "description": "Bearer Token authentication", "name": "authorization", "in": "header"}}
-_rebuilt: dict[str, Obj] = {}
+REMEMBERED = 128
+_rebuilt: OrderedDict[str, Obj] = OrderedDict()
 
 
 def v3_index(kinds: Iterable[Kind]) -> Obj:
@@ -36,6 +38,8 @@ def v3(kinds: Iterable[Kind], path: str) -> Obj | None:
     key = _digest(own)
     if key not in _rebuilt:
         _rebuilt[key] = _document(own)
+        if len(_rebuilt) > REMEMBERED:
+            _rebuilt.popitem(last=False)
     return _rebuilt[key]
 
 
