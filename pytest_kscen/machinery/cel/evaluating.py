@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.functions.operators import element, entry
+from pytest_kscen.machinery.cel.access import has, indexed, indexed_maybe, maybe, selected, unescaped
+from pytest_kscen.machinery.cel.folding import FOLDS, over_optional, rounds_over
 from pytest_kscen.machinery.cel.mistakes import EvaluationError, no_such_overload
 from pytest_kscen.machinery.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
 from pytest_kscen.machinery.cel.types import Type
-from pytest_kscen.machinery.cel.values import NONE, Optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_kscen.machinery.cel.functions import Overload
 
     Variables = dict[str, Any]
     Evaluate = Callable[[Variables], Any]
-    Rounds = Iterator[tuple[Any, Any]]
-    Folded = Callable[[Rounds, Variables, Evaluate, Evaluate | None], Any]
 
 CONVERSIONS = {"int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp"}
-ESCAPED = {"__underscores__": "__", "__dot__": ".", "__dash__": "-", "__slash__": "/"}
 
 
 class Compiler:
@@ -49,10 +46,10 @@ class Compiler:
     def select(self, node: Select) -> Evaluate:
         operand, name = self.of(node.operand), unescaped(node.field)
         if node.test:
-            return lambda variables: _has(operand(variables), name)
+            return lambda variables: has(operand(variables), name)
         if node.optional:
-            return lambda variables: _optional(operand(variables), name)
-        return lambda variables: _selected(operand(variables), name)
+            return lambda variables: maybe(operand(variables), name)
+        return lambda variables: selected(operand(variables), name)
 
     def call(self, node: Call) -> Evaluate:
         special = SPECIAL.get(node.function)
@@ -107,49 +104,15 @@ class Compiler:
         over, step = self.of(node.over), self.of(node.step)
         condition = self.of(node.condition) if node.condition is not None else None
         if node.macro in {"optMap", "optFlatMap"}:
-            return _over_optional(over, node.variables[0], step, wraps=node.macro == "optMap")
+            return over_optional(over, node.variables[0], step, wraps=node.macro == "optMap")
         folded = FOLDS[node.macro]
         names = node.variables
 
         def evaluate(variables: Variables) -> Any:
             inner = dict(variables)
-            return folded(_rounds(over(variables), names, inner), inner, step, condition)
+            return folded(rounds_over(over(variables), names, inner), inner, step, condition)
 
         return evaluate
-
-
-def unescaped(name: str) -> str:
-    """A field's own name, where CEL's grammar could not spell it."""
-    if "__" not in name:
-        return name
-    if name.startswith("__") and name.endswith("__") and name not in ESCAPED:
-        return name[2:-2]
-    for spelled, meant in ESCAPED.items():
-        name = name.replace(spelled, meant)
-    return name
-
-
-def _selected(value: Any, name: str) -> Any:
-    if isinstance(value, Optional):
-        return _optional(value, name)
-    if not isinstance(value, dict):
-        raise no_such_overload()
-    if name not in value:
-        raise EvaluationError(f"no such key: {name}")
-    return value[name]
-
-
-def _optional(value: Any, name: str) -> Optional:
-    inner = value.value if isinstance(value, Optional) else value
-    return Optional(inner[name], there=True) if isinstance(inner, dict) and name in inner else NONE
-
-
-def _has(value: Any, name: str) -> bool:
-    if isinstance(value, Optional):
-        return isinstance(value.value, dict) and name in value.value
-    if not isinstance(value, dict):
-        raise no_such_overload()
-    return name in value
 
 
 def _dispatched(overloads: tuple[Overload, ...], args: tuple[Evaluate, ...]) -> Evaluate:
@@ -194,117 +157,12 @@ def _chosen(condition: Evaluate, one: Evaluate, other: Evaluate) -> Evaluate:
     return evaluate
 
 
-def _indexed(operand: Evaluate, key: Evaluate) -> Evaluate:
-    def evaluate(variables: Variables) -> Any:
-        value, at = operand(variables), key(variables)
-        if isinstance(value, list):
-            if isinstance(at, (bool, str)) or not isinstance(at, (int, float)):
-                raise no_such_overload()
-            return element(value, at)
-        if isinstance(value, dict):
-            return entry(value, at)
-        if isinstance(value, Optional):
-            return _optional_item(value, at)
-        raise no_such_overload()
-
-    return evaluate
-
-
-def _indexed_maybe(operand: Evaluate, key: Evaluate) -> Evaluate:
-    return lambda variables: _optional_item(operand(variables), key(variables))
-
-
-def _optional_item(value: Any, at: Any) -> Optional:
-    inner = value.value if isinstance(value, Optional) else value
-    if isinstance(inner, list):
-        return Optional(inner[at], there=True) if 0 <= at < len(inner) else NONE
-    return Optional(inner[at], there=True) if isinstance(inner, dict) and at in inner else NONE
-
-
-def _over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> Evaluate:
-    def evaluate(variables: Variables) -> Any:
-        held = over(variables)
-        if not held.there:
-            return NONE
-        found = step({**variables, name: held.value})
-        return Optional(found, there=True) if wraps else found
-
-    return evaluate
-
-
-def _rounds(value: Any, names: tuple[str, ...], inner: Variables) -> Iterator[tuple[Any, Any]]:
-    """One round for each element: its key, and what stands for it. What the round is about is set in the variables."""
-    if not isinstance(value, (list, dict)):
-        raise no_such_overload()
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, part in list(pairs):
-        it = key if isinstance(value, dict) else part
-        if len(names) > 1:
-            inner[names[0]], inner[names[1]] = key, part
-        else:
-            inner[names[0]] = it
-        yield key, it
-
-
-def _quantified(decisive: bool) -> Folded:  # noqa: FBT001 - false for all, true for exists
-    def folded(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> Any:
-        mistake: EvaluationError | None = None
-        for _round in rounds:
-            try:
-                if step(inner) is decisive:
-                    return decisive
-            except EvaluationError as found:
-                mistake = found
-        if mistake:
-            raise mistake
-        return not decisive
-
-    return folded
-
-
-def _exists_one(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> bool:
-    return sum(1 for _round in rounds if step(inner) is True) == 1
-
-
-def _filter(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> list[Any]:
-    return [it for _key, it in rounds if step(inner) is True]
-
-
-def _map(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> list[Any]:
-    return [step(inner) for _round in rounds if condition is None or condition(inner) is True]
-
-
-def _transform_map(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> dict[Any, Any]:
-    return {key: step(inner) for key, _it in rounds if condition is None or condition(inner) is True}
-
-
-def _transform_entries(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for _round in rounds:
-        if condition is None or condition(inner) is True:
-            for name, value in step(inner).items():
-                if name in found:
-                    raise EvaluationError(f"insert failed: key {name} already exists")
-                found[name] = value
-    return found
-
-
-FOLDS: dict[str, Folded] = {
-    "all": _quantified(False),
-    "exists": _quantified(True),
-    "exists_one": _exists_one,
-    "filter": _filter,
-    "map": _map,
-    "transformList": _map,
-    "transformMap": _transform_map,
-    "transformMapEntry": _transform_entries,
-}
 SPECIAL: dict[str, Callable[..., Evaluate]] = {
     "_&&_": _decided_by(False),
     "_||_": _decided_by(True),
     "_?_:_": _chosen,
-    "_[_]": _indexed,
-    "_[?_]": _indexed_maybe,
+    "_[_]": indexed,
+    "_[?_]": indexed_maybe,
 }
 COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {
     Literal: Compiler.literal,

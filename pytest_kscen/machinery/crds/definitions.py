@@ -6,31 +6,20 @@ Parts that are the same in all versions are told of as if they stood at the top,
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from pytest_kscen.machinery.crds.schemas import schema_faults
-from pytest_kscen.machinery.schema.fieldpaths import BadPath, schema_at
+from pytest_kscen.machinery.crds.conversions import conversion_faults, name_faults
+from pytest_kscen.machinery.crds.parts import part_faults
+from pytest_kscen.machinery.crds.standing import approval_faults, stored_version_faults
 from pytest_kscen.objects.errors import Cause
 from pytest_kscen.objects.names import dns1035_label, dns1123_subdomain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pytest_kscen.objects.resources import Obj
 
-COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
-COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-MOST_SELECTABLE = 8
 LONGEST_WARNING = 256
-SELECTABLE = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
-MIXED = "may have mixed case, but should otherwise match: "
-APPROVED = "api-approved.kubernetes.io"
-APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
 PRESERVING = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-STILL_STORED = (
-    "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a storage "
-    "migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"
-)
 GO_NAMES = {
     "name": "Name",
     "served": "Served",
@@ -46,8 +35,8 @@ GO_NAMES = {
 
 def definition_faults(definition: Obj) -> Iterator[Cause]:
     yield from spec_faults(definition["spec"])
-    yield from _stored_versions(definition)
-    yield from _approval(definition)
+    yield from stored_version_faults(definition)
+    yield from approval_faults(definition)
     if definition["spec"].get("preserveUnknownFields"):
         yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVING)
 
@@ -55,8 +44,8 @@ def definition_faults(definition: Obj) -> Iterator[Cause]:
 def update_faults(definition: Obj, old: Obj) -> Iterator[Cause]:
     yield from spec_faults(definition["spec"])
     yield from _immutable(definition["spec"], old)
-    yield from _stored_versions(definition)
-    yield from _approval(definition, old)
+    yield from stored_version_faults(definition)
+    yield from approval_faults(definition, old)
     if definition["spec"].get("preserveUnknownFields"):
         yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVING)
 
@@ -95,12 +84,12 @@ def spec_faults(spec: Obj) -> Iterator[Cause]:
         own = {part: value for part, value in version.items() if not shared.get(part)}
         yield from _version(own, version, f"spec.versions[{place}]", "schema")
     yield from _versions(versions, shared)
-    yield from _names(spec.get("names") or {}, "spec.names", wanted=True)
+    yield from name_faults(spec.get("names") or {}, "spec.names")
     if versions:
         own = {part: value for part, value in versions[0].items() if shared.get(part)}
         any_status = any("status" in (version.get("subresources") or {}) for version in versions)
-        yield from _parts(own, versions[0], "spec", "validation", has_status=any_status)
-    yield from _conversion(spec.get("conversion"))
+        yield from part_faults(own, versions[0], "spec", "validation", has_status=any_status)
+    yield from conversion_faults(spec.get("conversion"))
 
 
 def _shared(versions: list[Obj], part: str) -> bool:
@@ -126,7 +115,7 @@ def _version(own: Obj, version: Obj, path: str, schema_name: str) -> Iterator[Ca
         yield Cause.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
     yield from _deprecation(version, path)
     has_status = "status" in (version.get("subresources") or {})
-    yield from _parts(own, version, path, schema_name, has_status=has_status)
+    yield from part_faults(own, version, path, schema_name, has_status=has_status)
 
 
 def _deprecation(version: Obj, path: str) -> Iterator[Cause]:
@@ -147,77 +136,6 @@ def _deprecation(version: Obj, path: str) -> Iterator[Cause]:
             return
 
 
-def _parts(own: Obj, version: Obj, path: str, schema_name: str, *, has_status: bool) -> Iterator[Cause]:
-    """The schema, subresources, columns and selectable fields, as far as they are to be judged here."""
-    schema = (own.get("schema") or {}).get("openAPIV3Schema")
-    if schema is not None:
-        yield from schema_faults(schema, f"{path}.{schema_name}.openAPIV3Schema", has_status=has_status)
-    if scale := (own.get("subresources") or {}).get("scale"):
-        yield from _scale(scale, f"{path}.subresources.scale")
-    for place, column in enumerate(own.get("additionalPrinterColumns") or ()):
-        yield from _column(column, f"{path}.additionalPrinterColumns[{place}]")
-    if own.get("selectableFields"):
-        whole = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-        yield from _selectable(own["selectableFields"], whole, f"{path}.selectableFields")
-
-
-def _scale(scale: Obj, path: str) -> Iterator[Cause]:
-    for name, roots in (("specReplicasPath", (".spec.",)), ("statusReplicasPath", (".status.",))):
-        if given := scale.get(name, ""):
-            yield from _rooted(f"{path}.{name}", given, roots, f"should be a json path under {roots[0].rstrip('.')}")
-        else:
-            yield Cause.required(f"{path}.{name}")
-    if given := scale.get("labelSelectorPath"):
-        why = "should be a json path under either .spec or .status"
-        yield from _rooted(f"{path}.labelSelectorPath", given, (".spec.", ".status."), why)
-
-
-def _rooted(field: str, given: str, roots: tuple[str, ...], why: str) -> Iterator[Cause]:
-    if not given.startswith("."):
-        yield Cause.invalid(field, given, "must be a simple json path starting with .")
-    elif not given.startswith(roots):
-        yield Cause.invalid(field, given, why)
-
-
-def _column(column: Obj, path: str) -> Iterator[Cause]:
-    if not column.get("name"):
-        yield Cause.required(f"{path}.name")
-    given, why = column.get("type", ""), f"must be one of {','.join(COLUMN_TYPES)}"
-    if given not in COLUMN_TYPES:
-        yield Cause.invalid(f"{path}.type", given, why) if given else Cause.required(f"{path}.type", why)
-    form = column.get("format", "")
-    if form and form not in COLUMN_FORMATS:
-        yield Cause.invalid(f"{path}.format", form, f"must be one of {','.join(COLUMN_FORMATS)}")
-    where = column.get("jsonPath", "")
-    if not where:
-        yield Cause.required(f"{path}.JSONPath")
-    elif not where.startswith("."):
-        yield Cause.invalid(f"{path}.JSONPath", where, "must be a simple json path starting with .")
-
-
-def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
-    seen: set[str] = set()
-    for place, given in enumerate(fields):
-        where, field = given.get("jsonPath", ""), f"{path}[{place}].jsonPath"
-        if not where:
-            yield Cause.required(field)
-            continue
-        try:
-            written, found = schema_at(where, schema, by_key=False)
-        except BadPath as mistake:
-            yield Cause.invalid(field, where, f"is an invalid path: {mistake}")
-            continue
-        if written.partition(".")[0] == "metadata":
-            yield Cause.invalid(field, where, "must not point to fields in metadata")
-        if found.get("type") not in {"string", "boolean", "integer"}:
-            yield Cause.invalid(field, where, SELECTABLE)
-        if written in seen:
-            yield Cause.duplicate(field, where)
-        seen.add(written)
-    if len(seen) > MOST_SELECTABLE:
-        yield Cause.too_many(path, len(seen), MOST_SELECTABLE)
-
-
 def _versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator[Cause]:
     shown = [_as_go_has_it(version, shared) for version in versions]
     names = [version.get("name", "") for version in versions]
@@ -232,106 +150,3 @@ def _versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator[Cause]:
 def _as_go_has_it(version: Obj, shared: dict[str, bool]) -> Obj:
     flags = {"served": False, "storage": False, "deprecated": False}
     return {go: None if shared.get(name) else version.get(name, flags.get(name)) for name, go in GO_NAMES.items()}
-
-
-def _names(names: Obj, path: str, *, wanted: bool) -> Iterator[Cause]:
-    if wanted:
-        for name in ("plural", "singular", "kind", "listKind"):
-            if not names.get(name):
-                yield Cause.required(f"{path}.{name}")
-    for name in ("plural", "singular"):
-        yield from _name(f"{path}.{name}", names.get(name, ""))
-    for name in ("kind", "listKind"):
-        yield from _name(f"{path}.{name}", names.get(name, ""), str.lower, MIXED)
-    for place, name in enumerate(names.get("shortNames") or ()):
-        yield from _name(f"{path}.shortNames[{place}]", name)
-    if names.get("kind") and names["kind"] == names.get("listKind"):
-        yield Cause.invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
-    for place, name in enumerate(names.get("categories") or ()):
-        yield from _name(f"{path}.categories[{place}]", name)
-
-
-def _name(field: str, name: str, form: Callable[[str], str] = str, words: str = "") -> Iterator[Cause]:
-    if name and (wrong := dns1035_label(form(name))):
-        yield Cause.invalid(field, name, words + ",".join(wrong))
-
-
-def _conversion(conversion: Obj | None) -> Iterator[Cause]:
-    if conversion is None:
-        return
-    strategy, webhook, path = conversion.get("strategy", ""), conversion.get("webhook") or {}, "spec.conversion"
-    config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
-    if strategy not in {"None", "Webhook"}:
-        field = f"{path}.strategy"
-        yield Cause.unsupported(field, strategy, ("None", "Webhook")) if strategy else Cause.required(field)
-    if strategy != "Webhook":
-        why = "should not be set when strategy is not set to Webhook"
-        if config is not None:
-            yield Cause.forbidden(f"{path}.webhookClientConfig", why)
-        if versions:
-            yield Cause.forbidden(f"{path}.conversionReviewVersions", why)
-        return
-    if config is None:
-        yield Cause.required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
-    else:
-        from pytest_kscen.machinery.rules.webhooks import client  # few definitions convert
-
-        yield from client(f"{path}.webhookClientConfig", config)
-    yield from _review_versions(versions, f"{path}.conversionReviewVersions")
-
-
-def _review_versions(versions: list[str], path: str) -> Iterator[Cause]:
-    if not versions:
-        yield Cause.required(path)
-        return
-    for place, version in enumerate(versions):
-        if version in versions[:place]:
-            yield Cause.invalid(f"{path}[{place}]", version, "duplicate version")
-        else:
-            yield from (Cause.invalid(f"{path}[{place}]", version, words) for words in dns1035_label(version))
-    if not {"v1", "v1beta1"}.intersection(versions):
-        yield Cause.invalid(path, versions, "must include at least one of v1, v1beta1")
-
-
-def _stored_versions(definition: Obj) -> Iterator[Cause]:
-    stored, path = (definition.get("status") or {}).get("storedVersions") or [], "status.storedVersions"
-    if not stored:
-        yield Cause.invalid(path, None, "must have at least one stored version")
-        return
-    versions = definition["spec"].get("versions") or []
-    for version in versions:
-        if version.get("storage") and version["name"] not in stored:
-            yield Cause.invalid(path, stored, f"must have the storage version {version['name']}")
-    known = {version["name"] for version in versions}
-    for place, name in enumerate(stored):
-        if name not in known:
-            yield Cause.invalid(f"{path}[{place}]", name, STILL_STORED.format(name))
-
-
-def _approval(definition: Obj, old: Obj | None = None) -> Iterator[Cause]:
-    """Kubernetes' own domains need its approval."""
-    group = definition["spec"].get("group", "")
-    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
-        return
-    annotation = _annotation(definition)
-    if old is not None and _state(_annotation(old)) == _state(annotation):
-        return
-    field = f"metadata.annotations[{APPROVED}]"
-    if not annotation:
-        yield Cause.required(field, f'protected groups must have approval annotation "{APPROVED}", {APPROVAL}')
-    elif _state(annotation) == "invalid":
-        why = (
-            f'protected groups must have approval annotation "{APPROVED}" with either a URL or a reason starting with "unapproved"'
-        )
-        yield Cause.invalid(field, annotation, f"{why}, {APPROVAL}")
-
-
-def _annotation(definition: Obj) -> str:
-    return str((definition["metadata"].get("annotations") or {}).get(APPROVED, ""))
-
-
-def _state(annotation: str) -> str:
-    if not annotation or annotation.startswith("unapproved"):
-        return annotation and "bypassed"
-    url = urlsplit(annotation)
-    return "approved" if url.scheme and url.netloc else "invalid"
