@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pytest_kscen.machinery.cel.functions.operators import element, entry
 from pytest_kscen.machinery.cel.mistakes import EvaluationError, no_such_overload
-from pytest_kscen.machinery.cel.values import NONE, Optional
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Evaluate = Callable[[dict[str, Any]], Any]
+from pytest_kscen.machinery.cel.values import NONE, Optional, is_number
 
 ESCAPED = {"__underscores__": "__", "__dot__": ".", "__dash__": "-", "__slash__": "/"}
 
@@ -50,27 +44,24 @@ def has(value: Any, name: str) -> bool:
     return name in value
 
 
-def indexed(operand: Evaluate, key: Evaluate) -> Evaluate:
-    def evaluate(variables: dict[str, Any]) -> Any:
-        value, at = operand(variables), key(variables)
-        if isinstance(value, list):
-            if isinstance(at, (bool, str)) or not isinstance(at, (int, float)):
-                raise no_such_overload()
-            return element(value, at)
-        if isinstance(value, dict):
-            return entry(value, at)
-        if isinstance(value, Optional):
-            return _optional_item(value, at)
+def item(value: Any, at: Any) -> Any:
+    """What is at a place of a list, or under a key of a map."""
+    if isinstance(value, Optional):
+        return maybe_item(value, at)
+    if isinstance(value, dict):
+        if at not in value:
+            raise EvaluationError(f"no such key: {at}")
+        return value[at]
+    if not isinstance(value, list) or not is_number(at):
         raise no_such_overload()
+    if isinstance(at, float) and not at.is_integer():
+        raise EvaluationError(f"unsupported index value: {at}")
+    if not 0 <= at < len(value):
+        raise EvaluationError(f"index out of bounds: {int(at)}")
+    return value[int(at)]
 
-    return evaluate
 
-
-def indexed_maybe(operand: Evaluate, key: Evaluate) -> Evaluate:
-    return lambda variables: _optional_item(operand(variables), key(variables))
-
-
-def _optional_item(value: Any, at: Any) -> Optional:
+def maybe_item(value: Any, at: Any) -> Optional:
     inner = value.value if isinstance(value, Optional) else value
     if isinstance(inner, list):
         return Optional(inner[at], there=True) if 0 <= at < len(inner) else NONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.access import has, indexed, indexed_maybe, maybe, selected, unescaped
+from pytest_kscen.machinery.cel.access import has, maybe, selected, unescaped
 from pytest_kscen.machinery.cel.folding import FOLDS, over_optional, rounds_over
 from pytest_kscen.machinery.cel.mistakes import EvaluationError, no_such_overload
 from pytest_kscen.machinery.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
@@ -58,9 +58,9 @@ class Compiler:
         args = tuple(self.of(part) for part in (*first, *node.args))
         if special:
             return special(*args)
-        if len(overloads) > 1:
-            return _dispatched(overloads, args)
         run = overloads[0].run
+        if any(overload.run is not run for overload in overloads):
+            return _dispatched(overloads, args)
         if node.function in CONVERSIONS and type(node.args[0]) is Literal:
             run(node.args[0].value)  # what can never work is refused at once
         if len(args) == 2:  # noqa: PLR2004 - most operators
@@ -161,8 +161,6 @@ SPECIAL: dict[str, Callable[..., Evaluate]] = {
     "_&&_": _decided_by(False),
     "_||_": _decided_by(True),
     "_?_:_": _chosen,
-    "_[_]": indexed,
-    "_[?_]": indexed_maybe,
 }
 COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {
     Literal: Compiler.literal,

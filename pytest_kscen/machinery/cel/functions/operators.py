@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.machinery.cel.access import item, maybe_item
 from pytest_kscen.machinery.cel.mistakes import EvaluationError
 from pytest_kscen.machinery.cel.types import UInt
-from pytest_kscen.machinery.cel.values import LARGEST, MapList, SetList, comes_before, contains, equal, unsigned, whole
+from pytest_kscen.machinery.cel.values import MapList, SetList, comes_before, contains, equal, unsigned, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ def _divided(one: int, other: int) -> int:
 def _rest(one: int, other: int) -> int:
     if other == 0:
         raise EvaluationError("modulus by zero")
-    return int(math.copysign(abs(one) % abs(other), one)) if abs(one) < 1 << 53 else one - other * _divided(one, other)
+    return one - other * _divided(one, other)
 
 
 def _float_divided(one: float, other: float) -> float:
@@ -43,32 +44,6 @@ def joined(one: list[Any], other: list[Any]) -> list[Any]:
         merged.keys = one.keys
         return merged
     return [*one, *other]
-
-
-def element(elements: list[Any], place: Any) -> Any:
-    if isinstance(place, float) and not place.is_integer():
-        raise EvaluationError(f"unsupported index value: {place}")
-    if not 0 <= place < len(elements):
-        raise EvaluationError(f"index out of bounds: {int(place)}")
-    return elements[int(place)]
-
-
-def entry(entries: dict[Any, Any], key: Any) -> Any:
-    if key not in entries or isinstance(key, bool) is not any(existing is key for existing in (True, False)):
-        raise EvaluationError(f"no such key: {key}")
-    return entries[key]
-
-
-def _optional_element(elements: Any, place: Any) -> Any:
-    from pytest_kscen.machinery.cel.values import NONE, Optional
-
-    return Optional(elements[place], there=True) if 0 <= place < len(elements) else NONE
-
-
-def _optional_entry(entries: Any, key: Any) -> Any:
-    from pytest_kscen.machinery.cel.values import NONE, Optional
-
-    return Optional(entries[key], there=True) if key in entries else NONE
 
 
 def _after(one: Any, other: Any) -> bool:
@@ -124,12 +99,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_-_(timestamp, timestamp) duration": lambda one, other: one - other,
     "_-_(timestamp, duration) timestamp": lambda one, other: one - other,
     "_-_(duration, duration) duration": lambda one, other: one - other,
-    "_[_](list(A), int) A": element,
-    "_[_](map(A, B), A) B": entry,
-    "_[?_](list(A), int) optional(A)": _optional_element,
-    "_[?_](map(A, B), A) optional(B)": _optional_entry,
-    "_[_](optional(list(A)), int) optional(A)": lambda held, place: _optional_element(held.value, place) if held.there else held,
-    "_[_](optional(map(A, B)), A) optional(B)": lambda held, key: _optional_entry(held.value, key) if held.there else held,
+    "_[_](list(A), int) A": item,
+    "_[_](map(A, B), A) B": item,
+    "_[_](optional(list(A)), int) optional(A)": maybe_item,
+    "_[_](optional(map(A, B)), A) optional(B)": maybe_item,
+    "_[?_](list(A), int) optional(A)": maybe_item,
+    "_[?_](map(A, B), A) optional(B)": maybe_item,
 }
 METHODS: dict[str, Callable[..., Any]] = {}
-__all__ = ["FUNCTIONS", "LARGEST", "METHODS", "element", "entry"]
