@@ -1,12 +1,12 @@
-"""The rules of the kind CustomResourceDefinition: what is filled in, and what it may say."""
+"""The rules of the kind CustomResourceDefinition: what is filled in, and what it may say.
+
+Whatever judges and serves definitions is loaded when the first one comes: most clusters never meet any.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.machinery.crds.definitions import definition_faults, update_faults
-from pytest_kscen.machinery.crds.schemas import unknown_formats
-from pytest_kscen.machinery.crds.settling import marked_for_deletion, settle
 from pytest_kscen.machinery.kinds import Rules
 from pytest_kscen.machinery.schema.leaves import NOTHING
 from pytest_kscen.objects.errors import Cause, quoted
@@ -14,6 +14,7 @@ from pytest_kscen.objects.errors import Cause, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_kscen.kube.requests import Options
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.objects.resources import Obj
 
@@ -53,10 +54,30 @@ def prepare_update(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def validate(definition: Obj) -> Iterator[Cause]:
+    from pytest_kscen.machinery.crds.definitions import definition_faults
+
     spec, name = definition["spec"], definition["metadata"].get("name", "")
     if name != f"{(spec.get('names') or NOTHING).get('plural', '')}.{spec.get('group', '')}":
         yield Cause.invalid("metadata.name", name, WRONG_NAME)
     yield from definition_faults(definition)
+
+
+def validate_update(new: Obj, old: Obj) -> Iterator[Cause]:
+    from pytest_kscen.machinery.crds.definitions import update_faults
+
+    return update_faults(new, old)
+
+
+def terminate(definition: Obj, options: Options, now: float) -> Obj:
+    from pytest_kscen.machinery.crds.settling import marked_for_deletion
+
+    return marked_for_deletion(definition, options, now)
+
+
+async def afterwards(core: Core) -> None:
+    from pytest_kscen.machinery.crds.settling import settle
+
+    await settle(core)
 
 
 def warn(new: Obj, old: Obj | None) -> Iterator[str]:
@@ -68,6 +89,8 @@ def warn(new: Obj, old: Obj | None) -> Iterator[str]:
 
 
 def _unknown_formats(definition: Obj) -> list[str]:
+    from pytest_kscen.machinery.crds.schemas import unknown_formats
+
     versions = definition["spec"]["versions"]
     schemas = [version["schema"]["openAPIV3Schema"] for version in versions if version.get("schema")]
     if schemas and all(schema == schemas[0] for schema in schemas):
@@ -81,10 +104,10 @@ DEFINITION_RULES = {
         prepare_create=prepare_create,
         prepare_update=prepare_update,
         validate=validate,
-        validate_update=update_faults,
+        validate_update=validate_update,
         warn=warn,
         unconditional_update=False,
-        terminate=marked_for_deletion,
-        afterwards=settle,
+        terminate=terminate,
+        afterwards=afterwards,
     )
 }
