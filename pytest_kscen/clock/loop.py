@@ -120,16 +120,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._steps > STEPS_PER_INSTANT:
             raise stalled(f"{self._steps} steps were taken in one instant (at {self._now} s) and time did not move", self._tasks)
         for _ in range(len(ready)):
-            handle = ready.popleft()
-            try:
-                handle.run()
-            except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
-                self.call_exception_handler({"message": "error in a callback", "exception": error})
+            self._run(ready.popleft())
+
+    def _run(self, handle: Handle) -> None:
+        try:
+            handle.run()
+        except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
+            self.call_exception_handler({"message": "error in a callback", "exception": error})
 
     def admit(self) -> None:
         """Run what other threads have asked for, and nothing else: time and everybody in it stand still."""
         while self._arrivals:
-            self._arrivals.popleft().run()
+            self._run(self._arrivals.popleft())
 
     def is_busy(self) -> bool:
         """Whether something can run now."""

@@ -63,7 +63,7 @@ class Pacer:
         self._change = threading.Condition()
         self._wanted = 0
         self._asked = 0
-        self._waiting: set[asyncio.Task[Any]] = set()
+        self._waiting: dict[asyncio.Task[Any], Future[Any]] = {}
         self._thread: threading.Thread | None = None
         self._closing = False
 
@@ -117,28 +117,32 @@ class Pacer:
         self._take_up(coroutine, answer)
 
     def _take_up(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
+        if answer.cancelled():
+            coroutine.close()
+            return
         try:
             answered, rest = begin(self._loop, coroutine)
         except Exception as error:  # noqa: BLE001  # it belongs to whoever asked
-            answer.set_exception(error)
+            _settle(answer, error=error)
             return
         if answered:
-            answer.set_result(rest)
+            _settle(answer, rest)
         else:
             task = self._loop.create_task(rest, name="a client on the port")
-            self._waiting.add(task)
-            task.add_done_callback(lambda task: self._finish(task, answer))
+            self._waiting[task] = answer
+            task.add_done_callback(self._finish)
             answer.add_done_callback(lambda answer: answer.cancelled() and self._loop.call_soon_threadsafe(task.cancel))
 
-    def _finish(self, task: asyncio.Task[T], answer: Future[T]) -> None:
-        self._waiting.discard(task)
+    def _finish(self, task: asyncio.Task[Any]) -> None:
+        answer = self._waiting.pop(task, None)
+        if answer is None:
+            return
         if task.cancelled():
             answer.cancel()
-        elif answer.set_running_or_notify_cancel():
-            if error := task.exception():
-                answer.set_exception(error)
-            else:
-                answer.set_result(task.result())
+        elif error := task.exception():
+            _settle(answer, error=error)
+        else:
+            _settle(answer, task.result())
 
     def _live(self) -> None:
         while True:
@@ -151,9 +155,18 @@ class Pacer:
                     self._serve()
 
     def _serve(self) -> None:
-        self._loop.admit()
-        if self._waiting:
-            self._loop.turn(lambda: self._wanted or self._closing or not self._waiting, pace=self._pace)
+        try:
+            self._loop.admit()
+            if self._waiting:
+                self._loop.turn(lambda: self._wanted or self._closing or not self._waiting, pace=self._pace)
+        except BaseException as error:  # noqa: BLE001  # it belongs to those who wait; this thread serves the next ones
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        while self._waiting:
+            task, answer = self._waiting.popitem()
+            task.cancel()
+            _settle(answer, error=error)
 
     def _pace(self, seconds: float) -> bool:
         """Wait until the next timer is due by the wall; False if something came in between."""
@@ -161,3 +174,13 @@ class Pacer:
         end = elapsed() + min(seconds, threading.TIMEOUT_MAX / 2)
         self._loop.wait_for_arrivals(max(0.0, end - elapsed()))
         return elapsed() >= end
+
+
+def _settle(answer: Future[T], result: Any = None, *, error: BaseException | None = None) -> None:
+    """Tell who asked, unless he has hung up."""
+    if not answer.set_running_or_notify_cancel():
+        return
+    if error:
+        answer.set_exception(error)
+    else:
+        answer.set_result(result)

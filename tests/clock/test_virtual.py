@@ -233,6 +233,34 @@ def test_another_thread_that_waits_turns_time_by_the_wall(runner):
     assert not runner.replayable
 
 
+def test_who_hangs_up_before_his_turn_is_not_served_and_the_next_one_is(runner):
+    served, hung_up = [], []
+
+    async def request():
+        served.append(1)
+
+    def asks_and_hangs_up():
+        hung_up.append(runner.submit(request()))
+        return hung_up[0].cancel()
+
+    runner.until(asks_and_hangs_up, 1)
+    assert runner.submit(runner.clock.sleep(0.01)).result(5) is None
+    assert served == []
+
+
+def test_a_stall_is_told_to_the_other_thread_that_waits_and_the_next_one_is_served(runner, monkeypatch):
+    monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 1000)
+
+    async def spins():
+        while True:
+            await runner.clock.sleep(0)
+
+    with pytest.raises(StalledError, match="steps were taken in one instant"):
+        runner.submit(spins()).result(5)
+    monkeypatch.undo()
+    assert runner.submit(runner.clock.sleep(0.01)).result(5) is None
+
+
 def test_the_test_goes_first_while_another_thread_waits(runner):
     waiting = runner.submit(runner.clock.sleep(3600))
     runner.advance(7200)
