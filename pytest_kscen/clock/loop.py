@@ -96,6 +96,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             raise RuntimeError("the loop is already being turned: inside an actor, await instead of waiting synchronously")
         asyncio._set_running_loop(self)  # noqa: SLF001
         self._running = True
+        self._steps = 0
         try:
             while not done():
                 if self._ready or self._arrivals:

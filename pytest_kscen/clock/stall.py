@@ -5,6 +5,8 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.clock.carrying import carried_by
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable, Iterator
@@ -32,8 +34,8 @@ def _chain(awaited: Any) -> Iterator[str]:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is None:
             return
-        if "coroutine" in frame.f_locals:  # a request that was started by hand and is carried on
-            awaited = frame.f_locals["coroutine"]
+        if carried := carried_by(frame):
+            awaited = carried
             continue
         yield f"{awaited.__qualname__} ({pathlib.PurePath(frame.f_code.co_filename).name}:{frame.f_lineno})"
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None) or getattr(awaited, "gi_yieldfrom", None)

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_kscen.clock.carrying import begin
 from pytest_kscen.clock.loop import VirtualLoop
-from pytest_kscen.clock.pacing import Pacer, begin
+from pytest_kscen.clock.pacing import Pacer
 from pytest_kscen.clock.stall import ActorCrashedError
 
 if TYPE_CHECKING:

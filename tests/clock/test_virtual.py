@@ -92,6 +92,22 @@ def test_a_deadlock_names_who_waits_for_what(runner):
         runner.call(asyncio.Event().wait())
 
 
+def test_a_deadlock_is_told_of_a_request_that_was_begun_by_hand(runner):
+    async def request():
+        await asyncio.Event().wait()
+
+    with pytest.raises(StalledError, match=r"the test waits in .*request \(test_virtual.py:\d+\) > Event.wait"):
+        runner.ask(request())
+
+
+def test_what_an_actor_calls_its_variables_does_not_matter_in_a_report(runner):
+    async def wraps(coroutine):
+        await coroutine
+
+    with pytest.raises(StalledError, match=r"the test waits in .*wraps \(test_virtual.py:\d+\) > Event.wait"):
+        runner.call(wraps(asyncio.Event().wait()))
+
+
 def test_heartbeats_alone_are_a_deadlock_and_do_beat_while_others_live(runner):
     beats = []
 
@@ -116,6 +132,12 @@ def test_an_instant_that_never_ends_is_an_error(runner, monkeypatch):
 
     with pytest.raises(StalledError, match="steps were taken in one instant"):
         runner.call(spins())
+
+
+def test_many_calls_in_one_instant_are_no_stall(runner, monkeypatch):
+    monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 100)
+    for _ in range(200):
+        runner.advance(0)
 
 
 def test_a_crashed_actor_is_noticed_by_the_next_call(runner):
