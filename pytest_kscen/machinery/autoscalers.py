@@ -8,7 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.machinery.schema.builtin import BuiltinSchema
+from pytest_kscen.objects.errors import BadRequest
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kscen.objects.resources import Obj
 
 OLDER, NEWER = "autoscaling/v1", "autoscaling/v2"
@@ -61,12 +66,12 @@ class OlderAutoscalers:
         notes = obj["metadata"].get("annotations") or {}
         spec, status = dict(obj["spec"]), dict(obj.get("status") or {})
         cpu, used = spec.pop("targetCPUUtilizationPercentage", None), status.pop("currentCPUUtilizationPercentage", None)
-        metrics = [_newer(metric, "target") for metric in _read(notes, METRICS)]
+        metrics = _read(notes, METRICS) or []
         metrics += [_of_cpu({"target": {"type": "Utilization", "averageUtilization": cpu}})] if cpu is not None else []
         spec["metrics"] = metrics or [_of_cpu({"target": {"type": "Utilization", "averageUtilization": DEFAULT_CPU}})]
         if behavior := _read(notes, BEHAVIOR):
-            spec["behavior"] = _recased(behavior, str.lower)
-        current = [_newer(metric, "current") for metric in _read(notes, CURRENT_METRICS)]
+            spec["behavior"] = behavior
+        current = _read(notes, CURRENT_METRICS) or []
         current += [_of_cpu({"current": {"averageUtilization": used}})] if used is not None and not current else []
         status["currentMetrics"] = current or None
         if not status.get("currentReplicas"):
@@ -94,11 +99,24 @@ class OlderAutoscalers:
 
 
 def _read(notes: Obj, name: str) -> Any:
-    """What an annotation says; one that cannot be read says nothing."""
+    """What an annotation says, in the newer version's words; one that cannot be read says nothing."""
+    if name not in notes:
+        return None
+    part, field, newer = READINGS[name]
     try:
-        return json.loads(notes.get(name, "[]")) or []
-    except ValueError:
-        return []
+        said = {part: {field: newer(json.loads(notes[name]))}}
+        decoded = SCHEMA.decode(said, None, strictness="Ignore", warnings=[])
+    except (ValueError, RecursionError, BadRequest):
+        return None
+    return decoded[part].get(field)
+
+
+def _metrics(said: Any, kind: str) -> Any:
+    return [_newer(metric, kind) for metric in said] if _are_objects(said) else said
+
+
+def _are_objects(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(each, dict) for each in said)
 
 
 def _annotated(metadata: Obj, notes: dict[str, str]) -> Obj:
@@ -122,7 +140,7 @@ def _cpu(metric: Obj, kind: str) -> int | None:
 def _newer(metric: Obj, kind: str) -> Obj:
     converted = {"type": metric.get("type", "")}
     for name, fields in SOURCES.items():
-        if name in metric:
+        if isinstance(metric.get(name), dict):
             source: Obj = {}
             for older, (part, *inner) in fields.items():
                 value = metric[name].get(older)
@@ -164,3 +182,13 @@ def _recased(value: Any, first: Any) -> Any:
     if isinstance(value, dict):
         return {first(name[0]) + name[1:]: _recased(one, first) for name, one in value.items() if one is not None}
     return [_recased(one, first) for one in value] if isinstance(value, list) else value
+
+
+SCHEMA = BuiltinSchema("autoscaling", "v2", "HorizontalPodAutoscaler")
+READINGS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    METRICS: ("spec", "metrics", lambda said: _metrics(said, "target")),
+    CURRENT_METRICS: ("status", "currentMetrics", lambda said: _metrics(said, "current")),
+    BEHAVIOR: ("spec", "behavior", lambda said: _recased(said, str.lower)),
+    CONDITIONS: ("status", "conditions", lambda said: said),
+}
+"""Where the newer version has what an annotation says, and how it says it."""

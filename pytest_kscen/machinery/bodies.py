@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.machinery.schema.mismatch import Mismatch, Undecodable
 from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, MethodNotAllowed, invalid, quoted
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
 
 def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     resource = kind.resource
+    _refuse_nameless(kind, body)
     version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
     if (version, name) == (kind.api_version, resource.kind):
         return
@@ -39,13 +41,24 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
         raise BadRequest(why)
     if kind.custom:
         cause = Cause.invalid("kind", name, f"must be {resource.kind}")
-        raise invalid(replace(resource, kind=name), (body.get("metadata") or {}).get("name", ""), [cause])
+        metadata = body.get("metadata")
+        raise invalid(replace(resource, kind=name), metadata.get("name", "") if isinstance(metadata, dict) else "", [cause])
     group, _, short = version.rpartition("/")
     why = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
     if _is_known(group, short, name):
         package = resource.group.split(".")[0] or "core"
         why = f"converting ({short}.{name}) to ({package}.{resource.kind}): unknown conversion"
     raise BadRequest(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {why}')
+
+
+def _refuse_nameless(kind: Kind, body: Obj) -> None:
+    """A body says in words what it is, if it says so at all."""
+    for field in ("apiVersion", "kind"):
+        if not isinstance(body.get(field), str | None):
+            misfit = Mismatch(body[field], "string")
+            misfit.inside("", field)
+            why = f"couldn't get version/kind; json parse error: {misfit}"
+            raise Undecodable(kind.resource.kind, kind.resource.version, why)
 
 
 def _is_known(group: str, version: str, kind: str) -> bool:

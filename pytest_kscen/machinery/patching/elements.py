@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from pytest_kscen.machinery.patching.shapes import DEDUCED, LIST, MAP, SCALAR
+from pytest_kscen.machinery.patching.wording import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,8 +63,7 @@ def _value_element(item: Any) -> str:
 
 def _json(value: Any) -> str:
     """Go's JSON, which escapes what HTML could mistake."""
-    text = orjson.dumps(value).decode()
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return as_json(value).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def by_element(shape: Shape, items: Iterable[Any] | None) -> dict[str, list[Any]]:

@@ -117,7 +117,7 @@ class Ledger(list[Obj]):
 def materialised(obj: Obj) -> Obj:
     """The object for readers that bypass Python's methods: with its managedFields worked out, and without empty ones."""
     metadata = obj.get("metadata")
-    ledger = metadata.get("managedFields") if metadata else None
+    ledger = metadata.get("managedFields") if isinstance(metadata, dict) else None
     if type(ledger) is not Ledger:
         return obj
     ledger.fill()

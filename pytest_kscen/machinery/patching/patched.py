@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-import orjson
-
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from pytest_kscen.machinery.patching.applying import apply
@@ -14,7 +12,7 @@ from pytest_kscen.machinery.patching.ledger import materialised
 from pytest_kscen.machinery.patching.managers import check_options
 from pytest_kscen.machinery.patching.shapes import shape_of
 from pytest_kscen.machinery.patching.strategic import strategic_merge_patch
-from pytest_kscen.machinery.patching.wording import json_name, plain
+from pytest_kscen.machinery.patching.wording import as_json, json_name, plain
 from pytest_kscen.objects.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType, not_found, quoted
 from pytest_kscen.objects.patches import PatchError, json_patch, merge_patch
 
@@ -102,13 +100,16 @@ def misfit(request: Request, body: Obj, why: str) -> ApiError:
     if request.patch_type == STRATEGIC_PATCH:
         shown, why = plain(request.body), _restored(why)
     else:
-        shown = orjson.dumps(dict(sorted(materialised(body).items()))).decode()
+        shown = as_json(dict(sorted(materialised(body).items())))
     message = f"Invalid value: {quoted(shown)}: {why}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return Invalid(f' "" is invalid: patch: {message}', details={"causes": [cause]})
 
 
-_MISMATCH = re.compile(r"json: cannot unmarshal (?P<found>\w+)(?: (?P<value>\S+))? into Go .*type (?P<wanted>\S.*)$")
+_MISMATCH = re.compile(
+    r"(couldn't get version/kind; json parse error: )?"
+    r"json: cannot unmarshal (?P<found>\w+)(?: (?P<value>\S+))? into Go .*type (?P<wanted>\S.*)$"
+)
 _KINDS = {"number": "int64", "array": "slice", "object": "map"}
 
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
+
+
+def as_json(value: Any) -> str:
+    """Compact JSON, of numbers too that are too large for a faster writer."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def plain(value: Any) -> str:

@@ -26,17 +26,22 @@ BOUND: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "S
 
 async def bind_by_body(core: Core, _kind: Kind, request: Request) -> Answer:
     """The older way: a Binding on its own names the pod."""
-    name = ((request.body or {}).get("metadata") or {}).get("name")
+    binding = decode(kinds.binding(), request, request.body, None)
+    name = binding["metadata"].get("name")
     if not name:
         raise BadRequest("Name parameter required.")
     request = replace(request, resource=PODS, name=name, subresource="binding")
-    return await bind(core, core.kind_of(request), request)
+    return await _bind(core, core.kind_of(request), request, binding)
 
 
 async def bind(core: Core, kind: Kind, request: Request) -> Answer:
     binding = decode(kinds.binding(), request, request.body, None)
     if binding["metadata"].get("name", "") != request.name:
         raise BadRequest("name in URL does not match name in Binding object")
+    return await _bind(core, kind, request, binding)
+
+
+async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answer:
     _refuse_odd_target(binding.get("target") or {})
     review = Review("CREATE", request, core, binding, None)
     await core.admission.mutate(review)
