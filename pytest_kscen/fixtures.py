@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.clusters.kind.wish import KindWish
+    from pytest_kscen.options import Settings
     from pytest_kscen.runs.runner import ScenarioRunner
 
 _SHARED = pytest.StashKey[dict[Any, Any]]()
@@ -21,22 +24,20 @@ _SEED = pytest.StashKey[str]()
 _KIND_KEPT = pytest.StashKey[bool]()
 
 REMADE = ("embedded", "controlplane")
-_KIND_KEPT = pytest.StashKey[bool]()
 
 
 @pytest.fixture
 def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
     """Open a cluster: `cluster_factory(backend=..., nodes=...)`; each is closed when the test ends."""
-    opened: list[Cluster] = []
+    with contextlib.ExitStack() as opened:
 
-    def open_one(backend: str | None = None, nodes: int | None = None) -> Cluster:
-        default = request.config.stash[SETTINGS].kscen_cluster
-        opened.append(_open(request, markers.ClusterWish(backend or default, nodes)))
-        return opened[-1]
+        def open_one(backend: str | None = None, nodes: int | None = None) -> Cluster:
+            default = request.config.stash[SETTINGS].kscen_cluster
+            cluster = _open(request, markers.ClusterWish(backend or default, nodes))
+            opened.callback(cluster.close)
+            return cluster
 
-    yield open_one
-    for cluster in reversed(opened):
-        cluster.close()
+        yield open_one
 
 
 @pytest.fixture
@@ -57,9 +58,9 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
     from pytest_kscen.runs.runner import ScenarioRunner
 
     runner = ScenarioRunner(cluster, markers.plan(request.node), default_duration=request.config.stash[SETTINGS].kscen_duration)
-    yield runner
-    _keep(runner, request.node)
-    runner.close()
+    with contextlib.closing(runner):
+        yield runner
+        _keep(runner, request.node)
     if overlooked := runner.overlooked():
         pytest.fail(f"the run was not valid, and the test did not look at its verdict:\n{overlooked}", pytrace=False)
 
@@ -71,8 +72,12 @@ def _keep(runner: ScenarioRunner, item: pytest.Item) -> None:
         return
     from pytest_kscen.reports.archive import archive, folder_name
 
-    chosen = {option.flag: getattr(settings, option.name) for option in OPTIONS if getattr(settings, option.name) is not None}
-    facts = {"test": item.nodeid, "seed": runner.cluster.chance.seed, "options": chosen, "again": how_to_run_again(item)}
+    facts = {
+        "test": item.nodeid,
+        "seed": runner.cluster.chance.seed,
+        "options": _chosen(settings),
+        "again": how_to_run_again(item),
+    }
     for number, run in enumerate(runner.runs, 1):
         outcome = run.outcome.as_json() if run.outcome else None
         archive(settings.kscen_archive / folder_name(item.nodeid, number), run.journal, outcome, facts)
@@ -87,10 +92,26 @@ def run_inside(item: pytest.Function) -> None:
 
 
 def how_to_run_again(item: pytest.Item) -> str:
-    settings = item.config.stash[SETTINGS]
-    seed = item.stash.get(_SEED, settings.kscen_seed or "")
-    where = "" if settings.kscen_cluster == "embedded" else f" --kscen-cluster={settings.kscen_cluster}"
-    return f"pytest '{item.nodeid}' --kscen-seed {seed}{where}"
+    """A line to paste: the same test, its cluster's seed, and every setting that was chosen."""
+    chosen = _chosen(item.config.stash[SETTINGS])
+    cluster = getattr(item, "funcargs", {}).get("cluster")
+    seed = cluster.chance.seed if cluster else item.stash.get(_SEED, None)
+    if seed:
+        chosen["--kscen-seed"] = seed
+    chosen.pop("--kscen-archive", None)
+    marked = ["-m", "controlplane"] if item.get_closest_marker("controlplane") else []
+    return shlex.join(["pytest", item.nodeid, *marked, *[f"{flag}={value}" for flag, value in chosen.items()]])
+
+
+def _chosen(settings: Settings) -> dict[str, str]:
+    """The settings that are not the defaults, as their flags would have them."""
+    values = {option.flag: getattr(settings, option.name) for option in OPTIONS}
+    chosen = {
+        flag: f"{value:g}s" if isinstance(value, float) else str(value) for flag, value in values.items() if value is not None
+    }
+    if chosen["--kscen-cluster"] == "embedded":
+        del chosen["--kscen-cluster"]
+    return chosen
 
 
 def seed_of(item: pytest.Item) -> str:

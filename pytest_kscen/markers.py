@@ -106,6 +106,7 @@ def _settled(keywords: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
 
 
 def _ordered(name: str, pair: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(pair) != 2 or pair[0] > pair[1] or pair[0] < 0:  # noqa: PLR2004  # a pair
+    numbers = len(pair) == 2 and all(isinstance(one, int | float) for one in pair)  # noqa: PLR2004  # a pair
+    if not numbers or pair[0] > pair[1] or pair[0] < 0:
         raise ValueError(f"{name}={pair!r}: give the least and the most, in this order")
     return pair

@@ -134,7 +134,14 @@ def settle(config: pytest.Config) -> Settings:
     """Read every setting, or raise a UsageError that names the one that makes no sense."""
     values = {option.name: _value(config, option) for option in OPTIONS}
     implied = "kubeconfig" if values["kubeconfig"] else "embedded"
-    return Settings(**{**values, "kscen_cluster": values["kscen_cluster"] or implied})
+    settings = Settings(**{**values, "kscen_cluster": values["kscen_cluster"] or implied})
+    if settings.kscen_context and settings.kscen_cluster != "kubeconfig":
+        raise pytest.UsageError(
+            f"--kscen-context: the {settings.kscen_cluster} cluster has no contexts: give --kubeconfig too, or leave it out"
+        )
+    if settings.kubeconfig and settings.kscen_cluster in {"embedded", "controlplane"}:
+        raise pytest.UsageError(f"--kubeconfig: the {settings.kscen_cluster} cluster makes its own: leave out one of the two")
+    return settings
 
 
 def _value(config: pytest.Config, option: Option) -> Any:
@@ -144,7 +151,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
         (f"{option.name} in {config.inipath}", config.getini(option.name)),
     )
     for source, text in sources:
-        if text:
+        if text is not None and (text != "" or source == option.flag):
             try:
                 return option.parse(str(text))
             except ValueError as error:

@@ -45,6 +45,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"kscen: {settings.kscen_cluster} cluster, seed {seed}"
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     declared = [item for item in items if any(item.get_closest_marker(name) for name in markers.DECLARING)]
     if complaints := [line for item in declared for line in markers.check(item)]:
@@ -54,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """An `async def` test lives inside its cluster's loop."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj) or not KSCEN_FIXTURES & set(pyfuncitem.fixturenames):
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or "cluster" not in pyfuncitem.fixturenames:
         return None
     from pytest_kscen.fixtures import run_inside
 

@@ -10,6 +10,7 @@ from pytest_kscen.chaos.incidents import Incident
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.selectors import parse_labels
 from pytest_kscen.objects.storage import NAMESPACE
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class PodDestroy:
 
     profile = "pod-destroy"
 
+    def __post_init__(self) -> None:
+        if not all(isinstance(number, int) and number > 0 for number in self.pods):
+            raise ValueError(f"pods={self.pods!r}: give two whole numbers, 1 or more")
+        parse_labels(self.label)
+
     async def run(self, stage: Stage, stop: Signal) -> None:
         actor = stage.actor(f"pod-destroyer/{self.label}")
         async with asyncio.TaskGroup() as incidents:
@@ -44,7 +50,9 @@ class PodDestroy:
         if not doomed:
             actor.note("nothing-to-destroy", label=self.label, namespace=self.namespace)
             return
-        incident = Incident(actor, self.profile, "pod-destroy", {"pods": [pod["metadata"]["name"] for pod in doomed]})
+        nodes = sorted({pod["spec"].get("nodeName", "") for pod in doomed} - {""})
+        targets = {"pods": [pod["metadata"]["name"] for pod in doomed], "nodes": nodes}
+        incident = Incident(actor, self.profile, "pod-destroy", targets)
         incident.start()
         for pod in doomed:
             await self._delete(actor, pod)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.checks.verdict import INVALID, VALID, Finding
+from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pytest_kscen.checks.incidents import IncidentRecord
     from pytest_kscen.journal import Entry
@@ -29,7 +29,8 @@ class VolumeRecord:
     transitions: dict[str, int] = field(default_factory=dict)
     ready_at: float | None = None
     stopped_at: float | None = None
-    never_ready: bool = False
+    crash: str = ""
+    nodes: list[str] = field(default_factory=list)
     verdict: str = STABLE
 
     def as_json(self) -> dict[str, Any]:
@@ -45,42 +46,77 @@ class VolumeRecord:
 
 def volumes(journal: Iterable[Entry], shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
     found: dict[str, VolumeRecord] = {}
+    frozen: float | None = None
     for entry in journal:
-        data = entry.data
-        match entry.what:
-            case "volume":
-                found[data["volume"]] = VolumeRecord(data["volume"], data["storage_class"])
-            case "checker-started":
-                found[data["volume"]].ready_at = entry.at
-                found[data["volume"]].transitions = dict.fromkeys(data["conditions"], 0)
-            case "condition-changed":
-                found[data["volume"]].transitions[data["condition"]] += 1
-            case "checker-stopped":
-                found[data["volume"]].stopped_at = entry.at
-            case "never-ready":
-                found[data["volume"]].never_ready = True
-                found[data["volume"]].stopped_at = entry.at
+        if entry.what == "volume":
+            found[entry.data["volume"]] = VolumeRecord(entry.data["volume"], entry.data["storage_class"])
+        elif entry.what == "frozen":
+            frozen = entry.at
+        elif entry.what in _READ:
+            _READ[entry.what](found[entry.data["volume"]], entry)
     for volume in found.values():
+        volume.stopped_at = frozen if volume.stopped_at is None else volume.stopped_at
         volume.verdict = _verdict(volume, shaken)
     return list(found.values())
+
+
+def _checked(volume: VolumeRecord, entry: Entry) -> None:
+    volume.ready_at = entry.at
+    volume.transitions = dict.fromkeys(entry.data["conditions"], 0)
+
+
+def _changed(volume: VolumeRecord, entry: Entry) -> None:
+    volume.transitions[entry.data["condition"]] += 1
+
+
+def _stopped(volume: VolumeRecord, entry: Entry) -> None:
+    volume.stopped_at = entry.at
+
+
+def _placed(volume: VolumeRecord, entry: Entry) -> None:
+    volume.nodes = entry.data["nodes"]
+
+
+def _crashed(volume: VolumeRecord, entry: Entry) -> None:
+    volume.crash = entry.data["error"]
+
+
+_READ: dict[str, Callable[[VolumeRecord, Entry], None]] = {
+    "volume-placed": _placed,
+    "checker-started": _checked,
+    "condition-changed": _changed,
+    "checker-stopped": _stopped,
+    "check-crashed": _crashed,
+    "never-ready": _stopped,
+}
 
 
 def judge(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     broken = [volume.name for volume in seen if volume.verdict == BROKEN]
     why = f"{len(broken)} of {len(seen)} volumes did not keep the state they promise: {', '.join(broken)}"
     yield Finding("volumes", INVALID, why) if broken else Finding("volumes", VALID)
+    for volume in seen:
+        if volume.crash:
+            yield Finding(f"volume-checker:{volume.name}", UNKNOWN, f"the checker crashed: {volume.crash}")
 
 
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
     odd = any(count % 2 for count in volume.transitions.values())
-    if volume.never_ready or odd:
+    if volume.ready_at is None or odd:
         return INTERRUPTED if _excused(volume, shaken) else BROKEN
     return RECOVERED if any(volume.transitions.values()) else STABLE
 
 
 def _excused(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
-    """Whether an incident was on, or over for less than the grace, when the volume was last looked at."""
+    """Whether an incident that may have touched it was on, or just over, when the volume was last looked at."""
     at = volume.stopped_at
     if at is None:
         return False
-    return any(one.started_at <= at and (one.removed_at is None or at - one.removed_at < GRACE) for one in shaken)
+    return any(
+        _touches(one, volume) and one.started_at <= at and (one.removed_at is None or at - one.removed_at < GRACE) for one in shaken
+    )
+
+
+def _touches(incident: IncidentRecord, volume: VolumeRecord) -> bool:
+    """On one of its nodes; a volume of which nobody has said where it lives may have been touched by anything."""
+    return not volume.nodes or not set(volume.nodes).isdisjoint(incident.targets.get("nodes", ()))

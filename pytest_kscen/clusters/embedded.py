@@ -5,6 +5,7 @@ It is made in milliseconds, ready when it is handed out, and leaves nothing behi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pathlib
 import shutil
@@ -109,12 +110,16 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         return self.runner.replayable
 
     def close(self) -> None:
-        if self._port:
-            self._port.close()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self.runner.close()
-        self.server.close()
+        """The port first, then whatever lives; each is closed even if another cannot be."""
+        with contextlib.ExitStack() as closing:
+            closing.callback(self.server.close)
+            closing.callback(self.runner.close)
+            if "client" in self.__dict__:
+                closing.callback(self.client.close)
+            if self._folder:
+                closing.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            if self._port:
+                closing.callback(self._port.close)
 
 
 def _ready(node: Obj | None) -> bool:

@@ -5,6 +5,8 @@ It streams to disk once it outgrows a little memory, so that a long run does not
 
 from __future__ import annotations
 
+import json
+import os
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
 
 IN_MEMORY = 4 * 1024 * 1024
+BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +47,30 @@ class Journal:
 
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
         at = round(self._clock.now() - self._began, 6)
-        self._file.write(orjson.dumps({"at": at, "who": who, "what": what, **data}, option=orjson.OPT_APPEND_NEWLINE))
+        self._file.write(_line({"at": at, "who": who, "what": what, **data}))
         self.entries += 1
 
     def __iter__(self) -> Iterator[Entry]:
-        self._file.seek(0)
-        try:
-            yield from _entries(self._file)
-        finally:
-            self._file.seek(0, 2)
+        rest = b""
+        for block in self._blocks():
+            *lines, rest = (rest + block).split(b"\n")
+            yield from _entries(lines)
 
     def save(self, path: pathlib.Path) -> None:
-        self._file.seek(0)
         with path.open("wb") as copy:
-            while block := self._file.read(1 << 20):
-                copy.write(block)
+            copy.writelines(self._blocks())
+
+    def _blocks(self) -> Iterator[bytes]:
+        """What has been written so far, while writing may go on: the file's own place stays at its end."""
+        offset = 0
+        while True:
+            self._file.seek(offset)
+            block = self._file.read(BLOCK)
+            self._file.seek(0, os.SEEK_END)
+            if not block:
+                return
+            offset += len(block)
+            yield block
 
     def close(self) -> None:
         self._file.close()
@@ -87,7 +99,21 @@ def read(path: pathlib.Path) -> list[Entry]:
         return list(_entries(file))
 
 
+def _line(data: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # a number of more than 64 bits, which JSON allows
+        return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        return orjson.loads(line)  # type: ignore[no-any-return]
+    except orjson.JSONDecodeError:
+        return json.loads(line)  # type: ignore[no-any-return]
+
+
 def _entries(lines: Iterable[bytes]) -> Iterator[Entry]:
     for line in lines:
-        data = orjson.loads(line)
+        data = _parsed(line)
         yield Entry(data.pop("at"), data.pop("who"), data.pop("what"), data)

@@ -44,6 +44,8 @@ async def live(stage: Stage, season: Season, destiny: Destiny) -> None:
         finally:
             checker.cancel()
             await asyncio.wait([checker])
+            if not checker.cancelled() and (crash := checker.exception()):
+                actor.note("check-crashed", volume=name, error=repr(crash))
     async with actor.doing("delete the volume", volume=name):
         await _remove(actor, name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     import pathlib
 
     from pytest_kscen.journal import Journal
+
+LONGEST = 150
 
 
 def archive(folder: pathlib.Path, journal: Journal, outcome: bytes | None, facts: dict[str, Any]) -> pathlib.Path:
@@ -25,6 +28,11 @@ def archive(folder: pathlib.Path, journal: Journal, outcome: bytes | None, facts
 
 
 def folder_name(test: str, number: int) -> str:
-    """A test's id without what a file system would not like; the second run of one test and later ones carry their number."""
-    name = re.sub(r"[^\w.\-]+", "-", test).strip("-")
+    """A test's id without what a file system would not like; the second run of one test and later ones carry their number.
+
+    One that had to be changed or cut carries a piece of its hash, so that no two tests share a folder.
+    """
+    name = re.sub(r"[^\w.\-]+", "-", test.replace("::", "-").replace("/", "-")).strip("-")
+    if "[" in test or len(name) > LONGEST:
+        name = f"{name[:LONGEST]}-{hashlib.sha256(test.encode()).hexdigest()[:8]}"
     return name if number == 1 else f"{name}-{number}"

@@ -12,7 +12,7 @@ from pytest_kscen.checks import ending, incidents, volumes
 from pytest_kscen.checks.verdict import UNKNOWN, VALID, Finding, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pytest_kscen.checks.incidents import IncidentRecord
     from pytest_kscen.checks.volumes import VolumeRecord
@@ -104,17 +104,23 @@ class Outcome:
 def judge(journal: Iterable[Entry], *, declared: Sequence[str], seed: str, replayable: bool) -> Outcome:
     """The outcome of a journal; a check that crashes makes its part unknown."""
     entries = list(journal)
-    shaken = incidents.incidents(entries)
-    seen = volumes.volumes(entries, shaken)
-    checks: dict[str, Callable[[], Iterator[Finding]]] = {
-        "volumes": lambda: volumes.judge(seen),
-        "chaos": lambda: incidents.judge(declared, shaken),
-        "ending": lambda: ending.judge(entries),
-    }
-    findings: list[Finding] = []
-    for name, check in checks.items():
+    outcome = Outcome([], Volumes([]), [], [], seed, replayable)
+
+    def of_incidents() -> Iterator[Finding]:
+        outcome.incidents = incidents.incidents(entries)
+        yield from incidents.judge(declared, outcome.incidents)
+
+    def of_volumes() -> Iterator[Finding]:
+        outcome.volumes = Volumes(volumes.volumes(entries, outcome.incidents))
+        yield from volumes.judge(outcome.volumes)
+
+    def of_the_end() -> Iterator[Finding]:
+        outcome.leftovers = ending.leftovers(entries)
+        yield from ending.judge(entries)
+
+    for check in (of_incidents, of_volumes, of_the_end):
         try:
-            findings += check()
+            outcome.findings += check()
         except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged
-            findings.append(Finding(name, UNKNOWN, f"the check crashed: {error!r}"))
-    return Outcome(findings, Volumes(seen), shaken, ending.leftovers(entries), seed, replayable)
+            outcome.findings.append(Finding(check.__name__.removeprefix("of_"), UNKNOWN, f"the check crashed: {error!r}"))
+    return outcome

@@ -1,4 +1,4 @@
-"""What a test has declared: churn, chaos, and how long."""
+"""What a test has declared: churn and chaos."""
 
 from __future__ import annotations
 
@@ -16,4 +16,3 @@ class Plan:
 
     churn: Churn | None = None
     chaos: tuple[Profile, ...] = ()
-    duration: float | None = None

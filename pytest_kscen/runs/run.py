@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.runs.plan import Plan
 
 HEALING = 300.0  # seconds of cluster time within which what is left must be ready again
@@ -81,24 +82,26 @@ class Run:
 
     async def _late(self) -> list[str]:
         """The volumes that are not ready although everything was healed and they had their time."""
+        listing = await self.stage.api_for("run").list(REPLICATED_VOLUMES, labels=f"{RUN_LABEL}={self.stage.run_id}")
+        staying = [one["metadata"]["name"] for one in listing.items if not one["metadata"].get("deletionTimestamp")]
+        async with asyncio.TaskGroup() as waiting:
+            healed = [waiting.create_task(self._heals(name), name=f"healing of {name}") for name in staying]
+        return [name for name, heals in zip(staying, healed, strict=True) if not heals.result()]
+
+    async def _heals(self, name: str) -> bool:
         api, clock = self.stage.api_for("run"), self.stage.clock
-        end = clock.now() + HEALING
-        late = []
-        for volume in (await api.list(REPLICATED_VOLUMES, labels=f"{RUN_LABEL}={self.stage.run_id}")).items:
-            name = volume["metadata"]["name"]
-            if volume["metadata"].get("deletionTimestamp"):
-                continue
-            try:
-                left = max(0.0, end - clock.now())
-                await wait_for(
-                    api, clock, REPLICATED_VOLUMES, name, condition=lambda one: one is None or is_ready(one), timeout=left
-                )
-            except TimeoutError:
-                late.append(name)
-        return late
+        try:
+            await wait_for(api, clock, REPLICATED_VOLUMES, name, condition=_is_ready_or_gone, timeout=HEALING)
+        except TimeoutError:
+            return False
+        return True
 
     async def _leftovers(self) -> list[str]:
         if not self.plan.churn:
             return []
         listing = await self.stage.api_for("run").list(REPLICATED_VOLUMES, labels=f"{RUN_LABEL}={self.stage.run_id}")
         return [f"{REPLICATED_VOLUMES.plural}/{volume['metadata']['name']}" for volume in listing.items]
+
+
+def _is_ready_or_gone(volume: Obj | None) -> bool:
+    return volume is None or is_ready(volume)

@@ -24,7 +24,6 @@ class ScenarioRunner:
         self.plan = plan
         self.runs: list[Run] = []
         self._default_duration = default_duration or HOUR
-        self._storage_is_there = False
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
         """Play the plan for this long in cluster time, then heal, judge and clean up."""
@@ -46,11 +45,12 @@ class ScenarioRunner:
 
     def _bring_storage(self) -> None:
         """Simulated machines come with a simulated storage; on a cluster that was handed to us the real one is tested."""
-        if self._storage_is_there or self.cluster.backend not in {"embedded", "controlplane"}:
+        if self.cluster.backend not in {"embedded", "controlplane"}:
             return
-        from pytest_kscen.simulation.storage import install, volume_controller
+        from pytest_kscen.simulation.storage import install, is_installed, volume_controller
 
-        clock = self.cluster.runner.clock
-        self.cluster.runner.call(install(self.cluster.api("storage-installer"), clock))
-        self.cluster.runner.start(volume_controller(self.cluster.api("replicated-volume-controller"), clock), "replicated-volumes")
-        self._storage_is_there = True
+        clock, runner = self.cluster.runner.clock, self.cluster.runner
+        api = self.cluster.api("storage-installer")
+        if not runner.call(is_installed(api)):
+            runner.call(install(api, clock))
+            runner.start(volume_controller(self.cluster.api("replicated-volume-controller"), clock), "replicated-volumes")

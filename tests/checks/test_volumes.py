@@ -17,14 +17,15 @@ def journal(*lines):
 
 STARTED = (10, "checker-started", {"conditions": ["IOReady", "Quorum"]})
 STOPPED = (300, "checker-stopped", {})
+PLACED = (300, "volume-placed", {"nodes": ["node-1", "node-2"]})
 
 
 def change(at, condition="IOReady"):
     return (at, "condition-changed", {"condition": condition})
 
 
-def incident(started, ended):
-    return incidents.IncidentRecord("i", "pod-destroy", "pod-destroy", {}, started, ended)
+def incident(started, ended, *nodes):
+    return incidents.IncidentRecord("i", "pod-destroy", "pod-destroy", {"nodes": list(nodes)}, started, ended)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,9 @@ def incident(started, ended):
         ([STARTED, change(190), STOPPED], [incident(170, 180)], "broken", {"IOReady": 1, "Quorum": 0}),
         ([STARTED, change(290), STOPPED], [incident(310, 320)], "broken", {"IOReady": 1, "Quorum": 0}),
         ([(600, "never-ready", {})], [], "broken", {}),
+        ([], [], "broken", {}),
+        ([STARTED, change(290), STOPPED, PLACED], [incident(280, None, "node-1")], "interrupted", {"IOReady": 1, "Quorum": 0}),
+        ([STARTED, change(290), STOPPED, PLACED], [incident(280, None, "node-9")], "broken", {"IOReady": 1, "Quorum": 0}),
         ([(600, "never-ready", {})], [incident(500, None)], "interrupted", {}),
     ],
 )
@@ -92,3 +96,9 @@ def test_how_a_run_ends(entries, verdicts):
 )
 def test_the_worst_verdict_wins(verdicts, whole):
     assert merged(Finding("c", verdict) for verdict in verdicts) == whole
+
+
+def test_a_checker_that_crashed_has_not_judged():
+    (volume,) = volumes.volumes(journal(STARTED, STOPPED, (300, "check-crashed", {"error": "KeyError('x')"})), [])
+    findings = {finding.check: (finding.verdict, finding.why) for finding in volumes.judge([volume])}
+    assert findings["volume-checker:v"] == ("unknown", "the checker crashed: KeyError('x')")

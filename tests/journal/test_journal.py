@@ -24,3 +24,19 @@ def test_what_is_written_is_read_back(tmp_path):
     assert (tmp_path / "journal.jsonl").read_bytes().startswith(b'{"at":0.0,"who":"actor","what":"began","volume":"v"}\n')
     journal.close()
     runner.close()
+
+
+def test_it_can_be_read_while_it_is_written():
+    runner = VirtualRunner()
+    journal = Journal(runner.clock)
+    for number in range(3):
+        journal.write("a", "b", {"number": number})
+    seen = []
+    for entry in journal:
+        seen.append(entry.data["number"])
+        if len(seen) == 1:
+            journal.write("a", "b", {"number": 2**70})
+    assert seen == [0, 1, 2, 2**70]
+    assert [entry.data["number"] for entry in journal] == seen
+    journal.close()
+    runner.close()

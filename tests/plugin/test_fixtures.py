@@ -119,9 +119,8 @@ def test_workers_share_the_seed_that_was_drawn(pytester):
 def test_a_failing_test_says_how_to_run_it_again(pytester):
     pytester.makepyfile("def test_it(cluster):\n    assert False")
     result = pytester.runpytest("--kscen-seed=11")
-    result.stdout.fnmatch_lines(
-        ["*run it again*", "pytest 'test_a_failing_test_says_how_to_run_it_again.py::test_it' --kscen-seed 11"]
-    )
+    again = "pytest test_a_failing_test_says_how_to_run_it_again.py::test_it --kscen-seed=11"
+    result.stdout.fnmatch_lines(["*run it again*", again])
 
 
 def test_a_run_is_archived(pytester):
@@ -132,7 +131,7 @@ def test_a_run_is_archived(pytester):
     run = json.loads((folder / "run.json").read_text())
     assert run["seed"] == "3"
     assert run["options"]["--kscen-seed"] == "3"
-    assert run["again"] == "pytest 'test_a.py::test_calm' --kscen-seed 3"
+    assert run["again"] == "pytest test_a.py::test_calm --kscen-seed=3"
     outcome = json.loads((folder / "outcome.json").read_text())
     assert outcome["verdict"] == "valid"
     first = json.loads((folder / "journal.jsonl").read_text().splitlines()[0])

@@ -26,6 +26,9 @@ def plain(pytester):
         (["--kscen-duration=0s"], "--kscen-duration: '0s' is no length of time to run for"),
         (["--kubeconfig=nowhere"], "--kubeconfig: there is no file 'nowhere'"),
         (["--kscen-archive=test_archive.txt"], "--kscen-archive: 'test_archive.txt' is not a folder"),
+        (["--kscen-seed="], "--kscen-seed: '' is no seed"),
+        (["--kscen-context=c"], "--kscen-context: the embedded cluster has no contexts"),
+        (["--kubeconfig=test_archive.txt", "--kscen-cluster=embedded"], "--kubeconfig: the embedded cluster makes its own"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_a_usage_error(plain, arguments, complaint):
@@ -68,6 +71,11 @@ def test_the_kubeconfig_flag_works_with_and_without_pytest_kind(plain, arguments
         ("volume_churn(max_volume=3)", "has no parameter 'max_volume'; its parameters are"),
         ("volume_churn(3)", "takes its parameters by name"),
         ("volume_churn(lifetime=('60', '5m'))", "'60' is no duration"),
+        ("volume_churn(max_volumes='ten')", "max_volumes='ten': give a whole number, 1 or more"),
+        ("volume_churn(storage_classes='availability')", "storage_classes='availability': give a list of names"),
+        ("volume_churn(size='huge')", "size='huge' is no quantity"),
+        ("volume_churn(step=(0, 0))", "step=(0, 0): give two whole numbers, 1 or more"),
+        ("chaos('pod-destroy', pods=('a', 'b'))", "pods=('a', 'b'): give two whole numbers, 1 or more"),
         ("cluster(scope='class')", "scope='class': choose one of function, module, session"),
         ("cluster(backend='minikube')", "backend='minikube': choose one of"),
         ("cluster(nodes='three')", "nodes='three': give a whole number"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES
 from pytest_kscen.objects.storage import NAMESPACE, NODE_LABEL, REPLICATED_STORAGE_CLASSES
 from pytest_kscen.simulation.storage.definitions import AGENT, CONTROLLER, DEFINITIONS, REPLICATION, storage_class
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 PATIENCE = 120.0
+
+
+async def is_installed(api: Api) -> bool:
+    """Whether a storage is there already: ours from an earlier run on this cluster, or somebody's own."""
+    try:
+        await api.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITIONS[0]["metadata"]["name"])
+    except NotFound:
+        return False
+    return True
 
 
 async def install(api: Api, clock: Clock) -> None:
