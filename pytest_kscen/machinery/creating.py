@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj
 
 THE_SERVERS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
@@ -39,11 +40,18 @@ async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
     review = Review("CREATE", request, core, obj, None)
     await core.admission.mutate(review)
     fill_in(core, kind, request, obj)
-    if causes := [*wrong_in_new(kind, obj["metadata"]), *kind.schema.validate(obj, None), *kind.rules.validate(obj)]:
+    if causes := _wrong(kind, obj):
         raise invalid(kind.resource, obj["metadata"]["name"], causes)
     request.warnings += [*kind.rules.warn(obj, None), *doubtful_finalizers(kind, obj, None)]
     await core.admission.validate(review)
     return Answer(_commit(core, kind, request, obj), 201)
+
+
+def _wrong(kind: Kind, obj: Obj) -> list[Cause]:
+    causes = [*kind.schema.validate(obj, None), *kind.rules.validate(obj)]
+    if causes and kind.rules.metadata_last:
+        return causes
+    return [*wrong_in_new(kind, obj["metadata"]), *causes]
 
 
 def fill_in(core: Core, kind: Kind, request: Request, obj: Obj) -> None:
@@ -58,7 +66,8 @@ def fill_in(core: Core, kind: Kind, request: Request, obj: Obj) -> None:
         metadata["generation"] = 1
     if kind.has_status and kind.home not in BORN_WITH_STATUS:
         obj.pop("status", None)
-    kind.rules.prepare_create(obj, core)
+    if not request.subresource:
+        kind.rules.prepare_create(obj, core)
 
 
 def _generated(core: Core, kind: Kind, request: Request, stem: str) -> str:

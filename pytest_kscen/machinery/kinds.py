@@ -107,6 +107,7 @@ class Rules:
     grace_period: Callable[[Obj, int | None], int] | None = None  # in which an object ends, told what was asked for
     name: Check = dns1123_subdomain
     qualified_finalizers: bool = False
+    metadata_last: bool = False  # what is wrong with a new one's metadata is told only if all else is right
     fields: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)  # selectable besides metadata's
     generation: Callable[[Obj, Obj], bool] | None = content_changed  # whether it moves; None: the kind has none
     unconditional_update: bool = True  # without a resourceVersion

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Maker = Callable[[Obj | None], Obj]
 
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
+BORN_BY_STATUS = {("", "services")}  # without an address, so that they are judged and refused
 STAYS = ("creationTimestamp", "deletionTimestamp")
 
 
@@ -39,7 +40,7 @@ async def update(core: Core, kind: Kind, request: Request) -> Answer:
     def replaced(old: Obj | None) -> Obj:
         new = decode(kind, request, request.body, old)
         refuse_other_name(request, new["metadata"])
-        if old is None and not (kind.rules.create_on_update and not request.subresource):
+        if old is None and (kind.home not in BORN_BY_STATUS if request.subresource else not kind.rules.create_on_update):
             raise not_found(kind.resource, request.name)
         refuse_other_uid(kind, request, new["metadata"], old)
         stated_version(new["metadata"])
@@ -59,7 +60,7 @@ async def patch(core: Core, kind: Kind, request: Request) -> Answer:
 
 def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> Obj:
     """What the request's patch makes of an object; applied to none, it brings one into being."""
-    if old is None and request.subresource:
+    if old is None and request.subresource and kind.home not in BORN_BY_STATUS:
         raise not_found(kind.resource, request.name)
     body = patched(kind, old, request, core.clock.now())
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import yaml
 from hypothesis import strategies as st
 
-from pytest_kscen.clusters.conformance.twins import EDIT, NOW, THEN, TOKEN, UID, Move, Stage, overlaid
+from pytest_kscen.clusters.conformance.twins import EDIT, NAMESPACE, NOW, THEN, TOKEN, UID, Move, Stage, overlaid
 
 HERE = pathlib.Path(__file__).parent
 WORLD = yaml.safe_load((HERE / "world.yaml").read_text())
@@ -22,6 +22,7 @@ GADGETS = yaml.safe_load((HERE / "gadgets.yaml").read_text())
 NAMES = st.sampled_from("aaabbc")
 NONSENSE = [None, 1, "x", True, [], {}, -1.5, ["x"], {"x": 1}, ""]
 TWISTS = st.sampled_from([None] * 1800 + list(itertools.product(range(20), NONSENSE)))
+UNSETTLED = {"jobs", "persistentvolumeclaims"}
 MERGE, JSON, STRATEGIC, APPLY = (
     "application/merge-patch+json",
     "application/json-patch+json",
@@ -40,11 +41,12 @@ class Kind:
     status: list
     fields: list
     scale: bool
+    collections: bool
     parts: list
 
     @property
     def stage(self):
-        return Stage(self.plural, self.least, also={"gadgets": "kit.example.com/v1"})
+        return Stage(self.plural, self.least, f"twins-{self.plural}", {"gadgets": "kit.example.com/v1"}, self.plural in UNSETTLED)
 
 
 def kinds():
@@ -52,12 +54,14 @@ def kinds():
     return [_kind(**told) for told in WORLD["kinds"]]
 
 
-def _kind(plural, kind, api="v1", base=None, pieces=(), status=(), fields=(), scale=False, graft=None, cluster=False):
+def _kind(
+    plural, kind, api="v1", base=None, pieces=(), status=(), fields=(), scale=False, graft=None, cluster=False, collections=True
+):
     least = {"apiVersion": api, "kind": kind, **(base or {})}
     own = [*pieces, *(_under(graft["under"], piece) for piece in (WORLD[graft["of"]] if graft else ()))]
     about = [{"metadata": piece} for piece in WORLD["metadata"]]
     places = [place for piece in [base or {}, *own, *about, *({"status": one} for one in status)] for place in _places(piece, "")]
-    return Kind(plural, least, own, [{"status": one} for one in status], list(fields), scale, places)
+    return Kind(plural, least, own, [{"status": one} for one in status], list(fields), scale, collections, places)
 
 
 def _under(path, piece):
@@ -98,7 +102,7 @@ APPLIES = [(("fieldManager", "ann"),), (("fieldManager", "bob"),)] * 4 + [
     (),
 ]
 LABELS = ["tier=x", "tier!=x", "tier in (x,y)", "old", "!old", "tier=x,old", "tier=", "tier notin (x)", "a=b=c", "in ("]
-FIELDS = ["metadata.name=a", "metadata.name!=a", "metadata.namespace=twins", "nope=1", "metadata.name=a,metadata.name=b"]
+FIELDS = ["metadata.name=a", "metadata.name!=a", f"metadata.namespace={NAMESPACE}", "nope=1", "metadata.name=a,metadata.name=b"]
 PAGES = [{"limit": "1"}, {"limit": "2"}, {"limit": "1", "continue": TOKEN}, {"limit": "2", "continue": TOKEN}, {"continue": TOKEN}]
 PAST = [
     {"resourceVersion": THEN},
@@ -173,7 +177,9 @@ class Strategies:
         self.bodies = st.builds(self._body, NAMES, self.metadata, self.pieces, TWISTS)
         self.configs = st.builds(self._config, NAMES, self.metadata, self.pieces, st.booleans(), TWISTS)
         self.changes = st.builds(self._change, self.metadata, self.pieces, TWISTS)
-        self.operations = st.lists(st.builds(_operation, st.sampled_from(OPERATIONS), st.sampled_from(kind.parts), TWISTS), max_size=2)
+        self.operations = st.lists(
+            st.builds(_operation, st.sampled_from(OPERATIONS), st.sampled_from(kind.parts), TWISTS), max_size=2
+        )
         self.moves = st.one_of(*self._all())
 
     def _all(self):
@@ -187,7 +193,11 @@ class Strategies:
         for _ in range(3):
             yield st.builds(self._apply, self.configs, self.applies)
         yield st.builds(lambda name, options: Move("DELETE", f"{plural}/{name}", options), NAMES, st.sampled_from(DELETIONS))
-        yield st.builds(lambda method, query: Move(method, plural, query=query), st.sampled_from(["GET", "GET", "GET", "DELETE"]), self._lists())
+        yield st.builds(
+            lambda method, query: Move(method, plural, query=query),
+            st.sampled_from(["GET", "GET", "GET", "DELETE"] if self.kind.collections else ["GET"]),
+            self._lists(),
+        )
         yield NAMES.map(lambda name: Move("GET", f"{plural}/{name}"))
         yield from self._parts()
 

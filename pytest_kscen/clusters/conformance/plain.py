@@ -13,10 +13,13 @@ from typing import Any
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_VERSION = re.compile(r'((?:ResourceVersion in precondition: |ResourceVersion in object meta: |, current: |resourceVersion"?:"?))(\d+)')
+_VERSION = re.compile(
+    r'((?:ResourceVersion in the precondition \(|ResourceVersion in record \(|, current: |resourceVersion"?:"?))(\d+)'
+)
 _QUOTED = re.compile(r'("\{\\".*\}")(?=: )', re.DOTALL)  # an object, as it stands quoted in a message
 _PATCH = re.compile(r'(?<=Invalid value: )"map\[.*\]"(?=: )', re.DOTALL)  # a patch, as it stands after half of the work
-_UNDECLARED = re.compile(r"[^:]*: field not declared in schema.*", re.DOTALL)  # which of several is told first is chance
+_STRUCT = re.compile(r"(?<=Invalid value: )\{.*\}(?=: )|\n@@ -.*", re.DOTALL)  # as the server's own language has it inside
+_UNFIT = re.compile(r"(?<=failed to create typed patch object )(\([^)]*\)): (.*)", re.DOTALL)
 _ADDRESS = re.compile(r"\b10\.0\.0\.\d+\b")
 SOME = "some version"
 
@@ -75,13 +78,19 @@ class Plain:
             said = json.dumps(self.of(json.loads(json.loads(found[1]))), sort_keys=True)
             return f"{self._text(text[: found.start()])}{said}{self._text(text[found.end() :])}"
         text = _UID.sub(lambda found: self._place("uid", found[0]), text)
-        text = _UNDECLARED.sub(" not all is declared", _PATCH.sub("a patch", text))
+        text = _UNFIT.sub(_unfit, _PATCH.sub("a patch", _STRUCT.sub("a struct", text)))
         text = _ADDRESS.sub(lambda found: self._place("address", found[0]), text)
         text = _VERSION.sub(lambda found: f"{found[1]}{self._version(found[2])}", text)
         return _TIME.sub("a time", text).replace(self._namespace, "the namespace")
 
     def _place(self, what: str, one: str) -> str:
         return self._places.setdefault(one, f"{what} {len(self._places) + 1}")
+
+
+def _unfit(found: re.Match[str]) -> str:
+    """What does not fit is told in no order, and of several fields that nobody knows the first one that is met."""
+    why = found[2]
+    return f"{found[1]}: " + ("not all is declared" if "not declared" in why else "\n".join(sorted(why.split("\n"))))
 
 
 def _ordered(status: dict[str, Any]) -> dict[str, Any]:

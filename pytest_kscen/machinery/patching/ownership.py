@@ -80,7 +80,7 @@ def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | No
         return entries
     changes = compare(writer.shape, old, new).outside(writer.ignored)
     if not changes.touched and not changes.removed:
-        return entries
+        return distinct(entries)
     own = difference(changes.touched, HEAD)
     mine = writer.identity if own else None
     left = []

@@ -68,7 +68,9 @@ class Shape:
         self._lenient = lenient or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
         mixed = schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string"
         self.form: str = SCALAR if mixed else FORMS.get(schema.get("type", ""), DEDUCED)
-        self.type: str = "" if mixed or schema.get("format", "byte") != "byte" else schema.get("type", "")
+        self.type: str = "" if mixed else schema.get("type", "")
+        if self.type == "string" and schema.get("format", "byte") != "byte":
+            self.type = ""
 
     def part(self, schema: Obj) -> Shape:
         return typed(schema["$ref"]) if "$ref" in schema else Shape(schema, lenient=self._lenient)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.kinds import Rules
@@ -14,6 +15,8 @@ from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.objects.resources import Obj
 
@@ -25,6 +28,7 @@ NEEDED = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
 }
 DOCKER = frozenset({"kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson"})
+_PEM = re.compile("-----BEGIN ([A-Z0-9 ]+)-----")
 _LOCKED = "field is immutable when `immutable` is set"
 
 
@@ -107,6 +111,19 @@ def _decoded_size(encoded: str | None) -> int:
     return len(encoded) * 3 // 4 - encoded[-2:].count("=") if encoded else 0
 
 
+def doubtful_pair(new: Obj, _old: Obj | None) -> Iterator[str]:
+    """A certificate and its key that are none, in the words of Go's TLS."""
+    if new.get("type") != "kubernetes.io/tls":
+        return
+    data = new.get("data") or {}
+    for key, name, ending in (("tls.crt", "certificate", "CERTIFICATE"), ("tls.key", "key", "PRIVATE KEY")):
+        found = _PEM.findall(base64.b64decode(data.get(key) or "").decode(errors="replace"))
+        if not found:
+            yield f"tls: failed to find any PEM data in {name} input"
+        if not any(title.endswith(ending) for title in found):
+            return
+
+
 def update_secret(new: Obj, old: Obj) -> Causes:
     yield from immutable("type", new.get("type"), old.get("type"))
     yield from _locked(new, old, ("data",))
@@ -134,6 +151,7 @@ RULES = {
         default=default_secret,
         validate=validate_secret,
         validate_update=update_secret,
+        warn=doubtful_pair,
         qualified_finalizers=True,
         fields=SECRET_FIELDS,
         generation=None,

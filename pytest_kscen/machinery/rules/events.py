@@ -107,6 +107,7 @@ RULES = {
         validate=validate_old,
         validate_update=update_old,
         name=names.path_segment,
+        metadata_last=True,
         fields=EVENT_FIELDS,
         generation=None,
         create_on_update=True,

@@ -65,6 +65,8 @@ def _rolling(strategy: Obj, defaults: Obj) -> None:
     fill(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
         fill(part(strategy, "rollingUpdate"), defaults)
+    elif strategy.get("rollingUpdate") is not None:
+        strategy["rollingUpdate"] = {**dict.fromkeys(defaults, 0), **strategy["rollingUpdate"]}
 
 
 def default_controller(obj: Obj) -> None:

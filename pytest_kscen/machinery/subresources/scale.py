@@ -11,7 +11,7 @@ from pytest_kscen.machinery.reading import current
 from pytest_kscen.machinery.registry import refuse_other_uid
 from pytest_kscen.machinery.subresources import kinds
 from pytest_kscen.machinery.updating import patched_with, write
-from pytest_kscen.objects.errors import ApiError, Cause, Invalid, invalid, not_found
+from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, Invalid, internal, invalid, not_found, quoted
 from pytest_kscen.objects.selectors import field_at, selector_text
 
 if TYPE_CHECKING:
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
 
+UNKNOWN = -(1 << 31)  # the replicas of a custom resource that does not say
 CONTROLLERS = ("", "replicationcontrollers")  # their selector is but a map
 
 
 async def get(core: Core, kind: Kind, request: Request) -> Answer:
-    return Answer(view(kind, kind.shown(current(core, kind, request))))
+    scale = view(kind, kind.shown(current(core, kind, request)))
+    if scale["spec"].get("replicas") == UNKNOWN:
+        path = f".{kind.subresources['scale'].paths[0]}"
+        raise internal(f"the spec replicas field {quoted(path)} does not exist")
+    return Answer(scale)
 
 
 async def update(core: Core, kind: Kind, request: Request) -> Answer:
@@ -64,6 +69,9 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
         refuse_other_name(request, scale["metadata"])
         refuse_other_uid(kind, request, scale["metadata"], old)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
+        if replicas == UNKNOWN and before["spec"].get("replicas") == UNKNOWN:
+            path = f".{kind.subresources['scale'].paths[0]}"
+            raise BadRequest(f"the spec replicas field {quoted(path)} cannot be empty")
         if replicas < 0:
             raise _refusal(kind, request, replicas)
         new = with_value(old, kind.subresources["scale"].paths[0], replicas)
@@ -88,7 +96,9 @@ def view(kind: Kind, obj: Obj) -> Obj:
     """The scale of an object."""
     wanted, present, selector = kind.subresources["scale"].paths
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    replicas = field_at(obj, wanted) or 0
+    replicas = field_at(obj, wanted)
+    if replicas is None and kind.custom:
+        replicas = UNKNOWN
     status: Obj = {"replicas": field_at(obj, present) or 0}
     chosen = field_at(obj, selector) if selector else None
     if chosen and kind.home == CONTROLLERS:

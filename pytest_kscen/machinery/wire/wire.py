@@ -42,6 +42,7 @@ class Wire:
     ) -> WireAnswer:
         """Answer one request. Headers' names are in lower case."""
         warnings: list[str] = []
+        deprecated: list[str] = []
         try:
             parsed = Query(query) if query else NO_QUERY
             address = address_of(path)
@@ -50,14 +51,15 @@ class Wire:
             if self._elsewhere.is_strange(address.group):
                 return not_found()
             route = route_of(self._kinds, method, address, watch=bool(parsed.flag("watch")))
-            warnings.extend(deprecations(self._server.core, route.kind))
+            deprecated.extend(deprecations(self._server.core, route.kind))
+            warnings.extend(deprecated)
             media = accepted(headers.get("accept", ""), LOG if address.subresource == "log" else OFFERS.get(route.verb, ONE))
             if is_for_people(parsed.flag("pretty"), headers.get("user-agent", "")):
                 media = replace(media, pretty=True)
             return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
         except ApiError as error:
             if method == "PATCH" and isinstance(error, NotFound):
-                warnings = []  # nobody has looked at the patch
+                warnings = deprecated  # nobody has looked at the patch
             return refusal(error, for_refusal(headers.get("accept", "")), warnings)
 
     async def _ask(self, asked: Asked, media: Media, warnings: list[str]) -> WireAnswer:

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.visitor import Visitor
 
 LABELS = {"app": "x"}
-TEMPLATE: dict[str, Any] = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i:1"}], "schedulerName": "nobody"}}
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": LABELS},
+    "spec": {"containers": [{"name": "c", "image": "i:1"}], "schedulerName": "nobody"},
+}
 ONCE = {"metadata": {"labels": LABELS}, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 SELECTED = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
 
