@@ -14,11 +14,11 @@ import itertools
 import logging
 import math
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock.stall import stalled
 from pytest_kscen.clock.tasks import NumberedTask, TaskBook
+from pytest_kscen.clock.work import RealWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -71,8 +71,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._arrivals: collections.deque[Handle] = collections.deque()
         self._wake = threading.Condition()
         self._nudged = False
-        self._held = 0
-        self._threads: ThreadPoolExecutor | None = None
+        self._work = RealWork(self)
+        self._replayable = True
         self._running = False
         self._stopping = False
         self._closed = False
@@ -101,10 +101,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             while not done():
                 if self._ready or self._arrivals:
                     self._run_ready()
-                elif not self._has_due() and settled():
+                elif self._has_due():
+                    self._fire(self._now)
+                elif settled():
                     return
-                elif self._held:
-                    self.wait_for_arrivals()
+                elif self._work:
+                    if not self._work.deliver(in_order=self._replayable):
+                        self.wait_for_arrivals()
                 elif pace:
                     self._stroll(pace)
                 else:
@@ -233,15 +236,20 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Real input and output: simulated time stands still until it is done."""
-        if executor is None:
-            executor = self._threads = self._threads or ThreadPoolExecutor(16, thread_name_prefix="kscen-io")
-        self._held += 1
-        future = asyncio.wrap_future(executor.submit(func, *args), loop=self)
-        future.add_done_callback(self._release)
-        return future
+        return self._work.begin(executor, func, *args)
 
-    def _release(self, _: asyncio.Future[Any]) -> None:
-        self._held -= 1
+    @property
+    def replayable(self) -> bool:
+        """Whether nothing has happened so far at an instant of the wall's choosing."""
+        return self._replayable
+
+    def meddle(self) -> None:
+        """Tell that the wall has had its say; from now on real work is answered as it comes, and may depend on later work."""
+        self._replayable = False
+
+    def is_exposed(self) -> bool:
+        """Whether it matters when another thread asks for something: what is turning, or under way, has no fixed place for it."""
+        return self._running or bool(self._work)
 
     # --- tasks ---
 
@@ -289,15 +297,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._ready.clear()
         self._timers.clear()
         self._background.clear()
-        if self._threads:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._work.close()
 
     async def shutdown_asyncgens(self) -> None:
         """Nothing to do: a watch left open belongs to its task, which is cancelled."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109, ARG002
-        if self._threads:
-            self._threads.shutdown()
+        self._work.close(wait=True)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         logger.error("%s", context.get("message"), exc_info=context.get("exception"))

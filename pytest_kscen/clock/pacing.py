@@ -27,7 +27,6 @@ class Pacer:
     """Turns the loop for other threads."""
 
     def __init__(self, loop: VirtualLoop) -> None:
-        self.has_moved_time = False
         self._loop = loop
         self._turnstile = threading.RLock()
         self._change = threading.Condition()
@@ -90,6 +89,8 @@ class Pacer:
         if answer.cancelled():
             coroutine.close()
             return
+        if self._loop.is_exposed():
+            self._loop.meddle()
         try:
             answered, rest = begin(self._loop, coroutine)
         except Exception as error:  # noqa: BLE001  # it belongs to whoever asked
@@ -140,7 +141,7 @@ class Pacer:
 
     def _pace(self, seconds: float) -> bool:
         """Wait until the next timer is due by the wall; False if something came in between."""
-        self.has_moved_time = True
+        self._loop.meddle()
         end = elapsed() + min(seconds, threading.TIMEOUT_MAX / 2)
         self._loop.wait_for_arrivals(max(0.0, end - elapsed()))
         return elapsed() >= end

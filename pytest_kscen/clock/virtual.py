@@ -102,8 +102,8 @@ class VirtualRunner:
 
     @property
     def replayable(self) -> bool:
-        """Whether time has only ever moved by itself; a client on a port that had to wait moves it by the wall."""
-        return not self._pacer.has_moved_time
+        """Whether the wall has had no say: no client on a port had to wait, or asked while the test turned the loop."""
+        return self.loop.replayable
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Answer another thread: within this instant, or at the pace of the wall clock if it has to wait."""

@@ -198,6 +198,73 @@ def test_real_work_holds_time(runner):
     assert runner.call(both()) == 0
 
 
+def test_real_work_is_answered_in_the_order_of_asking(runner):
+    gate, done = threading.Event(), []
+
+    async def works(name, function):
+        await runner.in_thread(function)
+        done.append(name)
+
+    async def both():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(works("slow", lambda: gate.wait(5) and time.sleep(0.05)))
+            group.create_task(works("fast", gate.set))
+
+    runner.call(both())
+    assert done == ["slow", "fast"]
+    assert runner.replayable
+
+
+def test_real_work_is_answered_when_the_instant_is_at_rest_otherwise(runner):
+    gate, done = threading.Event(), []
+
+    async def works():
+        await runner.in_thread(gate.set)
+        done.append("work")
+
+    async def dawdles():
+        gate.wait(5)
+        threading.Event().wait(0.05)
+        for _ in range(5):
+            await runner.clock.sleep(0)
+        done.append("rest")
+
+    async def both():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(works())
+            group.create_task(dawdles())
+
+    runner.call(both())
+    assert done == ["rest", "work"]
+
+
+def test_real_work_that_needs_later_real_work_gets_it_but_cannot_be_replayed(runner):
+    async def request():
+        return await runner.in_thread(lambda: 42)
+
+    assert runner.call(runner.in_thread(lambda: runner.submit(request()).result(5))) == 42
+    assert not runner.replayable
+
+
+def test_real_work_nobody_waits_for_any_more_does_not_hold_time(runner):
+    gate = threading.Event()
+
+    async def gives_up():
+        work = asyncio.ensure_future(runner.in_thread(lambda: gate.wait(5)))
+        await asyncio.sleep(0)
+        work.cancel()
+        await runner.clock.sleep(1)
+
+    runner.call(gives_up())
+    assert not gate.is_set()
+    gate.set()
+
+
+def test_real_work_that_fails_raises_its_error(runner):
+    with pytest.raises(ZeroDivisionError):
+        runner.call(runner.in_thread(lambda: 1 / 0))
+
+
 def test_cluster_time_bounds_asyncios_own_timeouts(runner):
     async def impatient():
         async with asyncio.timeout(12):
@@ -245,6 +312,20 @@ def test_another_thread_is_answered_by_whoever_turns_the_loop(runner):
 
     runner.call(busy())
     assert answers == ["MainThread"]
+    assert not runner.replayable
+
+
+def test_another_thread_that_asks_between_the_tests_calls_leaves_the_run_replayable(runner):
+    async def request():
+        return runner.clock.now() - START
+
+    answers = []
+    for _ in range(3):
+        runner.advance(1)
+        with ThreadPoolExecutor(1) as asker:
+            answers.append(asker.submit(lambda: runner.submit(request()).result(5)).result())
+    assert answers == [1, 2, 3]
+    assert runner.replayable
 
 
 def test_another_thread_that_waits_turns_time_by_the_wall(runner):
