@@ -41,8 +41,7 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
         raise BadRequest(why)
     if kind.custom:
         cause = Cause.invalid("kind", name, f"must be {resource.kind}")
-        metadata = body.get("metadata")
-        raise invalid(replace(resource, kind=name), metadata.get("name", "") if isinstance(metadata, dict) else "", [cause])
+        raise invalid(replace(resource, kind=name), _stated_name(body), [cause])
     group, _, short = version.rpartition("/")
     why = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
     if _is_known(group, short, name):
@@ -59,6 +58,12 @@ def _refuse_nameless(kind: Kind, body: Obj) -> None:
             misfit.inside("", field)
             why = f"couldn't get version/kind; json parse error: {misfit}"
             raise Undecodable(kind.resource.kind, kind.resource.version, why)
+
+
+def _stated_name(body: Obj) -> str:
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _is_known(group: str, version: str, kind: str) -> bool:

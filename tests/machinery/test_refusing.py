@@ -157,6 +157,7 @@ def with_metadata(body, metadata):
         (WIDGETS, MERGE_PATCH, "", {"metadata": "{"}),
         (BINDINGS, "create", "", with_metadata(BINDING, "x")),
         (BINDINGS, "create", "", "x"),
+        (WIDGETS, "create", "", {"apiVersion": "example.com/v1", "kind": "x", "metadata": {"name": 0}}),
         (resources.SERVICES, APPLY_PATCH, "", {**BODIES[2][1], "spec": {"ports": [{"port": 2**70}]}}),
         *((AUTOSCALERS, "update", "", with_metadata(BODIES[5][1], {"name": "it", "annotations": {name: "5"}})) for name in NOTES),
     ],
