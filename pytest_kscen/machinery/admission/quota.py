@@ -1,17 +1,18 @@
 """ResourceQuota: a write must leave every quota of its namespace kept, and is then written down in their status.
 
-How much is used is not taken from the status but counted anew, so that it is right from the quota's first moment on and
-after every deletion. The status is what people read; a controller keeps it up with what goes.
+How much is used is not taken from the status but from tallies of what is there, so that it is right from the quota's
+first moment on and after every deletion. The status is what people read; a controller keeps it up with what goes.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.machinery.admission.tallies import Tallies
 from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.charges import is_terminating, unstated
-from pytest_kscen.objects.usage import growth, is_about, masked, measured, meter_of, used
+from pytest_kscen.objects.usage import growth, is_about, masked, measured, meter_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,12 +26,27 @@ UNCOUNTED = {"events"}
 PODS = ("", "pods")
 
 
-def enforce(review: Review) -> None:
+class Quotas:
+    """The gates of one cluster."""
+
+    def __init__(self) -> None:
+        self._tallies = Tallies()
+
+    def enforce(self, review: Review) -> None:
+        _enforce(review, self._tallies)
+
+    def enforce_when_terminating(self, review: Review) -> None:
+        """An updated pod may come into the scope of other quotas."""
+        if review.old and review.new and is_terminating(review.old) is not is_terminating(review.new):
+            _enforce(review, self._tallies)
+
+
+def _enforce(review: Review, tallies: Tallies) -> None:
     namespace, store, new = review.request.namespace, review.core.store, review.new
     resource = review.request.resource
     if namespace not in store.shelf("", "resourcequotas").buckets or new is None or resource.plural in UNCOUNTED:
         return
-    written = [(quota, _amounts(review, quota, new)) for quota in store.all("", "resourcequotas", namespace)]
+    written = [(quota, _amounts(review, tallies, quota, new)) for quota in store.all("", "resourcequotas", namespace)]
     if not review.request.options.dry_run:
         for quota, amounts in written:
             if amounts:
@@ -38,17 +54,11 @@ def enforce(review: Review) -> None:
                 store.commit(key, _with_usage(quota, amounts))
 
 
-def enforce_when_terminating(review: Review) -> None:
-    """An updated pod may come into the scope of other quotas."""
-    if review.old and review.new and is_terminating(review.old) is not is_terminating(review.new):
-        enforce(review)
-
-
-def _amounts(review: Review, quota: Obj, new: Obj) -> Amounts:
+def _amounts(review: Review, tallies: Tallies, quota: Obj, new: Obj) -> Amounts:
     """What of a quota is used once the write is done; nothing if the write does not touch it."""
     resource = review.request.resource
-    group, plural = review.core.kind_of(review.request).home
-    meter, now = meter_of(group, plural), review.core.clock.now()
+    home = review.core.kind_of(review.request).home
+    meter, now = meter_of(*home), review.core.clock.now()
     if not is_about(quota, meter, new):
         return {}
     name, hard = quota["metadata"]["name"], quota["spec"]["hard"]
@@ -59,7 +69,7 @@ def _amounts(review: Review, quota: Obj, new: Obj) -> Amounts:
     asked = growth(masked(meter.charge(new, now), names), before)
     if not asked:
         return {}
-    before = used(quota, meter, review.core.store.all(group, plural, review.request.namespace), now)
+    before = tallies.of(quota, home, meter, review.core.store.shelf(*home)).used(now)
     after = {each: quantities.add(before[each], amount) for each, amount in asked.items()}
     exceeded = sorted(each for each in after if quantities.compare(after[each], hard[each]) > 0)
     if exceeded and review.request.subresource != "status":

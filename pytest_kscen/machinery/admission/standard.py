@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_kscen.machinery.admission import accounts, lifecycle, limits, priority, quota, storage, tolerations
+from typing import TYPE_CHECKING
+
+from pytest_kscen.machinery.admission import accounts, lifecycle, limits, priority, storage, tolerations
 from pytest_kscen.machinery.admission.chain import Admission
+from pytest_kscen.machinery.admission.quota import Quotas
 from pytest_kscen.machinery.admission.review import CREATE, DELETE, UPDATE, Gate
 from pytest_kscen.machinery.admission.webhooks import Webhooks
 from pytest_kscen.objects.resources import (
@@ -16,6 +19,9 @@ from pytest_kscen.objects.resources import (
     SERVICES,
     Resource,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
 ATTRIBUTES_CLASSES = Resource("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False)
@@ -39,14 +45,17 @@ GATES = (
     Gate((PERSISTENT_VOLUME_CLAIMS,), validate=storage.allow_growth, operations=(UPDATE,)),
     Gate((INGRESSES,), storage.default_ingress_class, operations=(CREATE,)),
 )
-LAST = (
-    Gate(validate=quota.enforce, operations=(CREATE,)),
-    Gate((PERSISTENT_VOLUME_CLAIMS, SERVICES), validate=quota.enforce, operations=(UPDATE,)),
-    Gate((PODS,), validate=quota.enforce, operations=(UPDATE,), subresources=("resize",)),
-    Gate((PODS,), validate=quota.enforce_when_terminating, operations=(UPDATE,)),
-)
 
 
 def standard() -> Admission:
     """A chain of one cluster's own."""
-    return Admission(GATES, LAST, Webhooks())
+    return Admission(GATES, _last(Quotas()), Webhooks())
+
+
+def _last(quotas: Quotas) -> Sequence[Gate]:
+    return (
+        Gate(validate=quotas.enforce, operations=(CREATE,)),
+        Gate((PERSISTENT_VOLUME_CLAIMS, SERVICES), validate=quotas.enforce, operations=(UPDATE,)),
+        Gate((PODS,), validate=quotas.enforce, operations=(UPDATE,), subresources=("resize",)),
+        Gate((PODS,), validate=quotas.enforce_when_terminating, operations=(UPDATE,)),
+    )

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
-import pytest
+import contextlib
 
-from pytest_kscen.objects.errors import Forbidden
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.objects import usage
+from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -135,3 +141,55 @@ def test_a_refusal_leaves_every_quota_as_it_was(site):
     quota(site, "b", pods="0")
     assert refused(pod, site, "p").startswith("exceeded quota: b")
     assert used(site, "a") is None
+
+
+def test_a_write_weighs_only_what_has_changed(site, monkeypatch):
+    quota(site, pods="100")
+    for number in range(20):
+        pod(site, f"p{number}")
+    weighed = []
+    charge = usage.METERS["", "pods"].charge
+    meter = usage.METERS["", "pods"]._replace(charge=lambda obj, now: weighed.append(obj) or charge(obj, now))
+    monkeypatch.setitem(usage.METERS, ("", "pods"), meter)
+    site.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": "200"}}})
+    pod(site, "first")
+    weighed.clear()
+    pod(site, "next")
+    assert len(weighed) == 2
+
+
+ALTER = ["create", "end", "delete", "force", "requota", "compact", "wait"]
+STEPS = st.lists(st.tuples(st.sampled_from(ALTER), st.integers(0, 3)), max_size=15)
+
+
+def alter(site, step, number):
+    name = f"p{number}"
+    match step:
+        case "create":
+            pod(site, name, requests={"cpu": "700m"})
+        case "end":
+            site.patch(PODS, name, {"status": {"phase": "Succeeded"}}, subresource="status")
+        case "requota":
+            site.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": str(100 + number)}}})
+        case "compact":
+            site.server.core.store.compact()
+        case "wait":
+            site.runner.advance(10)
+        case _:
+            site.delete(PODS, name, grace_period=0 if step == "force" else 15)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_what_is_kept_is_what_a_count_would_find(site, steps):
+    runner = VirtualRunner()
+    fresh = type(site)(runner)
+    quota(fresh, pods="100", count__pods="100", requests_cpu="100")
+    for turn, (step, number) in enumerate(steps):
+        with contextlib.suppress(ApiError):
+            alter(fresh, step, number)
+        pod(fresh, f"probe{turn}", requests={"cpu": "1m"})
+        counted = fresh.server.core.store.all("", "pods", "n")
+        hard = fresh.get(RESOURCE_QUOTAS, "q")
+        assert used(fresh) == usage.used(hard, usage.meter_of("", "pods"), counted, runner.clock.now())
+    runner.close()
