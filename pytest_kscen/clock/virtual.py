@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_kscen.clock.actors import Actors
 from pytest_kscen.clock.carrying import begin
 from pytest_kscen.clock.loop import VirtualLoop
 from pytest_kscen.clock.pacing import Pacer
-from pytest_kscen.clock.stall import ActorCrashedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -43,8 +43,7 @@ class VirtualRunner:
     def __init__(self) -> None:
         self.loop = VirtualLoop()  # type: ignore[abstract]  # asyncio means the rest to be left out
         self.clock = VirtualClock(self.loop)
-        self._actors: list[asyncio.Task[Any]] = []
-        self._crash: tuple[str, BaseException] | None = None
+        self._actors = Actors()
         self._pacer = Pacer(self.loop)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -59,9 +58,7 @@ class VirtualRunner:
             return rest if answered else self._run(rest)  # type: ignore[no-any-return]
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        task = self.loop.create_task(coroutine, name=name)
-        self._actors.append(task)
-        task.add_done_callback(self._actor_ended)
+        self._actors.start(self.loop, coroutine, name)
 
     def advance(self, seconds: float) -> None:
         with self._pacer.stand_aside():
@@ -88,9 +85,8 @@ class VirtualRunner:
 
     def close(self) -> None:
         with self._pacer.stand_aside():
-            for task in reversed(self._actors):
-                task.cancel()
-            leftover = [task for task in self.loop.tasks() if task not in self._actors]
+            actors = self._actors.cancel()
+            leftover = [task for task in self.loop.tasks() if task not in actors]
             for task in leftover:
                 task.cancel()
             with contextlib.suppress(RuntimeError):
@@ -123,19 +119,9 @@ class VirtualRunner:
         return task.result()
 
     def _turn(self, done: Callable[[], object], settled: Callable[[], object] = lambda: False) -> None:
-        self._raise_crash()
-        self.loop.turn(lambda: done() or self._crash, settled=settled)
-        self._raise_crash()
-
-    def _actor_ended(self, task: asyncio.Task[Any]) -> None:
-        self._actors.remove(task)
-        if not task.cancelled() and (error := task.exception()) and not self._crash:
-            self._crash = (task.get_name(), error)
-
-    def _raise_crash(self) -> None:
-        if self._crash:
-            (name, error), self._crash = self._crash, None
-            raise ActorCrashedError(f"the actor {name} crashed: {error!r}") from error
+        self._actors.raise_crash()
+        self.loop.turn(lambda: done() or self._actors.have_crashed, settled=settled)
+        self._actors.raise_crash()
 
 
 def _finish_at_once(coroutine: Coroutine[Any, Any, T]) -> T:

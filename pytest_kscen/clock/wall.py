@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kscen.clock.stall import ActorCrashedError
+from pytest_kscen.clock.actors import Actors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -38,15 +38,14 @@ class WallRunner:
     def __init__(self) -> None:
         self.clock = WallClock()
         self.loop = asyncio.new_event_loop()
-        self._actors: list[asyncio.Task[Any]] = []
-        self._crash: tuple[str, BaseException] | None = None
+        self._actors = Actors()
         self._thread = threading.Thread(target=self._live, name="kscen-loop", daemon=True)
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if self._crash or threading.current_thread() is self._thread:
+        if self._actors.have_crashed or threading.current_thread() is self._thread:
             coroutine.close()
-        self._raise_crash()
+        self._actors.raise_crash()
         if threading.current_thread() is self._thread:
             raise RuntimeError(
                 "a synchronous call inside the running loop would block it: use the asynchronous client and await it"
@@ -62,21 +61,16 @@ class WallRunner:
         return self.call(coroutine)
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        def begin() -> None:
-            task = self.loop.create_task(coroutine, name=name)
-            self._actors.append(task)
-            task.add_done_callback(self._actor_ended)
-
-        self.loop.call_soon_threadsafe(begin)
+        self.loop.call_soon_threadsafe(self._actors.start, self.loop, coroutine, name)
 
     def advance(self, seconds: float) -> None:
         self.call(self.clock.sleep(seconds))
-        self._raise_crash()
+        self._actors.raise_crash()
 
     def until(self, condition: Callable[[], object], timeout: float) -> bool:
         end = elapsed() + timeout
         while not condition():
-            self._raise_crash()
+            self._actors.raise_crash()
             if elapsed() >= end:
                 return bool(condition())
             time.sleep(POLL)
@@ -97,10 +91,7 @@ class WallRunner:
         self.loop.close()
 
     async def _end_actors(self, last: Coroutine[Any, Any, Any] | None) -> None:
-        actors = list(reversed(self._actors))
-        for task in actors:
-            task.cancel()
-        await asyncio.gather(*actors, return_exceptions=True)
+        await asyncio.gather(*self._actors.cancel(), return_exceptions=True)
         leftover = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in leftover:
             task.cancel()
@@ -112,13 +103,3 @@ class WallRunner:
     def _live(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
-
-    def _actor_ended(self, task: asyncio.Task[Any]) -> None:
-        self._actors.remove(task)
-        if not task.cancelled() and (error := task.exception()) and not self._crash:
-            self._crash = (task.get_name(), error)
-
-    def _raise_crash(self) -> None:
-        if self._crash:
-            (name, error), self._crash = self._crash, None
-            raise ActorCrashedError(f"the actor {name} crashed: {error!r}") from error
