@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 import durationpy
 
 
 def seconds_of(duration: str | float | timedelta) -> float:
-    """How many seconds a duration is; a string needs its unit."""
-    if isinstance(duration, timedelta):
-        return duration.total_seconds()
-    if isinstance(duration, int | float):
-        return float(duration)
+    """How many seconds a length of time is; a string needs its unit."""
+    seconds = _seconds(duration)
+    if not math.isfinite(seconds) or seconds < 0:
+        raise ValueError(f"{duration!r} is no length of time: write seconds, zero or more, or a string such as '90s' or '1h30m'")
+    return seconds
+
+
+def seconds_of_text(duration: str) -> float:
+    """What Go makes of it, negative ones too."""
     try:
         return float(durationpy.from_str(duration.strip()).total_seconds())
     except durationpy.DurationError as error:
         raise ValueError(f"{duration!r} is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'") from error
+
+
+def _seconds(duration: str | float | timedelta) -> float:
+    if isinstance(duration, timedelta):
+        return duration.total_seconds()
+    return seconds_of_text(duration) if isinstance(duration, str) else float(duration)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cronsim import CronSim, CronSimError
 
-from pytest_kscen.objects.durations import seconds_of
+from pytest_kscen.objects.durations import seconds_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Schedule:
         """A ValueError says what cannot be read."""
         text, zone = cron_job["spec"]["schedule"], _zone(cron_job["spec"].get("timeZone"))
         if text.startswith(EVERY):
-            return cls(text, zone, max(1.0, float(int(seconds_of(text.removeprefix(EVERY))))))
+            return cls(text, zone, max(1.0, float(int(seconds_of_text(text.removeprefix(EVERY))))))
         line = MACROS.get(text, text).replace("?", "*")
         try:
             CronSim(line, datetime.datetime(2000, 1, 1, tzinfo=zone))
