@@ -16,6 +16,7 @@ class Brood:
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._crash: asyncio.Future[Never] | None = None
+        self._early: BaseException | None = None
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
@@ -27,6 +28,8 @@ class Brood:
         """Live until one crashes, and raise what it raised; then, or when the watch is over, end them all."""
         self._crash = asyncio.get_running_loop().create_future()
         try:
+            if self._early:
+                raise self._early
             await self._crash
         finally:
             self._crash = None
@@ -35,5 +38,8 @@ class Brood:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) and self._crash and not self._crash.done():
+        error = None if task.cancelled() else task.exception()
+        if error and self._crash is None:
+            self._early = self._early or error
+        elif error and self._crash and not self._crash.done():
             self._crash.set_exception(error)
