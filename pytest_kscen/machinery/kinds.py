@@ -11,7 +11,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.names import dns1123_subdomain
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_kscen.kube.requests import Options
     from pytest_kscen.machinery.core import Core
@@ -113,7 +113,7 @@ class Rules:
     unconditional_update: bool = True  # without a resourceVersion
     create_on_update: bool = False
     terminate: Callable[[Obj, Options, float], Obj] | None = None  # marks an object whose end takes steps of its own
-    afterwards: Callable[[Core], Awaitable[None]] | None = None  # what follows every write, before it is answered
+    afterwards: Callable[[Core], None] | None = None  # what follows every write, before it is answered
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class ApiServer:
             verb = VERBS[request.verb] if kind.is_stored else unstored(kind, request)
         answer = await verb(self.core, kind, request)
         if kind.rules.afterwards and request.verb not in READING:
-            await kind.rules.afterwards(self.core)
+            kind.rules.afterwards(self.core)
         return answer
 
     def watch(self, request: Request) -> Watch:

@@ -11,18 +11,14 @@ from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pytest_kscen.objects.selectors import field_at
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.objects.resources import Obj, Resource
 
-    Settle = Callable[[Core], Awaitable[None]]
+    Settle = Callable[[Core], None]
 
 TERMINATING = "create not allowed while custom resource definition is terminating"
-WITH_PATH = (
-    "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"
-)
-WITH_DOMAIN = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
 
 
 def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_status: bool) -> Rules:
@@ -33,10 +29,10 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
         if _is_terminating(core, key):
             raise forbidden(resource, obj["metadata"]["name"], TERMINATING)
 
-    async def end_definition(core: Core) -> None:
+    def end_definition(core: Core) -> None:
         """The last instance of a definition that is being deleted lets it go."""
         if _is_terminating(core, key):
-            await settle(core)
+            settle(core)
 
     return Rules(
         prepare_create=refuse_the_end,

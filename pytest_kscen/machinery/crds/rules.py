@@ -74,10 +74,10 @@ def terminate(definition: Obj, options: Options, now: float) -> Obj:
     return marked_for_deletion(definition, options, now)
 
 
-async def afterwards(core: Core) -> None:
+def afterwards(core: Core) -> None:
     from pytest_kscen.machinery.crds.settling import settle
 
-    await settle(core)
+    settle(core)
 
 
 def warn(new: Obj, old: Obj | None) -> Iterator[str]:

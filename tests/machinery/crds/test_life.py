@@ -1,6 +1,7 @@
 import pytest
 from widgets import WIDGETS, definition, struct, version
 
+from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.errors import ApiError, Forbidden, Invalid, NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS as CRDS
 from pytest_kscen.objects.resources import Resource
@@ -168,3 +169,15 @@ def test_a_dry_run_establishes_nothing(site):
     site.ask("create", CRDS, body=definition(), dry_run=True)
     with pytest.raises(NotFound):
         site.list(WIDGETS)
+
+
+def test_what_the_server_writes_itself_passes_no_admission(site):
+    def refuse(review):
+        return "nobody writes a status" if review.request.subresource else None
+
+    site.core.admission.add(Hook("status", validate=refuse, resources=[CRDS], subresources=None))
+    install(site)
+    assert conditions(site) == [("NamesAccepted", "True", "NoConflicts"), ("Established", "True", "InitialNamesAccepted")]
+    site.delete(CRDS, NAME)
+    with pytest.raises(NotFound):
+        site.get(CRDS, NAME)
