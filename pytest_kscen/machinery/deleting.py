@@ -41,9 +41,9 @@ async def delete(core: Core, kind: Kind, request: Request) -> Answer:
     while True:
         old = current(core, kind, request)
         check_preconditions(kind, request.name, request.options, old)
-        await _admit(core, request, kind.shown(old))
+        await admit(core, request, kind.shown(old))
         if core.store.get(key_of(kind, request, request.name)) is old:
-            return _answer(kind, request, *_commit(core, kind, request, old))
+            return _answer(kind, request, *carry_out(core, kind, request, old))
 
 
 async def delete_collection(core: Core, kind: Kind, request: Request) -> Answer:
@@ -77,13 +77,13 @@ def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> No
         raise conflict(resource, name, f"{why} in record ({version}). The object might have been modified")
 
 
-async def _admit(core: Core, request: Request, old: Obj) -> None:
+async def admit(core: Core, request: Request, old: Obj) -> None:
     review = Review("DELETE", request, core, None, old)
     await core.admission.mutate(review)
     await core.admission.validate(review)
 
 
-def _commit(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, Plan]:
+def carry_out(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, Plan]:
     """The object's last state, and what was planned for it."""
     key, dry = key_of(kind, request, request.name), request.options.dry_run
     planned = _plan(kind, old, request.options, core.clock.now())

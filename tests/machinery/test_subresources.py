@@ -1,9 +1,11 @@
 import pytest
 
+from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.errors import (
     ApiError,
     BadRequest,
     Conflict,
+    Forbidden,
     Invalid,
     MethodNotAllowed,
     NotFound,
@@ -252,6 +254,27 @@ class TestEviction:
         else:
             with pytest.raises(TooManyRequests):
                 self.evict(site)
+
+    def test_whom_admission_keeps_is_not_touched(self, site):
+        self.budget(site, disruptionsAllowed=1)
+        before = site.store.revision
+        site.core.admission.add(Hook("keep", validate=lambda _: "keep it", resources=[PODS], operations=["DELETE"]))
+        with pytest.raises(Forbidden, match="keep it"):
+            self.evict(site)
+        assert site.store.revision == before
+
+    def test_a_budget_that_is_spent_while_admission_waits_protects(self, site):
+        self.budget(site, disruptionsAllowed=1)
+
+        async def meanwhile(_):
+            await site.api.patch(
+                POD_DISRUPTION_BUDGETS, "b", {"status": {"disruptionsAllowed": 0}}, "default", subresource="status"
+            )
+
+        site.core.admission.add(Hook("slow", validate=meanwhile, resources=[PODS], operations=["DELETE"]))
+        with pytest.raises(TooManyRequests):
+            self.evict(site)
+        assert "deletionTimestamp" not in site.get(PODS, "p")["metadata"]
 
     def test_what_it_refuses(self, site):
         with pytest.raises(BadRequest, match=r"^name in URL does not match name in Eviction object$"):

@@ -9,7 +9,7 @@ from pytest_kscen.kube.requests import Answer, Options
 from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode
 from pytest_kscen.machinery.core import key_of
-from pytest_kscen.machinery.deleting import check_preconditions, delete
+from pytest_kscen.machinery.deleting import admit, carry_out, check_preconditions
 from pytest_kscen.machinery.reading import current
 from pytest_kscen.machinery.store import Key
 from pytest_kscen.machinery.subresources import kinds
@@ -46,18 +46,36 @@ async def evict(core: Core, kind: Kind, request: Request) -> Answer:
     review = Review("CREATE", request, core, eviction, None)
     await core.admission.mutate(review)
     await core.admission.validate(review)
-    pod = current(core, kind, request)
-    check_preconditions(kind, request.name, options, pod)
-    if not _is_unprotected(pod):
-        _ask_budget(core, pod, dry_run=options.dry_run)
-    if not options.dry_run:
-        status = {**(pod.get("status") or {})}
-        status["conditions"] = set_condition(status.get("conditions"), GOING, core.now())
-        marked = core.store.commit(key_of(kind, request, request.name), {**pod, "metadata": {**pod["metadata"]}, "status": status})
-        if options.precondition_version:
-            options = replace(options, precondition_version=marked["metadata"]["resourceVersion"])
-    await delete(core, kind, replace(request, verb="delete", subresource="", body=None, options=options))
+    await _end(core, kind, replace(request, verb="delete", subresource="", body=None, options=options))
     return Answer(EVICTED, 201)
+
+
+async def _end(core: Core, kind: Kind, deletion: Request) -> None:
+    """Nothing is written before all have agreed; the budget is asked again then, for a gatekeeper may have taken his time."""
+    while True:
+        pod = current(core, kind, deletion)
+        check_preconditions(kind, deletion.name, deletion.options, pod)
+        _budget_of(core, pod)
+        await admit(core, deletion, pod)
+        if core.store.get(key_of(kind, deletion, deletion.name)) is pod:
+            break
+    budget = _budget_of(core, pod)
+    if not deletion.options.dry_run:
+        if budget:
+            core.store.commit(_key(budget), _with_disruption(budget, deletion.name, core.now()))
+        pod = core.store.commit(key_of(kind, deletion, deletion.name), _going(pod, core.now()))
+    carry_out(core, kind, deletion, pod)
+
+
+def _key(budget: Obj) -> Key:
+    resource, metadata = POD_DISRUPTION_BUDGETS, budget["metadata"]
+    return Key(resource.group, resource.plural, metadata["namespace"], metadata["name"])
+
+
+def _going(pod: Obj, now: str) -> Obj:
+    status = {**(pod.get("status") or {})}
+    status["conditions"] = set_condition(status.get("conditions"), GOING, now)
+    return {**pod, "metadata": {**pod["metadata"]}, "status": status}
 
 
 def _delete_options(request: Request, given: Obj) -> Options:
@@ -77,7 +95,10 @@ def _is_unprotected(pod: Obj) -> bool:
     return phase in {"Succeeded", "Failed", "Pending"} or bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _ask_budget(core: Core, pod: Obj, *, dry_run: bool) -> None:
+def _budget_of(core: Core, pod: Obj) -> Obj | None:
+    """The budget that the eviction is charged to, if there is one; a refusal if it does not allow it."""
+    if _is_unprotected(pod):
+        return None
     namespace = pod["metadata"]["namespace"]
     resource = POD_DISRUPTION_BUDGETS
     budgets = [
@@ -88,11 +109,9 @@ def _ask_budget(core: Core, pod: Obj, *, dry_run: bool) -> None:
     if len(budgets) > 1:
         raise ApiError("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
     if not budgets or (not is_true(pod, "Ready") and _lets_unhealthy_go(budgets[0])):
-        return
+        return None
     _refuse_violation(budgets[0])
-    if not dry_run:
-        key = Key(resource.group, resource.plural, namespace, budgets[0]["metadata"]["name"])
-        core.store.commit(key, _with_disruption(budgets[0], pod["metadata"]["name"], core.now()))
+    return budgets[0]
 
 
 def _lets_unhealthy_go(budget: Obj) -> bool:
