@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Never
 
 
@@ -17,12 +17,21 @@ class Brood:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._crash: asyncio.Future[Never] | None = None
         self._early: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._loop = self._loop or asyncio.get_running_loop()
+        task = self._loop.create_task(coroutine, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
+
+    def start_soon(self, begin: Callable[[], Coroutine[Any, Any, Any]], name: str) -> None:
+        """The same from outside the loop as well, of a brood that already has a task: the loop's next turn begins it."""
+        if self._loop is None or asyncio._get_running_loop() is self._loop:  # noqa: SLF001  # asyncio's documented hook
+            self.start(begin(), name)
+        else:
+            self._loop.call_soon_threadsafe(lambda: self.start(begin(), name))
 
     async def watch(self) -> Never:
         """Live until one crashes, and raise what it raised; then, or when the watch is over, end them all."""

@@ -93,14 +93,10 @@ class Site:
         self.machines.power_off(name)
 
     def power_on(self, name="node-1"):
-        self.call(self._inside(self.machines.power_on, name))
+        self.machines.power_on(name)
 
     def reconnect(self, name="node-1"):
-        self.call(self._inside(self.machines.reconnect, name))
-
-    @staticmethod
-    async def _inside(verb, *args):
-        verb(*args)
+        self.machines.reconnect(name)
 
     def log(self, name="p", container="c", **options):
         return self.call(self.logs.read("default", name, container, {key: str(value) for key, value in options.items()}))

@@ -116,7 +116,7 @@ class Kubelets:
         if not machine.powered:
             kubelet.halt()
         elif machine.reachable:
-            self._brood.start(self._begin(kubelet), f"beginning of {machine.name}")
+            self._brood.start_soon(lambda: self._begin(kubelet), f"beginning of {machine.name}")
 
     async def _begin(self, kubelet: Kubelet) -> None:
         """A machine is here, or back: its kubelet tells how it is, and learns what it has missed."""
