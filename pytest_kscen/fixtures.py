@@ -145,7 +145,8 @@ def _open(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
             kind=keep_kind_cluster(request.config) if backend == "kind" else None,
         )
     except ClusterRefused as refusal:
-        pytest.fail(str(refusal), pytrace=False)
+        why = str(refusal)
+    pytest.fail(why, pytrace=False)
 
 
 def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindWish:

@@ -63,7 +63,7 @@ def cluster_wish(item: pytest.Item) -> ClusterWish:
 
 def plan(item: pytest.Item) -> Plan:
     """The run that the markers declare."""
-    from pytest_kscen.chaos.profiles import profile
+    from pytest_kscen.chaos.profiles import kind_of
     from pytest_kscen.megatest.churn import Churn
     from pytest_kscen.runs.plan import Plan
 
@@ -74,8 +74,8 @@ def plan(item: pytest.Item) -> Plan:
     for mark in reversed(list(item.iter_markers("chaos"))):
         if len(mark.args) != 1:
             raise ValueError("@pytest.mark.chaos takes the profile's name first, then its parameters by name")
-        made = profile(mark.args[0], **mark.kwargs)
-        chaos.append(dataclasses.replace(made, **_settled(mark.kwargs, type(made))))  # type: ignore[type-var]
+        kind = kind_of(mark.args[0], mark.kwargs)
+        chaos.append(kind(**_settled(mark.kwargs, kind)))
     return Plan(churn, tuple(chaos))
 
 
@@ -90,23 +90,26 @@ def _keywords(mark: pytest.Mark, kind: type[Any]) -> dict[str, Any]:
 
 
 def _settled(keywords: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """Values in our own units: a pair of durations in seconds, in order; lists as tuples."""
+    """Values in our own units: a range as a pair, times in seconds; lists as tuples."""
+    types = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    return {name: _value(name, value, types[name]) for name, value in keywords.items()}
+
+
+def _value(name: str, value: Any, kind: str) -> Any:
+    if kind not in {"tuple[float, float]", "tuple[int, int]"}:
+        return tuple(value) if isinstance(value, list) else value
+    if not isinstance(value, list | tuple) or len(value) != 2:  # noqa: PLR2004  # a pair
+        raise ValueError(f"{name}={value!r}: give two values, the least and the most")
+    pair = tuple(value) if kind == "tuple[int, int]" else tuple(_seconds(name, one) for one in value)
+    if not all(isinstance(one, int | float) and one > 0 for one in pair) or pair[0] > pair[1]:
+        raise ValueError(f"{name}={value!r}: give the least and the most, in this order, each more than zero")
+    return pair
+
+
+def _seconds(name: str, duration: Any) -> float:
     from pytest_kscen.objects.durations import seconds_of
 
-    types = {field.name: str(field.type) for field in dataclasses.fields(kind)}
-    settled: dict[str, Any] = {}
-    for name, value in keywords.items():
-        if types[name] == "tuple[float, float]":
-            settled[name] = _ordered(name, tuple(seconds_of(one) for one in value))
-        elif types[name] == "tuple[int, int]":
-            settled[name] = _ordered(name, tuple(value))
-        else:
-            settled[name] = tuple(value) if isinstance(value, list) else value
-    return settled
-
-
-def _ordered(name: str, pair: tuple[Any, ...]) -> tuple[Any, ...]:
-    numbers = len(pair) == 2 and all(isinstance(one, int | float) for one in pair)  # noqa: PLR2004  # a pair
-    if not numbers or pair[0] > pair[1] or pair[0] < 0:
-        raise ValueError(f"{name}={pair!r}: give the least and the most, in this order")
-    return pair
+    try:
+        return seconds_of(duration)
+    except (AttributeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from error

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_kscen.chaos.pods import PodDestroy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import Stage
 
@@ -26,21 +28,20 @@ class Profile(Protocol):
 PROFILES: dict[str, type[Any]] = {PodDestroy.profile: PodDestroy}
 
 
-def profile(name: str, **parameters: Any) -> Profile:
-    """The profile of this name; a ValueError lists the valid names or parameters and the nearest."""
+def kind_of(name: str, parameters: Iterable[str] = ()) -> type[Any]:
+    """The profile of this name, if it has these parameters; a ValueError lists the valid ones and the nearest."""
     if name not in PROFILES:
         raise ValueError(f"there is no chaos profile {name!r}{_nearest(name, PROFILES)}; the profiles are {', '.join(PROFILES)}")
-    kind = PROFILES[name]
-    known = [field.name for field in dataclasses.fields(kind)]
+    known = [field.name for field in dataclasses.fields(PROFILES[name])]
     for parameter in parameters:
         if parameter not in known:
             raise ValueError(
                 f"the chaos profile {name!r} has no parameter {parameter!r}{_nearest(parameter, known)}; "
                 f"its parameters are {', '.join(known)}"
             )
-    return kind(**parameters)  # type: ignore[no-any-return]
+    return PROFILES[name]
 
 
-def _nearest(word: str, words: Any) -> str:
+def _nearest(word: str, words: Iterable[str]) -> str:
     found = difflib.get_close_matches(word, list(words), 1)
     return f" (did you mean {found[0]!r}?)" if found else ""

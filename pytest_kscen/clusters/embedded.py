@@ -23,9 +23,10 @@ from pytest_kscen.machinery.kinds import Kinds
 from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.resources import NAMESPACES, NODES, PRIORITY_CLASSES
+from pytest_kscen.objects.resources import NAMESPACES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
 from pytest_kscen.simulation.assembly import actors
 from pytest_kscen.simulation.site import Site
+from pytest_kscen.simulation.volumes.classes import BUILT_IN
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
@@ -35,6 +36,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 BORN_WITH = ("default", "kube-node-lease", "kube-public", "kube-system")
+API_SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+}
 BOOT = 60.0  # seconds of cluster time within which every node must be ready
 
 
@@ -64,6 +75,9 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
             await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for each in SYSTEM_CLASSES:
             await api.create(PRIORITY_CLASSES, each)
+        for each in BUILT_IN:
+            await api.create(STORAGE_CLASSES, each)
+        await api.create(SERVICES, API_SERVICE)
         for name, life in actors("embedded", self.api, clock, self.chance, site=self.site):
             self.runner.start(life, name)
         for number in range(1, nodes + 1):

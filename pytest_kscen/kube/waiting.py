@@ -30,13 +30,17 @@ async def wait_for(
     timeout: float,  # noqa: ASYNC109  # part of what is waited for: callers state it beside the condition
 ) -> T:
     """What the condition says as soon as it says something true; None to it means that the object is not there."""
-    async with asyncio.timeout(timeout):
-        while True:
-            try:
-                if held := await _watch_once(api, resource, name, namespace, condition):
-                    return held
-            except (ApiError, ConnectionError):
-                await clock.sleep(AGAIN)
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                try:
+                    if held := await _watch_once(api, resource, name, namespace, condition):
+                        return held
+                except (ApiError, ConnectionError):
+                    await clock.sleep(AGAIN)
+    except TimeoutError:
+        where = f"{namespace}/{name}" if namespace else name
+        raise TimeoutError(f"{resource.qualified} {where} was not as awaited within {timeout:g} s") from None
 
 
 async def _watch_once(api: Api, resource: Resource, name: str, namespace: str, condition: Callable[[Obj | None], T]) -> T | None:

@@ -22,7 +22,7 @@ class Churn:
 
     def __post_init__(self) -> None:
         classes: object = self.storage_classes
-        if not isinstance(classes, tuple) or not classes:
+        if not isinstance(classes, tuple) or not classes or not all(isinstance(name, str) for name in classes):
             raise ValueError(f"storage_classes={self.storage_classes!r}: give a list of names")
         if not isinstance(self.max_volumes, int) or self.max_volumes < 1:
             raise ValueError(f"max_volumes={self.max_volumes!r}: give a whole number, 1 or more")
