@@ -72,10 +72,20 @@ class KindShare:
                 folder.rmdir()
 
     def _look(self) -> dict[str, Any]:
-        self.kind.ensure_kind()
+        self._find_program()
         program, name = str(self.kind.kind_path), self.kind.name
         ours = name not in _run(program, "get", "clusters").stdout.splitlines()
         return {"name": name, "program": program, "nodes": self._nodes, "ours": ours, "keep": self._wish.keep}
+
+    def _find_program(self) -> None:
+        """On PATH or by --kind-bin; else pytest-kind downloads one, if it can."""
+        try:
+            self.kind.ensure_kind()
+        except OSError as error:  # what requests raises is one
+            raise ClusterRefused(
+                f"there is no kind program on PATH, and none could be downloaded ({type(error).__name__}): "
+                "install kind, or say where it is with --kind-bin"
+            ) from None
 
     def _make(self) -> None:
         program, name = str(self.kind.kind_path), self.kind.name
