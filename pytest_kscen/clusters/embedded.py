@@ -66,7 +66,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         try:
             self.runner.call(self._boot(nodes))
         except BaseException:
-            self.runner.close()
+            self.close()
             raise
 
     async def _boot(self, nodes: int) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import heapq
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kscen.machinery.freezing import freeze, thaw
 from pytest_kscen.machinery.shelves import Bucket, Change, Shelf, in_order
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ class Store:
     def __init__(self) -> None:
         self.revision = 1
         self._compacted = 0
-        self._is_settled = False
         self._shelves: dict[tuple[str, str], Shelf] = {}
 
     def shelf(self, group: str, plural: str) -> Shelf:
@@ -89,7 +88,7 @@ class Store:
         bucket.put(key.name, obj)
         shelf.publish(Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
         if not self.revision % SETTLED:
-            self._settle()
+            freeze(self)
         return obj
 
     def remove(self, key: Key) -> Obj:
@@ -112,15 +111,9 @@ class Store:
             shelf.forget(len(shelf.changes))
             shelf.compacted = self.revision
 
-    def _settle(self) -> None:
-        """Keep the garbage collector from walking through the whole cluster each time that it has grown by a quarter."""
-        gc.freeze()
-        self._is_settled = True
-
     def close(self) -> None:
         """Hand everything back to the garbage collector."""
-        if self._is_settled:
-            gc.unfreeze()
+        thaw(self)
 
     def idle(self) -> list[Listener]:
         return [listener for shelf in self._shelves.values() for listener in shelf.idle]

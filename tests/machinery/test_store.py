@@ -101,3 +101,16 @@ def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed
     assert gc.get_freeze_count() > before
     store.close()
     assert gc.get_freeze_count() == 0
+
+
+def test_what_one_store_keeps_out_of_sight_no_other_brings_back(monkeypatch):
+    monkeypatch.setattr(stores, "SETTLED", 2)
+    one, other = Store(), Store()
+    for store in (one, other):
+        put(store, "a", "x")
+    one.close()
+    assert gc.get_freeze_count() > 0
+    one.close()
+    assert gc.get_freeze_count() > 0
+    other.close()
+    assert gc.get_freeze_count() == 0

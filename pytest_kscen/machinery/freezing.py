@@ -1,0 +1,26 @@
+"""The garbage collector belongs to the whole process: what is settled stays out of its sight while any store wants that."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_kscen.machinery.store import Store
+
+_holders: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def freeze(holder: Store) -> None:
+    """Keep it from walking through all that is there now each time that this has grown by a quarter."""
+    _holders.add(holder)
+    gc.freeze()
+
+
+def thaw(holder: Store) -> None:
+    """Hand everything back to it, once nobody else wants it kept away."""
+    if holder in _holders:
+        _holders.discard(holder)
+        if not _holders:
+            gc.unfreeze()

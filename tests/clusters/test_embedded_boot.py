@@ -1,0 +1,16 @@
+import pytest
+
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.machinery.server import ApiServer
+
+
+def test_a_cluster_that_cannot_start_hands_everything_back(monkeypatch):
+    async def fail(_, nodes):
+        raise OSError(f"no power for {nodes} nodes")
+
+    closed = []
+    monkeypatch.setattr(EmbeddedCluster, "_boot", fail)
+    monkeypatch.setattr(ApiServer, "close", closed.append)
+    with pytest.raises(OSError, match="no power for 2 nodes"):
+        EmbeddedCluster(1, nodes=2)
+    assert len(closed) == 1
