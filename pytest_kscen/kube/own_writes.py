@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.kube.informer import Ref, age
 from pytest_kscen.kube.requests import MERGE_PATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable
 
-    from pytest_kscen.kube.api import Api, Listing
+    from pytest_kscen.kube.api import Api
     from pytest_kscen.kube.informer import Informers
-    from pytest_kscen.kube.requests import Watch
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-class OwnWrites:
+class OwnWrites(ForwardingApi):
     """Remembers, thing by thing, the newest version that it wrote of each resource, and what it removed."""
 
     def __init__(self, api: Api, informers: Informers) -> None:
-        self._api = api
+        super().__init__(api)
         self._informers = informers
         self._about: Hashable = None
         self._written: dict[Hashable, dict[Resource, str]] = {}
@@ -91,21 +91,3 @@ class OwnWrites:
 
     async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
         await self._api.delete_collection(resource, namespace, **options)
-
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
-        return await self._api.get(resource, name, namespace, subresource=subresource)
-
-    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
-        return await self._api.list(resource, namespace, **options)
-
-    def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
-        return self._api.watch(resource, namespace, **options)
-
-    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
-        return await self._api.log(name, namespace, container=container)
-
-    async def resource_of(self, api_version: str, kind: str) -> Resource:
-        return await self._api.resource_of(api_version, kind)
-
-    async def resources(self) -> Sequence[Resource]:
-        return await self._api.resources()

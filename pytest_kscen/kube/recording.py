@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.kube.requests import MERGE_PATCH
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable
 
     from pytest_kscen.journal import Witness
-    from pytest_kscen.kube.api import Api, Listing
-    from pytest_kscen.kube.requests import Watch
+    from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-class RecordingApi:
+class RecordingApi(ForwardingApi):
     """Reads pass through; writes are witnessed."""
 
     def __init__(self, api: Api, witness: Witness) -> None:
-        self._api = api
+        super().__init__(api)
         self._witness = witness
-
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
-        return await self._api.get(resource, name, namespace, subresource=subresource)
-
-    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
-        return await self._api.list(resource, namespace, **options)
-
-    def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
-        return self._api.watch(resource, namespace, **options)
-
-    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
-        return await self._api.log(name, namespace, container=container)
-
-    async def resource_of(self, api_version: str, kind: str) -> Resource:
-        return await self._api.resource_of(api_version, kind)
-
-    async def resources(self) -> Sequence[Resource]:
-        return await self._api.resources()
 
     async def create(
         self,
