@@ -25,7 +25,8 @@ class ActorCrashedError(RuntimeError):
 
 
 def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
-    lines = [f"  {task.get_name()} waits in {' > '.join(_chain(task.get_coro()))}" for task in tasks]
+    newest_first = reversed(list(tasks))  # the test itself is the last that began to wait
+    lines = [f"  {task.get_name()} waits in {' > '.join(_chain(task.get_coro()))}" for task in newest_first]
     return StalledError("\n".join([f"{why}. Who waits for what:", *(lines or ["  (no task is left)"])]))
 
 
