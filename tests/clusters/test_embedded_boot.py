@@ -8,9 +8,12 @@ def test_a_cluster_that_cannot_start_hands_everything_back(monkeypatch):
     async def fail(_, nodes):
         raise OSError(f"no power for {nodes} nodes")
 
+    def close(server):
+        closed.append(server)
+
     closed = []
     monkeypatch.setattr(EmbeddedCluster, "_boot", fail)
-    monkeypatch.setattr(ApiServer, "close", closed.append)
+    monkeypatch.setattr(ApiServer, "close", close)
     with pytest.raises(OSError, match="no power for 2 nodes"):
         EmbeddedCluster(1, nodes=2)
     assert len(closed) == 1
