@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.admission.review import CREATE, UPDATE, Gate
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """`mutate` changes `review.new`, which is its own copy; `validate` returns why not, or nothing.
+    """`mutate` changes `review.new`; `validate` returns why not, or nothing.
 
-    Both may raise an ApiError, and both may be coroutine functions.
+    The objects of the review are the hook's own: it may keep them and change them later, and nothing comes of that. Both
+    may raise an ApiError, and both may be coroutine functions.
     """
 
     name: str
@@ -35,27 +36,28 @@ class Hook:
         return Gate(self.resources, operations=self.operations, subresources=self.subresources).concerns(place)
 
     async def change(self, review: Review) -> None:
-        if review.new is not None:
-            own = _own(review.new)
-            review.new.clear()
-            review.new.update(own)
-        done = self.mutate(review) if self.mutate else None
+        own = _own(review)
+        done = self.mutate(own) if self.mutate else None
         if inspect.isawaitable(done):
             await done
+        if review.new is not None and own.new is not None:
+            _take_over(review.new, copy.deepcopy(own.new))
 
     async def judge(self, review: Review) -> None:
-        verdict = self.validate(review) if self.validate else None
+        verdict = self.validate(_own(review)) if self.validate else None
         if inspect.isawaitable(verdict):
             verdict = await verdict
         if verdict:
             raise Forbidden(f"admission webhook {quoted(self.name)} denied the request: {verdict}")
 
 
-def _own(obj: Obj) -> Obj:
-    """A copy to the ground; but whose fields are whose need not be known for that."""
-    metadata = obj["metadata"]
-    owners = {name: metadata[name] for name in ("managedFields",) if name in metadata}
-    rest = {name: value for name, value in metadata.items() if name != "managedFields"}
-    own = copy.deepcopy({**obj, "metadata": rest})
-    own["metadata"].update(owners)
-    return own
+def _own(review: Review) -> Review:
+    return replace(review, new=copy.deepcopy(review.new), old=copy.deepcopy(review.old))
+
+
+def _take_over(obj: Obj, changed: Obj) -> None:
+    """What a hook has made of an object; but whose fields are whose is not a hook's to say."""
+    owners = {name: obj["metadata"][name] for name in ("managedFields",) if name in obj["metadata"]}
+    rest = {name: value for name, value in changed["metadata"].items() if name != "managedFields"}
+    obj.clear()
+    obj.update({**changed, "metadata": {**rest, **owners}})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from pytest_kscen.machinery.admission import Hook
@@ -55,3 +57,37 @@ def test_a_hook_comes_after_the_gates_and_before_the_verdict_of_the_schema(site)
     site.admission.add(Hook("look", mutate=lambda review: seen.append(review.new["spec"]["serviceAccountName"]), resources=[PODS]))
     site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
     assert seen == ["default"]
+
+
+@pytest.mark.parametrize("way", ["mutate", "validate"])
+def test_what_a_hook_keeps_is_its_own(site, way):
+    kept = []
+
+    def keep(review):
+        kept.extend(each for each in (review.new, review.old) if each)
+
+    site.create(CONFIG_MAPS, "c", data={"a": "1"})
+    site.admission.add(Hook("keep", resources=[CONFIG_MAPS], operations=["CREATE", "UPDATE", "DELETE"], **{way: keep}))
+    site.patch(CONFIG_MAPS, "c", {"data": {"b": "2"}})
+    site.create(CONFIG_MAPS, "d", data={"a": "1"})
+    site.delete(CONFIG_MAPS, "c", dry_run=True)
+    before = copy.deepcopy([site.get(CONFIG_MAPS, name) for name in "cd"])
+    assert len(kept) == 4
+    for each in kept:
+        each["data"]["a"] = "changed"
+        each["metadata"]["managedFields"][0].clear()
+        each["metadata"].clear()
+    assert [site.get(CONFIG_MAPS, name) for name in "cd"] == before
+
+
+def test_a_judge_changes_nothing(site):
+    site.admission.add(Hook("odd", validate=lambda review: review.new["data"].clear(), resources=[CONFIG_MAPS]))
+    assert site.create(CONFIG_MAPS, "c", data={"a": "1"})["data"] == {"a": "1"}
+
+
+def test_a_hook_may_put_another_object_in_the_place_of_the_new_one(site):
+    def replace(review):
+        review.new = {**review.new, "data": {"b": "2"}}
+
+    site.admission.add(Hook("another", mutate=replace, resources=[CONFIG_MAPS]))
+    assert site.create(CONFIG_MAPS, "c", data={"a": "1"})["data"] == {"b": "2"}
