@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.schema.mismatch import Mismatch, Undecodable
 from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, MethodNotAllowed, invalid, quoted
+from pytest_kscen.objects.selectors import field_at, with_value
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
@@ -26,6 +27,9 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
     head = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": dict(decoded.get("metadata") or {})}
     obj = {**head, **{name: value for name, value in decoded.items() if name not in head}}
     put_in_place(kind, request, obj["metadata"])
+    for path in kind.rules.empties:
+        if field_at(body, path) == []:
+            obj = with_value(obj, path, [])
     kind.rules.default(obj)
     return obj
 

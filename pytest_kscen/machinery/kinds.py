@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.names import dns1123_subdomain
+from pytest_kscen.objects.selectors import field_at, with_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -103,6 +104,7 @@ class Rules:
     validate: Callable[[Obj], Iterable[Cause]] = _no_causes
     validate_update: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
     parts: Mapping[str, Part] = field(default_factory=lambda: {"status": Part()})
+    empties: tuple[str, ...] = ()  # lists that who writes them empty owns, though nothing is kept of them
     warn: Callable[[Obj, Obj | None], Iterable[str]] = _no_words
     grace_period: Callable[[Obj, int | None], int] | None = None  # in which an object ends, told what was asked for
     name: Check = dns1123_subdomain
@@ -178,6 +180,9 @@ class Kind:
 
     def kept(self, obj: Obj) -> Obj:
         """An object of this version as the store has it; versions without a conversion are stored as they are written."""
+        for path in self.rules.empties:
+            if field_at(obj, path) == []:
+                obj = with_value(obj, path, None)
         return self.conversion.keep(obj) if self.conversion else obj
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.kube.requests import Answer
+from pytest_kscen.kube.requests import JSON_PATCH, MERGE_PATCH, Answer
 from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode, refuse_other_name, stated_version
 from pytest_kscen.machinery.core import key_of
@@ -17,6 +17,7 @@ from pytest_kscen.machinery.creating import make
 from pytest_kscen.machinery.metadata import doubtful_finalizers, without_repetition, wrong_in_update
 from pytest_kscen.machinery.patching import check_options, misfit, patched, same_owners, track
 from pytest_kscen.machinery.registry import refuse_other_uid
+from pytest_kscen.machinery.schema.builtin import BuiltinSchema
 from pytest_kscen.objects.errors import BadRequest, Cause, conflict, invalid, not_found
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> O
         _, undecodable, why = refusal.message.partition(f" cannot be handled as a {kind.resource.kind}: ")
         if not undecodable:
             raise
+        if isinstance(kind.schema, BuiltinSchema):
+            why = kind.schema.why_unfit(body, is_json=request.patch_type in {MERGE_PATCH, JSON_PATCH}) or why
         raise misfit(request, body, why) from None
     refuse_other_name(request, new["metadata"])
     return new

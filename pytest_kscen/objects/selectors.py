@@ -220,6 +220,12 @@ def field_at(obj: Obj, path: str) -> Any:
     return value
 
 
+def with_value(obj: Obj, path: str, value: Any) -> Obj:
+    """The object with another value at a dotted path; what lies beside the path is shared."""
+    first, _, rest = path.partition(".")
+    return {**obj, first: with_value(obj.get(first) or {}, rest, value) if rest else value}
+
+
 def predicate(labels: str, fields: Iterable[tuple[Callable[[Obj], str], bool, str]] = ()) -> Callable[[Obj], bool] | None:
     """What a list or a watch with these selectors lets through; None lets everything. Fields: how to read, equal, value."""
     wanted, terms = parse_labels(labels), tuple(fields)

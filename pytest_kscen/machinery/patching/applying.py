@@ -73,7 +73,8 @@ def _check(kind: Kind, config: Obj) -> None:
         check(shape_of(kind), config)
     except UnfitError as error:
         resource, metadata = kind.resource, config.get("metadata")
-        whose = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {resource.group}/{resource.version}, Kind={resource.kind}"
+        gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+        whose = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {gvk}"
         raise ApiError(f"failed to create typed patch object ({whose}): {error}") from None
 
 

@@ -103,9 +103,14 @@ def same_owners(new: Obj, old: Obj) -> bool:
     if now is was:
         return True
     note = now.note if type(now) is Ledger else None
-    if note and note.earlier is was and _same_but_owners(note.after, old):
+    if note and note.earlier is was and _same_but_owners(note.after, old) and _is_tidy(was):
         return True
     return _timeless(now) == _timeless(was)
+
+
+def _is_tidy(entries: Sequence[Obj] | None) -> bool:
+    """Whether each writer has one entry. Scaling may leave him two, which the next write puts in order."""
+    return (type(entries) is Ledger and entries.note is not None) or len(distinct(entries or ())) == len(entries or ())
 
 
 def _timeless(entries: Sequence[Obj] | None) -> list[Obj]:

@@ -204,6 +204,7 @@ RULES = {
         create_on_update=True,
     ),
     ("discovery.k8s.io", "endpointslices"): Rules(
+        empties=("endpoints", "ports"),
         default=default_slice,
         prepare_create=create_slice,
         prepare_update=update_slice,

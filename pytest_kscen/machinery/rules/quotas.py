@@ -243,6 +243,7 @@ RULES = {
         generation=None,
     ),
     ("", "limitranges"): Rules(
+        empties=("spec.limits",),
         default=default_limits,
         validate=validate_limits,
         validate_update=update_limits,

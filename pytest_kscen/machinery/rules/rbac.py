@@ -123,6 +123,7 @@ RULES = {
         qualified_finalizers=True,
         generation=None,
         create_on_update=True,
+        empties=("rules",) if plural.endswith("roles") else (),
     )
     for plural, validate in (
         ("roles", validate_role),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.recorded.reading import definition_of
 from pytest_kscen.machinery.schema.compiling import walk_of
+from pytest_kscen.machinery.schema.faults import alphabetical, foremost, worst
 from pytest_kscen.machinery.schema.mismatch import Stranger, Undecodable, Unfit
 from pytest_kscen.machinery.schema.strangers import without_strangers
 
@@ -31,15 +32,27 @@ class BuiltinSchema:
             try:
                 new = walk(obj, old)
             except Stranger:
-                new = walk(without_strangers(obj, self._definition, strangers), old)
+                obj = without_strangers(obj, self._definition, strangers)
+                new = walk(obj, old)
         except Unfit as misfit:
-            raise Undecodable(self._kind, self._version, str(misfit)) from None
+            raise Undecodable(self._kind, self._version, str(worst(walk, obj, misfit))) from None
         told = [f'unknown field "{path}"' for path in strangers]
         if told and strictness == "Strict":
             raise Undecodable(self._kind, self._version, f"strict decoding error: {', '.join(told)}")
         if strictness == "Warn":
             warnings += told
         return new
+
+    def why_unfit(self, patched: Obj, *, is_json: bool) -> str:
+        """What is told of a patch's outcome; empty if it fits."""
+        walk, known = walk_of(self._definition), without_strangers(patched, self._definition, [])
+        if not is_json:
+            return str(foremost(walk, known, self._definition) or "")
+        try:
+            walk(alphabetical(known), None)
+        except Unfit as misfit:
+            return str(worst(walk, alphabetical(known), misfit))
+        return ""
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002 - the rules judge
         return ()

@@ -134,7 +134,7 @@ def moment(digits: int) -> Walk:
             return _in_utc(value, digits)
         if value is None:
             return None
-        raise Mismatch(value, "string")
+        raise Mismatch(value, "string", final=True)
 
     return walk
 
@@ -179,14 +179,14 @@ def int_or_string(value: Any, _: Any) -> Any:
         return value
     if type(value) is int and -(1 << 31) <= value < 1 << 31:
         return value
-    raise Mismatch(value, "int32", literal=type(value) in {int, float})
+    raise Mismatch(value, "int32", literal=type(value) in {int, float}, final=True)
 
 
 def span(value: Any, _: Any) -> Any:
     """metav1.Duration: kept as written, if Go can read it."""
     if type(value) is str or value is None:
         return value
-    raise Mismatch(value, "string")
+    raise Mismatch(value, "string", final=True)
 
 
 def opaque(value: Any, old: Any) -> Any:

@@ -19,8 +19,10 @@ class Unfit(Exception):
 class Mismatch(Unfit):
     """A value of one type stands where another belongs."""
 
-    def __init__(self, value: Any, wanted: str, *, literal: bool = False) -> None:
+    def __init__(self, value: Any, wanted: str, *, literal: bool = False, final: bool = False) -> None:
         super().__init__(value, wanted)
+        self.value = value
+        self.is_final = final  # the decoder does not look any further
         found = JSON_TYPES.get(type(value), type(value).__name__)
         self._found = f"{found} {value}" if literal else found
         self._wanted = wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import APPLY_PATCH, Answer
 from pytest_kscen.machinery.bodies import decode, refuse_other_name
@@ -12,7 +12,7 @@ from pytest_kscen.machinery.registry import refuse_other_uid
 from pytest_kscen.machinery.subresources import kinds
 from pytest_kscen.machinery.updating import patched_with, write
 from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, Invalid, internal, invalid, not_found, quoted
-from pytest_kscen.objects.selectors import field_at, selector_text
+from pytest_kscen.objects.selectors import field_at, selector_text, with_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,8 +113,3 @@ def view(kind: Kind, obj: Obj) -> Obj:
         "status": status,
     }
 
-
-def with_value(obj: Obj, path: str, value: Any) -> Obj:
-    """The object with another value at a dotted path; what lies beside the path is shared."""
-    first, _, rest = path.partition(".")
-    return {**obj, first: with_value(obj.get(first) or {}, rest, value) if rest else value}

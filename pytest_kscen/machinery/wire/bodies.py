@@ -42,13 +42,16 @@ def object_in(body: bytes, type_: str, kind: str, *, custom: bool = False) -> tu
     """The object that a create or an update sends, and what it says twice. One of a custom kind has to name it."""
     try:
         parsed, doubles = _parsed(body, type_)
-        found = _mapping(parsed)
-        if custom and not found.get("kind"):
-            raise UnreadableBody(f"Object 'Kind' is missing in '{body.decode(errors='replace')}'")
-        return found, doubles
+        return _of_kind(_mapping(parsed), body) if custom else _mapping(parsed), doubles
     except UnreadableBody as error:
         message = f"the object provided is unrecognized (must be of type {kind}): {error} ({_summary(body)})"
         raise BadRequest(message) from error
+
+
+def _of_kind(parsed: Obj, body: bytes) -> Obj:
+    if not parsed.get("kind"):
+        raise UnreadableBody(f"Object 'Kind' is missing in '{body.decode(errors='replace')}'")
+    return parsed
 
 
 def options_in(body: bytes, type_: str) -> Obj:
