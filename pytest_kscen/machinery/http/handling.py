@@ -47,12 +47,7 @@ class Handler:
             await clock.sleep(0.005)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if not self._may_enter(request):
-            return _plain(request, refused(Unauthorized("Unauthorized")))
-        body = await _body_of(request)
-        if body is None:
-            return _plain(request, refused(TooLarge(f"Request entity too large: limit is {LARGEST}")))
-        answer = await self._answer(request, body)
+        answer = await self._answer(request)
         if answer.stream:
             return await self._stream(request, answer, answer.stream)
         return _plain(request, answer)
@@ -60,18 +55,27 @@ class Handler:
     def _may_enter(self, request: web.BaseRequest) -> bool:
         shown = request.headers.get("Authorization")
         if shown is None:
-            return request.path.split("/", 2)[1] in OPEN
-        return hmac.compare_digest(shown.encode(), self._secret)
+            return request.path.partition("/")[2].partition("/")[0] in OPEN
+        return hmac.compare_digest(shown.encode(errors="surrogateescape"), self._secret)
 
-    async def _answer(self, request: web.BaseRequest, body: bytes) -> WireAnswer:
-        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-        url = request.rel_url
-        call = self._wire.call(request.method, url.raw_path, url.raw_query_string, headers, body)
+    async def _answer(self, request: web.BaseRequest) -> WireAnswer:
+        """Whatever goes wrong, the client hears of it."""
         try:
-            answer: WireAnswer = await _result_of(self._runner.submit(call))
+            return await self._asked(request)
         except Exception as error:
             logger.exception("%s %s could not be answered", request.method, request.path)
             return refused(InternalError(f"Internal error occurred: {error!r}"))
+
+    async def _asked(self, request: web.BaseRequest) -> WireAnswer:
+        if not self._may_enter(request):
+            return refused(Unauthorized("Unauthorized"))
+        body = await _body_of(request)
+        if body is None:
+            return refused(TooLarge(f"Request entity too large: limit is {LARGEST}"))
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        url = request.rel_url
+        call = self._wire.call(request.method, url.raw_path, url.raw_query_string, headers, body)
+        answer: WireAnswer = await _result_of(self._runner.submit(call))
         return answer
 
     async def _stream(self, request: web.BaseRequest, answer: WireAnswer, stream: Stream) -> web.StreamResponse:

@@ -257,3 +257,17 @@ def test_closing_leaves_nothing_behind(wire, runner, tmp_path):
     client.connection.close()
     runner.close()
     assert set(threading.enumerate()) == before
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "GET"])
+def test_who_asks_for_no_path_is_answered_all_the_same(client, method):
+    known = client.send(method, "*")
+    assert (known.status, known.read()) == (404, b"404 page not found\n")
+    client.connection.request(method, "*")
+    assert client.connection.getresponse().status == 401
+
+
+@pytest.mark.parametrize("shown", [b"Bearer \xff", b"Bearer", b"\xf0\x9f", b"Basic eDp4"])
+def test_a_token_that_is_none_is_a_strangers(client, shown):
+    status, answer = client.ask("GET", MAPS, Authorization=shown)
+    assert (status, answer["reason"]) == (401, "Unauthorized")
