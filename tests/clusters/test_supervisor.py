@@ -101,7 +101,7 @@ def test_one_that_ended_may_be_started_again(processes):
 def test_who_does_not_listen_is_killed(processes):
     processes.start("stubborn", ["sh", "-c", STUBBORN])
     eventually(lambda: "deaf" in processes.log_tail("stubborn"))
-    pid = processes.pid("stubborn")
+    pid = pid_of(processes, "stubborn")
     processes.close()
     assert not is_alive(pid)
 
