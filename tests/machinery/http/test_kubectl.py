@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
 
+from pytest_kscen.clusters.controlplane import programs
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not on this machine")
+pytestmark = pytest.mark.skipif(bool(programs.missing(("kubectl",))), reason=f"kubectl not found; build it with: {programs.BUILD}")
 
 LABELS = {"app": "web"}
 WEB = {
@@ -72,7 +72,7 @@ def home(tmp_path_factory):
 def kubectl(cluster, home):
     def run(*words, body=None, fails=False):
         done = subprocess.run(
-            ["kubectl", *words],
+            [programs.find(("kubectl",))["kubectl"], *words],
             env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "HOME": str(home)},
             input=json.dumps(body) if body else None,
             capture_output=True,
