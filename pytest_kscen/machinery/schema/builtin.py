@@ -48,10 +48,11 @@ class BuiltinSchema:
         walk, known = walk_of(self._definition), without_strangers(patched, self._definition, [])
         if not is_json:
             return str(foremost(walk, known, self._definition) or "")
+        written = alphabetical(known)
         try:
-            walk(alphabetical(known), None)
+            walk(written, None)
         except Unfit as misfit:
-            return str(worst(walk, alphabetical(known), misfit))
+            return str(worst(walk, written, misfit))
         return ""
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002 - the rules judge
