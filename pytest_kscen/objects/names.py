@@ -74,9 +74,6 @@ _VALUE_WORDS = (
     "and must start and end with an alphanumeric character"
 )
 _CONFIG_KEY_WORDS = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-_IDENTIFIER_WORDS = (
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'"
-)
 
 _SUBDOMAIN_REFUSAL = _refusal(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com")
 _KEY_REFUSAL = _refusal(_KEY_WORDS, _KEY, "MyName", "my.name", "123-abc")
@@ -86,9 +83,6 @@ search_domain = _check(_SEARCH, _refusal(_SEARCH_WORDS, _SEARCH, "example.com"),
 dns1035_label = _check(_DNS_1035, _refusal(_DNS_1035_WORDS, _DNS_1035, "my-name", "abc-123"), 63)
 wildcard_subdomain = _check(rf"\*\.{_SUBDOMAIN}", _refusal(_WILDCARD_WORDS, rf"\*\.{_SUBDOMAIN}", "*.example.com"), 253)
 label_value = _check(_VALUE, _refusal(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"), 63, "bytes")
-c_identifier = _check(
-    "[A-Za-z_][A-Za-z0-9_]*", _refusal(_IDENTIFIER_WORDS, "[A-Za-z_][A-Za-z0-9_]*", "my_name", "MY_NAME", "MyName")
-)
 condition_reason = _check(
     "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
     _refusal(

@@ -25,24 +25,6 @@ POSIX = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
-REPEATS = 1000
-SAME_IN_BOTH = frozenset("dDwWsSbBAafnrtv")
-POSIX = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "ascii": r"\x00-\x7F",
-    "blank": r"\t ",
-    "cntrl": r"\x00-\x1F\x7F",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\t\n\v\f\r ",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
-}
 REPEAT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 FLAGS = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
 NAMED = re.compile(r"\(\?P?<(\w+)>")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.selectors import matches_selector
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.informer import Index, Informer
     from pytest_kscen.objects.resources import Obj, Resource
-
-Uid: TypeAlias = str
 
 
 def controller_of(obj: Obj | None) -> Obj | None:
