@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_kscen.machinery.recorded import definition, definition_of
+from pytest_kscen.machinery.recorded.reading import definition, definition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
