@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 
+NAMELESS = "couldn't get version/kind; json parse error"
+
 
 def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
     """A new object, with its defaults, that may share parts with the old one; its metadata is its own."""
@@ -60,8 +62,7 @@ def _refuse_nameless(kind: Kind, body: Obj) -> None:
         if not isinstance(body.get(field), str | None):
             misfit = Mismatch(body[field], "string")
             misfit.inside("", field)
-            why = f"couldn't get version/kind; json parse error: {misfit}"
-            raise Undecodable(kind.resource.kind, kind.resource.version, why)
+            raise Undecodable(kind.resource.kind, kind.resource.version, f"{NAMELESS}: {misfit}")
 
 
 def _stated_name(body: Obj) -> str:

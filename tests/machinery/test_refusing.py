@@ -13,7 +13,7 @@ from pytest_kscen.machinery.kinds import Kinds
 from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects import resources
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.errors import ApiError, Invalid
 from pytest_kscen.objects.resources import Resource
 
 LABELS = {"app": "web"}
@@ -164,6 +164,15 @@ def with_metadata(body, metadata):
 )
 def test_input_of_a_wrong_type_breaks_nothing(runner, resource, verb, part, body):
     answered_or_refused(Site(runner), resource, verb, part, body)
+
+
+def test_a_patch_does_not_make_numbers_of_names(runner):
+    site = Site(runner)
+    with pytest.raises(Invalid, match=r'"map\[apiVersion:1\]": cannot convert int64 to string$'):
+        site.ask(resources.CONFIG_MAPS, STRATEGIC_PATCH, "", {"apiVersion": 1})
+    why = r": couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of type string$"
+    with pytest.raises(Invalid, match=why):
+        site.ask(resources.CONFIG_MAPS, MERGE_PATCH, "", {"kind": 1})
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
