@@ -102,7 +102,7 @@ class Visitor:
     ) -> Answer:
         return self.send(method, short, body, type, query, headers or {})
 
-    def send(
+    def send(  # noqa: PLR0917  # a request's parts, in the order in which HTTP has them
         self, method: str, short: str, body: Any, type: str, query: Mapping[str, Any], headers: Mapping[str, str] = {}
     ) -> Answer:
         payload = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
