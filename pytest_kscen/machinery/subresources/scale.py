@@ -112,4 +112,3 @@ def view(kind: Kind, obj: Obj) -> Obj:
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
-
