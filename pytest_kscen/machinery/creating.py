@@ -62,8 +62,8 @@ def fill_in(core: Core, kind: Kind, request: Request, obj: Obj) -> None:
     if not metadata.get("name"):
         stem = metadata.get("generateName")
         metadata["name"] = _generated(core, kind, request, stem) if stem else ""
-    if kind.rules.generation:
-        metadata["generation"] = 1
+    if kind.rules.generation and kind.rules.first_generation:
+        metadata["generation"] = kind.rules.first_generation
     if kind.has_status and kind.home not in BORN_WITH_STATUS:
         obj.pop("status", None)
     if not request.subresource:

@@ -69,10 +69,18 @@ def content_changed(new: Obj, old: Obj) -> bool:
 
 
 def status_alone(new: Obj, old: Obj, _core: Core) -> None:
-    """What a write to `status` leaves of the rest: nothing, not even of the metadata."""
+    """What a write to `status` leaves of the rest: nothing, not even of the metadata but for what can only be refused."""
+    _leave_status(new, old, ("resourceVersion", "managedFields", "uid", "generateName"))
+
+
+def custom_status_alone(new: Obj, old: Obj, _core: Core) -> None:
+    _leave_status(new, old, ("resourceVersion", "managedFields"))
+
+
+def _leave_status(new: Obj, old: Obj, names: Iterable[str]) -> None:
     status, given = new.get("status"), new["metadata"]
     new.clear()
-    kept = {name: given[name] for name in ("resourceVersion", "managedFields") if name in given}
+    kept = {name: given[name] for name in names if name in given}
     new.update({**old, "metadata": {**old["metadata"], **kept}})
     if status is None:
         new.pop("status", None)
@@ -112,6 +120,7 @@ class Rules:
     metadata_last: bool = False  # what is wrong with a new one's metadata is told only if all else is right
     fields: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)  # selectable besides metadata's
     generation: Callable[[Obj, Obj], bool] | None = content_changed  # whether it moves; None: the kind has none
+    first_generation: int | None = 1  # None: what the creator says
     unconditional_update: bool = True  # without a resourceVersion
     create_on_update: bool = False
     terminate: Callable[[Obj, Options, float], Obj] | None = None  # marks an object whose end takes steps of its own

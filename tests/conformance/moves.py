@@ -5,252 +5,162 @@ Every choice is one from a list that is made beforehand: that is quick, and shri
 
 from __future__ import annotations
 
-import copy
-import functools
 import itertools
-import pathlib
-from dataclasses import dataclass
 
-import yaml
 from hypothesis import strategies as st
+from world import ABOUT, kinds, laid, twisted
 
-from pytest_kscen.clusters.conformance.twins import EDIT, NAMESPACE, NOW, THEN, TOKEN, UID, Move, Stage, overlaid
+from pytest_kscen.clusters.conformance.twins import EDIT, NAMESPACE, NOW, THEN, TOKEN, UID, Move
 
-HERE = pathlib.Path(__file__).parent
-WORLD = yaml.safe_load((HERE / "world.yaml").read_text())
-GADGETS = yaml.safe_load((HERE / "gadgets.yaml").read_text())
-NAMES = st.sampled_from("aaabbc")
-NONSENSE = [None, 1, "x", True, [], {}, -1.5, ["x"], {"x": 1}, ""]
-TWISTS = st.sampled_from([None] * 1800 + list(itertools.product(range(20), NONSENSE)))
-UNSETTLED = {"jobs", "persistentvolumeclaims"}
 MERGE, JSON, STRATEGIC, APPLY = (
     "application/merge-patch+json",
     "application/json-patch+json",
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
+NAMES = st.sampled_from("aaabbc")
+NONSENSE = [None, 1, "x", True, [], {}, -1.5, ["x"], {"x": 1}, ""]
+TWISTS = st.sampled_from([None] * 1800 + list(itertools.product(range(20), NONSENSE)))
+ANN, BOB = {"fieldManager": "ann"}, {"fieldManager": "bob"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kind:
-    """One kind of the world. `parts` are what its patches speak of: places and values that may stand there."""
-
-    plural: str
-    least: dict
-    pieces: list
-    status: list
-    fields: list
-    scale: bool
-    collections: bool
-    parts: list
-
-    @property
-    def stage(self):
-        return Stage(self.plural, self.least, f"twins-{self.plural}", {"gadgets": "kit.example.com/v1"}, self.plural in UNSETTLED)
+def of(queries):
+    return st.sampled_from([tuple(query.items()) for query in queries])
 
 
-def kinds():
-    """All of the world's kinds, in its order."""
-    return [_kind(**told) for told in WORLD["kinds"]]
-
-
-def _kind(
-    plural, kind, api="v1", base=None, pieces=(), status=(), fields=(), scale=False, graft=None, cluster=False, collections=True
-):
-    least = {"apiVersion": api, "kind": kind, **(base or {})}
-    own = [*pieces, *(_under(graft["under"], piece) for piece in (WORLD[graft["of"]] if graft else ()))]
-    about = [{"metadata": piece} for piece in WORLD["metadata"]]
-    places = [place for piece in [base or {}, *own, *about, *({"status": one} for one in status)] for place in _places(piece, "")]
-    return Kind(plural, least, own, [{"status": one} for one in status], list(fields), scale, collections, places)
-
-
-def _under(path, piece):
-    for name in reversed(path):
-        piece = {name: piece}
-    return piece
-
-
-def _places(value, path):
-    """Every (JSON pointer, value) in a value."""
-    if path:
-        yield path, value
-    if isinstance(value, dict):
-        for name, part in value.items():
-            yield from _places(part, f"{path}/{name.replace('~', '~0').replace('/', '~1')}")
-    elif isinstance(value, list):
-        for position, part in enumerate(value):
-            yield from _places(part, f"{path}/{position}")
-            yield f"{path}/-", part
-
-
-# --- queries ---
-
-WRITES = [(), (("fieldManager", "ann"),), (("fieldManager", "bob"),)] * 4 + [
-    (("fieldValidation", "Ignore"),),
-    (("fieldValidation", "Strict"),),
-    (("fieldValidation", "Strict"), ("fieldManager", "ann")),
-    (("fieldValidation", "Odd"),),
-    (("dryRun", "All"),),
-    (("dryRun", "All"), ("fieldManager", "bob")),
-    (("dryRun", "Some"),),
+WRITES = of(
+    [{}, ANN, BOB] * 4
+    + [{"fieldValidation": "Ignore"}, {"fieldValidation": "Strict"}, {"fieldValidation": "Strict", **ANN}, {"fieldValidation": "Odd"}]
+    + [{"dryRun": "All"}, {"dryRun": "All", **BOB}, {"dryRun": "Some"}]
+)
+APPLIES = of(
+    [ANN, BOB] * 4
+    + [{"force": "true", **ANN}, {"force": "true", **BOB}, {"force": "true", "dryRun": "All", **BOB}]
+    + [{"fieldValidation": "Strict", **ANN}, {}]
+)
+LABELS = [
+    {"labelSelector": one}
+    for one in ("tier=x", "tier!=x", "tier in (x,y)", "old", "!old", "tier=x,old", "tier=", "tier notin (x)", "a=b=c", "in (")
 ]
-APPLIES = [(("fieldManager", "ann"),), (("fieldManager", "bob"),)] * 4 + [
-    (("fieldManager", "ann"), ("force", "true")),
-    (("fieldManager", "bob"), ("force", "true")),
-    (("fieldManager", "bob"), ("force", "true"), ("dryRun", "All")),
-    (("fieldManager", "ann"), ("fieldValidation", "Strict")),
-    (),
-]
-LABELS = ["tier=x", "tier!=x", "tier in (x,y)", "old", "!old", "tier=x,old", "tier=", "tier notin (x)", "a=b=c", "in ("]
-FIELDS = ["metadata.name=a", "metadata.name!=a", f"metadata.namespace={NAMESPACE}", "nope=1", "metadata.name=a,metadata.name=b"]
+FIELDS = (
+    *("metadata.name=a", "metadata.name!=a", f"metadata.namespace={NAMESPACE}", "nope=1"),
+    "metadata.name=a,metadata.name=b",
+)
 PAGES = [{"limit": "1"}, {"limit": "2"}, {"limit": "1", "continue": TOKEN}, {"limit": "2", "continue": TOKEN}, {"continue": TOKEN}]
-PAST = [
-    {"resourceVersion": THEN},
-    {"resourceVersion": "0"},
+PAST = [  # a list that is content with what is not older than a version may come from a cache that has not heard yet
     {"resourceVersion": THEN, "resourceVersionMatch": "Exact"},
-    {"resourceVersion": NOW, "resourceVersionMatch": "NotOlderThan"},
     {"resourceVersionMatch": "Exact"},
+    {"resourceVersion": "x"},
     {"resourceVersion": NOW, "limit": "1"},
 ]
-DELETIONS = [None] * 6 + [
-    {"preconditions": {"uid": UID}},
-    {"preconditions": {"uid": "other"}},
-    {"preconditions": {"resourceVersion": NOW}},
-    {"preconditions": {"resourceVersion": THEN}},
-    {"propagationPolicy": "Foreground"},
-    {"propagationPolicy": "Orphan"},
-    {"propagationPolicy": "Background"},
-    {"propagationPolicy": "Sideways"},
-    {"orphanDependents": True},
-    {"orphanDependents": True, "propagationPolicy": "Orphan"},
-    {"gracePeriodSeconds": 0},
-    {"gracePeriodSeconds": 5},
-    {"gracePeriodSeconds": -5},
-    {"dryRun": ["All"]},
-    {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 1},
-    {"kind": "Odd", "apiVersion": "v1"},
-    {"gracePeriodSeconds": "1"},
-]
-WATCHING = [{"labelSelector": "tier=x"}, {"labelSelector": "!old"}, {"fieldSelector": "metadata.name!=b"}]
-SCALES = [{"spec": {"replicas": count}} for count in (0, 1, 3, -1, None, "x")] + [{"spec": {}}, {"status": {"replicas": 9}}]
+FORMS = st.sampled_from(
+    ["application/json"]
+    + [f"application/json;as={form};g=meta.k8s.io;v=v1" for form in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")]
+)
+DELETIONS = st.sampled_from(
+    [None] * 6
+    + [{"preconditions": {"uid": UID}}, {"preconditions": {"uid": "other"}}]
+    + [{"preconditions": {"resourceVersion": NOW}}, {"preconditions": {"resourceVersion": THEN}}]
+    + [{"propagationPolicy": policy} for policy in ("Foreground", "Orphan", "Background", "Sideways")]
+    + [{"orphanDependents": True}, {"orphanDependents": False}, {"orphanDependents": True, "propagationPolicy": "Orphan"}]
+    + [{"gracePeriodSeconds": seconds} for seconds in (0, 5, -5, "1")]
+    + [{"dryRun": ["All"]}, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 1}, {"kind": "Odd", "apiVersion": "v1"}]
+)
+WATCHING = st.sampled_from([{"labelSelector": "tier=x"}, {"labelSelector": "!old"}, {"fieldSelector": "metadata.name!=b"}])
+SCALES = st.sampled_from(
+    [{"spec": {"replicas": count}} for count in (0, 1, 3, -1, None, "x")] + [{"spec": {}}, {"status": {"replicas": 9}}]
+)
+OPERATIONS = st.sampled_from(["add", "replace", "remove", "test", "copy", "move", "add", "replace", "nope"])
 
 
-# --- bodies ---
-
-
-def twisted(body, twist):
-    """A body with one thing in it replaced by nonsense."""
-    if twist is None or not (places := [place for place, _ in _places(body, "") if not place.endswith("/-")]):
-        return body
-    number, nonsense = twist
-    body = copy.deepcopy(body)
-    *path, last = places[number % len(places)].removeprefix("/").replace("~1", "/").replace("~0", "~").split("/")
-    return body if any("/" in step for step in (*path, last)) else _replaced(body, [*path, last], nonsense)
-
-
-def _replaced(value, path, nonsense):
-    if not path:
-        return nonsense
-    step = int(path[0]) if isinstance(value, list) else path[0]
-    if isinstance(value, list) or step in value:
-        value[step] = _replaced(value[step], path[1:], nonsense)
-    return value
-
-
-def _laid(*layers):
-    return functools.reduce(overlaid, layers, {})
-
-
-def _about(name, pieces):
-    return {"metadata": _laid({"name": name}, *pieces)}
-
-
-class Strategies:
-    """The requests of one kind, each strategy made once."""
+class Requests:
+    """The requests of one kind; each strategy is made once."""
 
     def __init__(self, kind):
         self.kind = kind
-        self.metadata = st.lists(st.sampled_from(WORLD["metadata"]), max_size=2)
+        self.about = st.lists(st.sampled_from(ABOUT), max_size=2)
         self.pieces = st.lists(st.sampled_from(kind.pieces), max_size=3)
-        self.statuses = st.lists(st.sampled_from(kind.status or [{"status": {}}]), min_size=1, max_size=2)
-        self.writes, self.applies = st.sampled_from(WRITES), st.sampled_from(APPLIES)
-        self.bodies = st.builds(self._body, NAMES, self.metadata, self.pieces, TWISTS)
-        self.configs = st.builds(self._config, NAMES, self.metadata, self.pieces, st.booleans(), TWISTS)
-        self.changes = st.builds(self._change, self.metadata, self.pieces, TWISTS)
-        self.operations = st.lists(
-            st.builds(_operation, st.sampled_from(OPERATIONS), st.sampled_from(kind.parts), TWISTS), max_size=2
-        )
-        self.moves = st.one_of(*self._all())
+        self.changes = st.builds(self._change, self.about, self.pieces, TWISTS)
+        groups = (self._writes(), self._patches(), self._deletions(), self._readings(), self._status(), self._others())
+        self.all = st.one_of(*itertools.chain(*groups))
 
-    def _all(self):
-        plural = self.kind.plural
-        yield st.builds(lambda body, query: Move("POST", plural, body, query=query), self.bodies, self.writes)
-        yield st.builds(self._put, NAMES, self.bodies, self.writes)
-        yield st.builds(self._edit, NAMES, self.changes, self.writes)
-        for type in (MERGE, STRATEGIC):
-            yield st.builds(self._patch(type), NAMES, self.changes, self.writes)
-        yield st.builds(self._patch(JSON), NAMES, self.operations, self.writes)
-        for _ in range(3):
-            yield st.builds(self._apply, self.configs, self.applies)
-        yield st.builds(lambda name, options: Move("DELETE", f"{plural}/{name}", options), NAMES, st.sampled_from(DELETIONS))
-        yield st.builds(
-            lambda method, query: Move(method, plural, query=query),
-            st.sampled_from(["GET", "GET", "GET", "DELETE"] if self.kind.collections else ["GET"]),
-            self._lists(),
-        )
-        yield NAMES.map(lambda name: Move("GET", f"{plural}/{name}"))
-        yield from self._parts()
+    # --- groups of requests ---
 
-    def _parts(self):
-        """The subresources."""
+    def _writes(self):
+        bodies = st.builds(self._body, NAMES, self.about, self.pieces, TWISTS)
+        yield st.builds(lambda body, query: Move("POST", self.kind.plural, body, query=query), bodies, WRITES)
+        yield st.builds(self._to("PUT"), NAMES, bodies, WRITES)
+        yield st.builds(self._to(EDIT), NAMES, self.changes, WRITES)
+
+    def _patches(self):
+        for media_type in (MERGE, STRATEGIC):
+            yield st.builds(self._to("PATCH", type=media_type), NAMES, self.changes, WRITES)
+        operations = st.lists(st.builds(_operation, OPERATIONS, st.sampled_from(self.kind.parts), TWISTS), max_size=2)
+        yield st.builds(self._to("PATCH", type=JSON), NAMES, operations, WRITES)
+        configs = st.builds(self._config, NAMES, self.about, self.pieces, st.booleans(), TWISTS)
+        yield from [st.builds(self._apply, configs, APPLIES)] * 3
+
+    def _deletions(self):
+        yield st.builds(lambda name, options: Move("DELETE", f"{self.kind.plural}/{name}", options), NAMES, DELETIONS)
+        if self.kind.has_collections:
+            yield st.builds(lambda query: Move("DELETE", self.kind.plural, query=query), self._lists())
+
+    def _readings(self):
+        plural, lists = self.kind.plural, self._lists()
+        yield st.builds(lambda name, accept: Move("GET", f"{plural}/{name}", accept=accept), NAMES, FORMS)
+        yield st.builds(lambda query: Move("GET", plural, query=query), lists)
+        yield st.builds(lambda query, accept: Move("GET", plural, query=query, accept=accept), lists, FORMS)
+
+    def _status(self):
+        if not self.kind.status:
+            return
+        pieces = st.lists(st.sampled_from(self.kind.status), min_size=1, max_size=2)
+        changes = st.builds(self._change, self.about, pieces, TWISTS)
+        yield st.builds(self._to(EDIT, "/status"), NAMES, changes, WRITES)
+        for media_type in (MERGE, STRATEGIC):
+            yield st.builds(self._to("PATCH", "/status", media_type), NAMES, changes, WRITES)
+        configs = st.builds(self._config, NAMES, self.about, pieces, st.just(False), TWISTS)
+        yield st.builds(lambda body, query: self._apply(body, query, "/status"), configs, APPLIES)
+
+    def _others(self):
         plural = self.kind.plural
-        if self.kind.status:
-            status = st.builds(self._change, self.metadata, self.statuses, TWISTS)
-            yield st.builds(self._edit, NAMES.map(lambda name: f"{name}/status"), status, self.writes)
-            for type in (MERGE, STRATEGIC):
-                yield st.builds(self._patch(type, "/status"), NAMES, status, self.writes)
-            configs = st.builds(self._config, NAMES, self.metadata, self.statuses, st.just(False), TWISTS)
-            yield st.builds(lambda body, query: self._apply(body, query, "/status"), configs, self.applies)
-        if self.kind.scale:
+        if self.kind.posts:
+            posts = st.sampled_from(self.kind.posts)
+            yield st.builds(
+                lambda name, post, query: Move("POST", f"{plural}/{name}/{post[0]}", post[1], query=query), NAMES, posts, WRITES
+            )
+        if self.kind.has_scale:
             yield NAMES.map(lambda name: Move("GET", f"{plural}/{name}/scale"))
-            yield st.builds(self._patch(MERGE, "/scale"), NAMES, st.sampled_from(SCALES), self.writes)
-            yield st.builds(self._edit, NAMES.map(lambda name: f"{name}/scale"), st.sampled_from(SCALES), self.writes)
+            yield st.builds(self._to("PATCH", "/scale", MERGE), NAMES, SCALES, WRITES)
+            yield st.builds(self._to(EDIT, "/scale"), NAMES, SCALES, WRITES)
+
+    # --- one request, one body ---
 
     def _lists(self):
-        labels = [{"labelSelector": one} for one in LABELS]
-        fields = [{"fieldSelector": one} for one in [*self.kind.fields, *FIELDS]]
-        mixed = [{**one, **two} for one in labels[:4] for two in [*fields[:2], *PAGES[:2]]]
-        return st.sampled_from([tuple(query.items()) for query in [{}, *labels, *fields, *PAGES, *PAST, *mixed]])
+        fields = [{"fieldSelector": one} for one in (*self.kind.fields, *FIELDS)]
+        mixed = [{**one, **two} for one in LABELS[:4] for two in (*fields[:2], *PAGES[:2])]
+        return of([{}, *LABELS, *fields, *PAGES, *PAST, *mixed])
 
-    # --- bodies and requests of this kind ---
-
-    def _body(self, name, metadata, pieces, twist):
-        return twisted(_laid(self.kind.least, _about(name, metadata), *pieces), twist)
-
-    def _config(self, name, metadata, pieces, whole, twist):
-        head = {key: self.kind.least[key] for key in ("apiVersion", "kind")}
-        return twisted(_laid(self.kind.least if whole else head, _about(name, metadata), *pieces), twist)
-
-    def _change(self, metadata, pieces, twist):
-        about = {"metadata": _laid(*metadata)} if metadata else {}
-        return twisted(_laid(about, *pieces), twist)
-
-    def _put(self, name, body, query):
-        return Move("PUT", f"{self.kind.plural}/{name}", body, query=query)
-
-    def _edit(self, name, change, query):
-        return Move(EDIT, f"{self.kind.plural}/{name}", change, query=query)
-
-    def _patch(self, type, part=""):
-        return lambda name, change, query: Move("PATCH", f"{self.kind.plural}/{name}{part}", change, type, query)
+    def _to(self, method, part="", type="application/json"):
+        return lambda name, body, query: Move(method, f"{self.kind.plural}/{name}{part}", body, type, query)
 
     def _apply(self, config, query, part=""):
         metadata = config.get("metadata")
-        name = (metadata.get("name") if isinstance(metadata, dict) else None) or "a"
-        return Move("PATCH", f"{self.kind.plural}/{name if name in list('abc') else 'a'}{part}", config, APPLY, query)
+        named = metadata.get("name") if isinstance(metadata, dict) else None
+        return self._to("PATCH", part, APPLY)(named if named in ("a", "b", "c") else "a", config, query)
+
+    def _body(self, name, about, pieces, twist):
+        return twisted(laid(self.kind.stage.least, _named(name, about), *pieces), twist)
+
+    def _config(self, name, about, pieces, whole, twist):
+        return twisted(laid(self.kind.stage.least if whole else self.kind.head, _named(name, about), *pieces), twist)
+
+    def _change(self, about, pieces, twist):
+        return twisted(laid({"metadata": laid(*about)} if about else {}, *pieces), twist)
 
 
-OPERATIONS = ["add", "replace", "remove", "test", "copy", "move", "add", "replace", "nope"]
+def _named(name, about):
+    return {"metadata": laid({"name": name}, *about)}
 
 
 def _operation(op, part, twist):
@@ -262,9 +172,9 @@ def _operation(op, part, twist):
 
 def sequence(kind):
     """A stage, a few requests to it, and what a second watch asks for."""
-    first = st.just(Move("POST", kind.plural, _laid(kind.least, _about("a", [])), query=(("fieldManager", "ann"),)))
-    moves = st.builds(lambda begun, rest: [begun, *rest], first, st.lists(Strategies(kind).moves, min_size=2, max_size=10))
-    return st.tuples(st.just(kind.stage), moves, st.sampled_from(WATCHING))
+    first = Move("POST", kind.plural, laid(kind.stage.least, _named("a", [])), query=(("fieldManager", "ann"),))
+    requests = st.lists(Requests(kind).all, min_size=2, max_size=10).map(lambda rest: [first, *rest])
+    return st.tuples(st.just(kind.stage), requests, WATCHING)
 
 
 SEQUENCES = st.one_of(*map(sequence, kinds()))

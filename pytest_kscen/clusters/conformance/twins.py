@@ -36,6 +36,7 @@ class Move:
     body: Any = None
     type: str = "application/json"
     query: tuple[tuple[str, str], ...] = ()
+    accept: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _make(visitor: Visitor, stage: Stage, move: Move, memory: _Memory) -> Any:
     if method == EDIT:
         method, now = "PUT", visitor.get(move.path)
         body = overlaid(now.body, body) if now.status == 200 else body  # noqa: PLR2004
-    answer = visitor.send(method, move.path, body, move.type, query)
+    answer = visitor.send(method, move.path, body, move.type, query, {"Accept": move.accept})
     memory.note(answer)
     warnings = sorted(
         answer.headers.get("warning", "").removeprefix("299 ").split(", 299 ")

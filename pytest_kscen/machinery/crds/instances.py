@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.kinds import Rules, content_changed
+from pytest_kscen.machinery.kinds import Part, Rules, content_changed, custom_status_alone
 from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects.errors import forbidden
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -36,6 +36,7 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
 
     return Rules(
         prepare_create=refuse_the_end,
+        parts={"status": Part(custom_status_alone)},
         fields={path: _selectable(path) for path in paths},
         generation=content_changed if has_status else _anything_changed,
         unconditional_update=False,

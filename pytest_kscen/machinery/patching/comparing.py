@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.patching.fields import Fields
     from pytest_kscen.machinery.patching.shapes import Shape
 
+TOP = ["f:metadata"]  # of an object, not of a template in it
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -81,7 +82,7 @@ class _Walk:
         before, old_zero = (one, shape.written) if isinstance(one, dict) else (NOTHING, NOTHING)
         after, new_zero = (other, shape.written) if isinstance(other, dict) else (NOTHING, NOTHING)
         for name in {**before, **after}:
-            if name in shape.silent:
+            if name in shape.silent and self._path == TOP:
                 continue
             old = before[name] if name in before else old_zero.get(name, ABSENT)
             new = after[name] if name in after else new_zero.get(name, ABSENT)

@@ -56,14 +56,32 @@ def _check_media_type(kind: Kind, request: Request) -> None:
 
 
 def _json_patched(old: Obj, request: Request) -> Obj:
-    operations = _operations(request)
+    validation = request.options.field_validation
+    operations, strangers = (_unchecked(request.body), []) if validation == "Ignore" else _checked(request)
     try:
-        return cast("Obj", json_patch(old, operations))
+        new = cast("Obj", json_patch(old, operations))
     except PatchError:
         raise Invalid(REJECTED, details={}) from None
+    if strangers and validation == "Strict":
+        raise misfit(request, new, f"strict decoding error: {', '.join(strangers)}")
+    request.warnings.extend(strangers)
+    return new
 
 
-def _operations(request: Request) -> Sequence[Obj]:
+def _unchecked(body: Any) -> Sequence[Obj]:
+    """The operations of who wants no validation: what makes no sense in them is found when they are done."""
+    if not isinstance(body, list):
+        raise BadRequest(f"json: cannot unmarshal {json_name(body)} into Go value of type jsonpatch.Patch")
+    for operation in body:
+        if not isinstance(operation, dict):
+            raise BadRequest(f"json: cannot unmarshal {json_name(operation)} into Go value of type jsonpatch.Operation")
+        if any(not isinstance(operation[name], str | None) for name in OPERATION if name in operation):
+            raise Invalid(REJECTED, details={})
+    return body
+
+
+def _checked(request: Request) -> tuple[Sequence[Obj], list[str]]:
+    """The operations, and the names in them that nobody knows."""
     body = request.body
     if not isinstance(body, list):
         raise _undecoded(body, "value of type []handlers.jsonPatchOp")
@@ -78,11 +96,7 @@ def _operations(request: Request) -> Sequence[Obj]:
     if len(body) > MOST_OPERATIONS:
         said = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(body)}"
         raise TooLarge(f"Request entity too large: {said}")
-    if strangers and request.options.field_validation == "Warn":
-        request.warnings.extend(strangers)
-    if strangers and request.options.field_validation == "Strict":
-        raise misfit(request, {}, f"strict decoding error: {', '.join(strangers)}")
-    return body
+    return body, strangers
 
 
 def _undecoded(value: Any, target: str) -> BadRequest:

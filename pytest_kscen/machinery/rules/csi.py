@@ -85,7 +85,6 @@ def default_driver(obj: Obj) -> None:
 
 
 def create_driver(obj: Obj, _core: Core) -> None:
-    obj["metadata"].pop("generation", None)  # it begins with the first change
     _drop_disabled(obj)
 
 
@@ -193,6 +192,7 @@ RULES = {
         validate=validate_driver,
         validate_update=update_driver_causes,
         qualified_finalizers=True,
+        first_generation=None,
         unconditional_update=False,
     ),
     (GROUP, "csinodes"): Rules(

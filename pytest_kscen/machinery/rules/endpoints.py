@@ -183,14 +183,14 @@ def _hints(path: str, given: Obj) -> Causes:
 
 
 def update_slice_causes(new: Obj, old: Obj) -> Causes:
-    if new.get("endpoints") is not old.get("endpoints") or new.get("ports") is not old.get("ports"):
+    if any(new.get(field) is not old.get(field) for field in ("addressType", "endpoints", "ports")):
         yield from validate_slice(new)
     yield from immutable("addressType", new.get("addressType"), old.get("addressType"))
 
 
 def slice_changed(new: Obj, old: Obj) -> bool:
     """Anything but metadata, and of that the labels."""
-    content = any(new.get(field) != old.get(field) for field in ("addressType", "endpoints", "ports"))
+    content = any((new.get(field) or None) != (old.get(field) or None) for field in ("addressType", "endpoints", "ports"))
     return content or new["metadata"].get("labels") != old["metadata"].get("labels")
 
 

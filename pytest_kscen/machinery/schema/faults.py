@@ -28,7 +28,10 @@ def worst(walk: Walk, body: Any, first: Unfit) -> Unfit:
 
 def foremost(walk: Walk, body: Any, name: str) -> Unfit | None:
     """The fault that the converter tells of."""
-    return _fault(walk, _in_order(body, {"$ref": name}))
+    fault = _fault(walk, _in_order(body, {"$ref": name}))
+    if isinstance(fault, Mismatch):
+        fault.quote()
+    return fault
 
 
 def alphabetical(value: Any) -> Any:

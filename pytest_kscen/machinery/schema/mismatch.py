@@ -29,6 +29,11 @@ class Mismatch(Unfit):
         self._struct = ""
         self._path: list[str] = []
 
+    def quote(self) -> None:
+        """Show the number as well."""
+        if isinstance(self.value, int | float) and not isinstance(self.value, bool):
+            self._found = f"number {self.value}"
+
     def inside(self, struct: str, field: str) -> None:
         self._struct = self._struct or struct
         self._path.append(field)

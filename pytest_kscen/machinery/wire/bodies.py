@@ -96,9 +96,8 @@ def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:
         if patch_type == MERGE_PATCH:
             raise UnreadableBody("Invalid JSON Patch")
         return [] if patch_type == JSON_PATCH else {}
-    if not isinstance(parsed, list if patch_type == JSON_PATCH else dict):
-        wanted = "[]handlers.jsonPatchOp" if patch_type == JSON_PATCH else "map[string]interface {}"
-        raise UnreadableBody(f"{prefix}json: cannot unmarshal {json_type(parsed)} into Go value of type {wanted}")
+    if not isinstance(parsed, dict) and patch_type != JSON_PATCH:
+        raise UnreadableBody(f"{prefix}json: cannot unmarshal {json_type(parsed)} into Go value of type map[string]interface {{}}")
     return parsed
 
 

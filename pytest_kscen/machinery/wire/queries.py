@@ -133,6 +133,7 @@ def _from_query(query: Query) -> dict[str, Any]:
         "gracePeriodSeconds": query.whole("gracePeriodSeconds"),
         "propagationPolicy": query.text("propagationPolicy") if query.texts("propagationPolicy") else None,
         "orphanDependents": query.flag("orphanDependents"),
+        "preconditions": {"uid": query.text("uid"), "resourceVersion": query.text("resourceVersion")},
     }
 
 

@@ -64,7 +64,7 @@ class Shaper:
         self._check_partial(body["kind"], is_list=True)
         version = self._media.version
         head = {"kind": AS_PARTIAL_LIST, "apiVersion": f"meta.k8s.io/{version}", "metadata": body["metadata"]}
-        return {**head, "items": [partial(item, version) for item in body["items"]]}
+        return {**head, "items": [partial(item, version) for item in body["items"]] or None}
 
     def _printer(self) -> Printer:
         return Printer(self._columns, self._core.clock.now(), self._included, self._media.version)
