@@ -48,8 +48,8 @@ async def delete(core: Core, kind: Kind, request: Request) -> Answer:
 
 async def delete_collection(core: Core, kind: Kind, request: Request) -> Answer:
     """Delete what a list finds, one by one; what has gone meanwhile is no error."""
-    _warn(kind, request)
     found = (await list_(core, kind, replace(request, verb="list"))).body
+    _warn(kind, request)
     options = replace(request.options, labels="", fields="", limit=0, continue_token="", resource_version="")
     for item in found["items"]:
         name, namespace = item["metadata"]["name"], item["metadata"].get("namespace", "")

@@ -74,6 +74,9 @@ def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> O
             why = kind.schema.why_unfit(body, is_json=request.patch_type in {MERGE_PATCH, JSON_PATCH}) or why
         raise misfit(request, body, why) from None
     refuse_other_name(request, new["metadata"])
+    if old is None and (uid := new["metadata"].get("uid")):
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(kind.resource, request.name, why)
     return new
 
 

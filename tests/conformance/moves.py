@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 
 from hypothesis import strategies as st
-from world import ABOUT, kinds, laid, twisted
+from twinworld import ABOUT, kinds, laid, twisted
 
 from pytest_kscen.clusters.conformance.twins import EDIT, NAMESPACE, NOW, THEN, TOKEN, UID, Move
 
@@ -30,7 +30,12 @@ def of(queries):
 
 WRITES = of(
     [{}, ANN, BOB] * 4
-    + [{"fieldValidation": "Ignore"}, {"fieldValidation": "Strict"}, {"fieldValidation": "Strict", **ANN}, {"fieldValidation": "Odd"}]
+    + [
+        {"fieldValidation": "Ignore"},
+        {"fieldValidation": "Strict"},
+        {"fieldValidation": "Strict", **ANN},
+        {"fieldValidation": "Odd"},
+    ]
     + [{"dryRun": "All"}, {"dryRun": "All", **BOB}, {"dryRun": "Some"}]
 )
 APPLIES = of(
@@ -64,7 +69,11 @@ DELETIONS = st.sampled_from(
     + [{"propagationPolicy": policy} for policy in ("Foreground", "Orphan", "Background", "Sideways")]
     + [{"orphanDependents": True}, {"orphanDependents": False}, {"orphanDependents": True, "propagationPolicy": "Orphan"}]
     + [{"gracePeriodSeconds": seconds} for seconds in (0, 5, -5, "1")]
-    + [{"dryRun": ["All"]}, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 1}, {"kind": "Odd", "apiVersion": "v1"}]
+    + [
+        {"dryRun": ["All"]},
+        {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 1},
+        {"kind": "Odd", "apiVersion": "v1"},
+    ]
 )
 WATCHING = st.sampled_from([{"labelSelector": "tier=x"}, {"labelSelector": "!old"}, {"fieldSelector": "metadata.name!=b"}])
 SCALES = st.sampled_from(

@@ -12,7 +12,7 @@ from pytest_kscen.machinery.patching.managers import writer_of
 from pytest_kscen.machinery.patching.ownership import BEFORE_FIRST_APPLY, ConflictsError, applied, updated
 from pytest_kscen.machinery.patching.shapes import shape_of
 from pytest_kscen.machinery.patching.wording import json_name
-from pytest_kscen.objects.errors import ApiError, BadRequest, Conflict, conflict, quoted
+from pytest_kscen.objects.errors import ApiError, BadRequest, Conflict, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +29,6 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
     """The object after a configuration was applied to it, with its managedFields; `old` is None if it is to be created."""
     config = _configuration(kind, request)
     _check(kind, config)
-    if old is None and config.get("metadata", {}).get("uid"):
-        why = f"uid mismatch: the provided object specified uid {config['metadata']['uid']}, and no existing object was found"
-        raise conflict(kind.resource, request.name, why)
     writer = writer_of(kind, request, "Apply")
     live = {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {}} if old is None else old
     entries: Entries = list(live["metadata"].get("managedFields", ()))

@@ -138,6 +138,7 @@ def update_lease_causes(new: Obj, _old: Obj) -> Causes:
 
 RULES = {
     ("policy", "poddisruptionbudgets"): Rules(
+        metadata_last=True,
         prepare_create=fresh_status(currentHealthy=0, desiredHealthy=0, disruptionsAllowed=0, expectedPods=0),
         prepare_update=keep_status,
         validate=validate_budget,

@@ -30,7 +30,7 @@ def foremost(walk: Walk, body: Any, name: str) -> Unfit | None:
     """The fault that the converter tells of."""
     fault = _fault(walk, _in_order(body, {"$ref": name}))
     if isinstance(fault, Mismatch):
-        fault.quote()
+        fault.convert()
     return fault
 
 

@@ -43,7 +43,7 @@ def text(go_type: str, *, keep: bool) -> Walk:
             return None
         if isinstance(value, str):
             return str.__str__(value) or (value if keep else None)
-        raise Mismatch(value, go_type)
+        raise Mismatch(value, go_type, basic="string")
 
     return walk
 
@@ -56,7 +56,7 @@ def integer(go_type: str, bits: int, *, keep: bool) -> Walk:
             return value if value or keep else None
         if value is None:
             return None
-        raise Mismatch(value, go_type, literal=type(value) in {int, float})
+        raise Mismatch(value, go_type, literal=type(value) in {int, float}, basic=f"int{bits}")
 
     return walk
 

@@ -19,18 +19,20 @@ class Unfit(Exception):
 class Mismatch(Unfit):
     """A value of one type stands where another belongs."""
 
-    def __init__(self, value: Any, wanted: str, *, literal: bool = False, final: bool = False) -> None:
+    def __init__(self, value: Any, wanted: str, *, literal: bool = False, final: bool = False, basic: str = "") -> None:
         super().__init__(value, wanted)
         self.value = value
         self.is_final = final  # the decoder does not look any further
+        self._basic = basic or wanted  # the type under a type's own name
         found = JSON_TYPES.get(type(value), type(value).__name__)
         self._found = f"{found} {value}" if literal else found
         self._wanted = wanted
         self._struct = ""
         self._path: list[str] = []
 
-    def quote(self) -> None:
-        """Show the number as well."""
+    def convert(self) -> None:
+        """Say it as what does not come from JSON: with the number, and without the type's own name."""
+        self._wanted = self._basic
         if isinstance(self.value, int | float) and not isinstance(self.value, bool):
             self._found = f"number {self.value}"
 

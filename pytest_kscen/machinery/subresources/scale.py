@@ -11,7 +11,7 @@ from pytest_kscen.machinery.reading import current
 from pytest_kscen.machinery.registry import refuse_other_uid
 from pytest_kscen.machinery.subresources import kinds
 from pytest_kscen.machinery.updating import patched_with, write
-from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, Invalid, internal, invalid, not_found, quoted
+from pytest_kscen.objects.errors import ApiError, BadRequest, Cause, internal, invalid, not_found, quoted
 from pytest_kscen.objects.selectors import field_at, selector_text, with_value
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
 
+NO_SCALE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'  # whatever is wrong with a body
 UNKNOWN = -(1 << 31)  # the replicas of a custom resource that does not say
 CONTROLLERS = ("", "replicationcontrollers")  # their selector is but a map
 
@@ -35,7 +36,12 @@ async def get(core: Core, kind: Kind, request: Request) -> Answer:
 
 
 async def update(core: Core, kind: Kind, request: Request) -> Answer:
-    given = decode(kinds.scale(), request, request.body, None)
+    try:
+        given = decode(kinds.scale(), request, request.body, None)
+    except BadRequest as refusal:
+        if kind.custom:
+            raise BadRequest(NO_SCALE) from refusal
+        raise
     refuse_other_name(request, given["metadata"])
 
     def replaced(_old: Obj, _scale: Obj) -> Obj:
@@ -53,7 +59,7 @@ async def patch(core: Core, kind: Kind, request: Request) -> Answer:
             whose = f"{request.namespace}/{request.name}; autoscaling/v1, Kind=Scale"
             why = "request to convert CR to an invalid group/version: autoscaling/v1"
             raise ApiError(f"failed to convert new object ({whose}) to proper version: {why}")
-        if applies:
+        if not kind.custom:
             scale = {**scale, "metadata": {**scale["metadata"], "managedFields": owners_of_scale(old, path)}}
         return patched_with(core, kinds.scale(), request, scale)
 
@@ -72,8 +78,9 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
         if replicas == UNKNOWN and before["spec"].get("replicas") == UNKNOWN:
             path = f".{kind.subresources['scale'].paths[0]}"
             raise BadRequest(f"the spec replicas field {quoted(path)} cannot be empty")
-        if replicas < 0:
-            raise _refusal(kind, request, replicas)
+        if replicas < 0 and not kind.custom:
+            cause = Cause.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid(kinds.scale().resource, request.name, [cause])
         new = with_value(old, kind.subresources["scale"].paths[0], replicas)
         version = scale["metadata"].get("resourceVersion")
         metadata = {**old["metadata"], "resourceVersion": version or old["metadata"]["resourceVersion"]}
@@ -82,14 +89,6 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
 
     answer = await write(core, kind, request, made)
     return Answer(view(kind, answer.body), answer.code)
-
-
-def _refusal(kind: Kind, request: Request, replicas: int) -> Invalid:
-    if kind.custom:
-        path = f".{kind.subresources['scale'].paths[0]}"
-        return invalid(kind.resource, request.name, [Cause.invalid(path, replicas, "should be a non-negative integer")])
-    cause = Cause.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-    return invalid(kinds.scale().resource, request.name, [cause])
 
 
 def view(kind: Kind, obj: Obj) -> Obj:

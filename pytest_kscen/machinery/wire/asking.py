@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request
+from pytest_kscen.machinery.subresources.scale import NO_SCALE
 from pytest_kscen.machinery.wire import bodies, queries
 from pytest_kscen.machinery.wire.bodies import UnreadablePatch
 from pytest_kscen.machinery.wire.media import body_type
@@ -91,10 +92,15 @@ def _read_write(asked: Asked, request: Request) -> None:
     bodies.check_size(asked.body)
     type_ = body_type(asked.headers.get("content-type", ""), custom=asked.route.kind.custom)
     request.options = queries.write_options(asked.query, request.verb)
-    request.body, doubles = bodies.object_in(asked.body, type_, asked.kind, custom=asked.is_custom)
-    if asked.is_custom and not request.body.get("apiVersion"):
-        expected = asked.route.kind.api_version
-        raise BadRequest(f"the API version in the data () does not match the expected API version ({expected})")
+    try:
+        request.body, doubles = bodies.object_in(asked.body, type_, asked.kind)
+    except BadRequest as refusal:
+        if asked.route.kind.custom and not asked.is_custom:
+            raise BadRequest(NO_SCALE) from refusal
+        raise
+    if asked.is_custom:
+        leniently = request.options.field_validation == "Ignore"
+        bodies.check_custom(request.body, asked.body, asked.kind, asked.route.kind.api_version, leniently=leniently)
     _tell(doubles, asked, request)
 
 

@@ -38,20 +38,28 @@ def check_size(body: bytes) -> None:
         raise TooLarge(f"Request entity too large: limit is {LARGEST}")
 
 
-def object_in(body: bytes, type_: str, kind: str, *, custom: bool = False) -> tuple[Obj, list[str]]:
-    """The object that a create or an update sends, and what it says twice. One of a custom kind has to name it."""
+def object_in(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
+    """The object that a create or an update sends, and what it says twice."""
     try:
         parsed, doubles = _parsed(body, type_)
-        return _of_kind(_mapping(parsed), body) if custom else _mapping(parsed), doubles
+        return _mapping(parsed), doubles
     except UnreadableBody as error:
-        message = f"the object provided is unrecognized (must be of type {kind}): {error} ({_summary(body)})"
-        raise BadRequest(message) from error
+        raise _unrecognized(str(error), body, kind) from error
 
 
-def _of_kind(parsed: Obj, body: bytes) -> Obj:
+def check_custom(parsed: Obj, body: bytes, kind: str, api_version: str, *, leniently: bool) -> None:
+    """A body of a custom kind has to say what it is."""
     if not parsed.get("kind"):
-        raise UnreadableBody(f"Object 'Kind' is missing in '{body.decode(errors='replace')}'")
-    return parsed
+        why = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
+        if leniently:
+            raise BadRequest(f'{kind} in version "{api_version.rpartition("/")[2]}" cannot be handled as a {kind}: {why}')
+        raise _unrecognized(why, body, kind)
+    if not parsed.get("apiVersion"):
+        raise BadRequest(f"the API version in the data () does not match the expected API version ({api_version})")
+
+
+def _unrecognized(why: str, body: bytes, kind: str) -> BadRequest:
+    return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(body)})")
 
 
 def options_in(body: bytes, type_: str) -> Obj:

@@ -8,7 +8,7 @@ from pytest_kscen.machinery.patching import materialised
 from pytest_kscen.machinery.wire.deprecations import definition_of
 from pytest_kscen.machinery.wire.media import AS_PARTIAL_LIST, AS_TABLE
 from pytest_kscen.machinery.wire.tables import PLAIN, Column, Printer, columns_of, custom_columns, partial
-from pytest_kscen.objects.errors import NotAcceptable
+from pytest_kscen.objects.errors import ApiError, NotAcceptable
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Event
@@ -56,9 +56,10 @@ class Shaper:
         return partial(obj, self._media.version)
 
     def _list(self, body: Obj) -> Obj:
+        if not self._media.transform:
+            return body if self._kind.custom else _typed(body)
+        body = {**body, "metadata": {name: value for name, value in body["metadata"].items() if value != ""}}
         match self._media.transform:
-            case "":
-                return body if self._kind.custom else _typed(body)
             case "Table":
                 return self._printer().of_list(body)
         self._check_partial(body["kind"], is_list=True)
@@ -73,8 +74,10 @@ class Shaper:
         wanted, group = self._media.transform, self._kind.resource.group
         if is_list is (wanted == AS_PARTIAL_LIST):
             return
+        if self._kind.custom and not is_list:
+            raise ApiError("content is not a list")
         what = "is a list" if is_list else "is not a list"
-        type_ = f"*{group.partition('.')[0] or 'core'}.{kind}"
+        type_ = "*unstructured.UnstructuredList" if self._kind.custom else f"*{group.partition('.')[0] or 'core'}.{kind}"
         raise NotAcceptable(f"you requested {wanted}, but the requested object {what} ({type_})")
 
 

@@ -83,8 +83,10 @@ def test_what_cannot_be_decoded_is_told_as_a_patch_is(site):
     gvk = "apps/v1, Kind=Deployment"
     assert (refusal.value.code, refusal.value.message) == (
         500,
-        (f"failed to convert new object (/d; {gvk}) to proper version: unable to convert unstructured object to {gvk}: "
-        "cannot convert float64 to int32"),
+        (
+            f"failed to convert new object (/d; {gvk}) to proper version: unable to convert unstructured object to {gvk}: "
+            "cannot convert float64 to int32"
+        ),
     )
 
 

@@ -22,6 +22,7 @@ BUILT_IN: dict[tuple[str, str], tuple[Column, ...]] = {
     **policies.TABLES,
     **access.TABLES,
 }
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"  # of no concern to who does not ask for a DaemonSet
 INCLUDED = ("", "Metadata", "Object", "None")
 
 
@@ -32,7 +33,12 @@ def columns_of(resource: Resource) -> tuple[Column, ...]:
 
 def partial(obj: Obj, version: str = "v1") -> Obj:
     """An object's metadata and nothing else."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj.get("metadata") or {}}
+    metadata = obj.get("metadata") or {}
+    if TEMPLATE_GENERATION in (metadata.get("annotations") or {}):
+        left = {name: value for name, value in metadata["annotations"].items() if name != TEMPLATE_GENERATION}
+        rest = {name: part for name, part in metadata.items() if name != "annotations"}
+        metadata = {**rest, "annotations": left} if left else rest
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata}
 
 
 def _version_of(obj: Obj) -> Obj:

@@ -48,7 +48,7 @@ def kinds():
 
 
 def _kind(
-    plural, kind, api="v1", base=None, pieces=(), status=(), fields=(), posts=(), graft=None, *, scale=False, collections=True
+    plural, kind, *, api="v1", base=None, pieces=(), status=(), fields=(), posts=(), graft=None, scale=False, collections=True
 ):
     stage = Stage(plural, {"apiVersion": api, "kind": kind, **(base or {})}, f"twins-{plural}", ALSO, plural in UNSETTLED)
     pieces = [*pieces, *(_under(graft["under"], piece) for piece in (WORLD[graft["of"]] if graft else ()))]
