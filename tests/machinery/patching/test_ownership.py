@@ -206,11 +206,6 @@ def test_kubectl_takes_over_what_it_applied_on_the_client_side():
         ({"kind": "Gadget"}, BadRequest, "invalid object type: example.com/v1, Kind=Gadget"),
         ({"apiVersion": "v2"}, BadRequest, "invalid object type: /v2, Kind=Widget"),
         ({"metadata": {"managedFields": []}}, BadRequest, "metadata.managedFields must be nil"),
-        (
-            {"metadata": {"uid": "x"}},
-            Conflict,
-            "uid mismatch: the provided object specified uid x, and no existing object was found",
-        ),
         ({"spec": {"foo": 1}}, ApiError, ": .spec.foo: field not declared in schema"),
         ({"spec": {"size": 1}}, ApiError, ".spec.size: expected string, got &value.valueUnstructured{Value:1}"),
         ({"spec": "x"}, ApiError, ".spec: expected map, got &{x}"),
