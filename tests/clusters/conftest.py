@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from pytest_kscen.clusters.controlplane import programs
+
+CACHE = programs.cache()
 STANDIN = pathlib.Path(__file__).with_name("standin_kind.py")
 
 
@@ -28,6 +31,7 @@ class Docker:
 @pytest.fixture
 def docker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
     """A folder that stands for Docker, and a `kind` program; shares and pytest-kind's folder stay inside tmp_path."""
+    monkeypatch.setenv("KSCEN_CACHE", str(CACHE))  # pytester has a home of its own, and the real programs are in this one's cache
     folder = tmp_path / "docker"
     folder.mkdir()
     program = tmp_path / "kind"
