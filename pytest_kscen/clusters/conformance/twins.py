@@ -6,6 +6,8 @@ server must have no controllers, or none that get a turn, or else their doings a
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from pytest_kscen.clusters.conformance.plain import Plain
 from pytest_kscen.clusters.conformance.visitor import Answer, Visitor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_kscen.clusters.conformance.transport import Transport
 
@@ -23,6 +25,8 @@ TOKEN = "@token"  # noqa: S105  # the next page of the latest list that had one
 WORDS = (NOW, THEN, UID, NAMESPACE, TOKEN)
 EDIT = "EDIT"  # not HTTP's: read the object, lay the body over it, and PUT it back
 SETTLED = {"metadata": {"annotations": {"settled": "yes"}}}
+OK, CREATED, NOT_FOUND = 200, 201, 404
+NOTHING = "nothing"
 LAST = "last"  # the object that ends a watch
 PATIENCE = 20  # seconds for a watch to hear of it
 
@@ -59,22 +63,63 @@ class Story:
     left: list[Any]
 
 
+def furnish(road: Transport, stages: Iterable[Stage]) -> None:
+    """Make the stages' namespaces, and wait until controllers have put into them what they need."""
+    visitors = [Visitor(road, namespace) for namespace in dict.fromkeys(stage.namespace for stage in stages)]
+    for visitor in visitors:
+        visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(CREATED)
+    for visitor in visitors:
+        visitor.settle()
+        visitor.until(functools.partial(_has_certificate, visitor))
+
+
+def _has_certificate(visitor: Visitor) -> bool:
+    return visitor.get("configmaps/kube-root-ca.crt").status == OK
+
+
+def sweep(road: Transport, stages: Iterable[Stage]) -> None:
+    """Take everything off the stages that can be taken."""
+    for stage in stages:
+        visitor = Visitor(road, stage.namespace, also=stage.also)
+        for item in visitor.get(stage.plural).ok()["items"]:
+            _clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
+
+
 def play(road: Transport, stage: Stage, moves: Sequence[Move], watching: Mapping[str, str]) -> Story:
     """Make the requests, then watch twice from the beginning: everything, and by the selectors in `watching`."""
     visitor = Visitor(road, stage.namespace, also=stage.also)
     start = visitor.get(stage.plural).ok()
     before = {item["metadata"]["uid"] for item in start["items"]}
-    memory = _Memory(visitor, start["metadata"]["resourceVersion"])
+    version = start["metadata"]["resourceVersion"]
     try:
+        memory = _Memory(visitor, version)
         answers = [_make(visitor, stage, move, memory) for move in moves]
         left = _ours(visitor, stage.plural, before)
     finally:
         for item in _ours(visitor, stage.plural, before):
             _clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
-    told = _heard(visitor, stage, start["metadata"]["resourceVersion"], watching)
+    told = _heard(visitor, stage, version, watching)
     plain = Plain(stage.namespace)
     plain.learn([answers, left, told])
     return Story(plain.of(answers), plain.of(told), plain.of(left))
+
+
+def difference(moves: Sequence[Move], one: Story, other: Story) -> str:
+    """Where two stories part, in words; empty if they do not."""
+    for number, move in enumerate(moves):
+        if where := _parting(one.answers[number], other.answers[number], "answer"):
+            return f"request {number + 1}, {move.method} {move.path}: {where}"
+    return _parting(one.told, other.told, "told") or _parting(one.left, other.left, "left")
+
+
+def _parting(one: Any, other: Any, path: str) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        parts = (_parting(one.get(name, NOTHING), other.get(name, NOTHING), f"{path}.{name}") for name in {**one, **other})
+        return next(filter(None, parts), "")
+    if isinstance(one, list) and isinstance(other, list):
+        pairs = enumerate(itertools.zip_longest(one, other, fillvalue=NOTHING))
+        return next(filter(None, (_parting(*pair, f"{path}[{place}]") for place, pair in pairs)), "")
+    return "" if one == other and type(one) is type(other) else f"{path}: {one!r} and {other!r}"
 
 
 def overlaid(base: Any, piece: Any) -> Any:
@@ -107,7 +152,7 @@ class _Memory:
         if word == TOKEN:
             return self._token
         found = self._visitor.get(place) if "/" in place else None
-        metadata = found.body["metadata"] if found and found.status == 200 else {"resourceVersion": self._start, "uid": "nobody's"}  # noqa: PLR2004
+        metadata = found.body["metadata"] if found and found.status == OK else {"resourceVersion": self._start, "uid": "nobody's"}
         if word == THEN:
             return self._first.setdefault(place, metadata["resourceVersion"])
         return str(metadata["uid" if word == UID else "resourceVersion"])
@@ -122,15 +167,15 @@ def _make(visitor: Visitor, stage: Stage, move: Move, memory: _Memory) -> Any:
     method = move.method
     if method == EDIT:
         method, now = "PUT", visitor.get(move.path)
-        body = overlaid(now.body, body) if now.status == 200 else body  # noqa: PLR2004
+        body = overlaid(now.body, body) if now.status == OK else body
     answer = visitor.send(method, move.path, body, move.type, query, {"Accept": move.accept})
     memory.note(answer)
     warnings = sorted(
         answer.headers.get("warning", "").removeprefix("299 ").split(", 299 ")
     )  # of several, it is chance which is first
-    if method == "PATCH" and answer.status == 404:  # noqa: PLR2004
+    if method == "PATCH" and answer.status == NOT_FOUND:
         warnings = []  # the real server's cache may still know an object that is gone, and look at the patch
-    if answer.status == 201 and stage.is_unsettled and query.get("dryRun") != "All":  # noqa: PLR2004
+    if answer.status == CREATED and stage.is_unsettled and query.get("dryRun") != "All":
         visitor.patch(f"{stage.plural}/{answer.body['metadata']['name']}", SETTLED, fieldManager="settler")
     return [answer.status, answer.headers.get("content-type"), warnings, answer.body]
 
@@ -159,7 +204,7 @@ def _heard(visitor: Visitor, stage: Stage, start: str, watching: Mapping[str, st
     last = overlaid(dict(stage.least), {"metadata": {"name": LAST, "labels": {"tier": "x"}}})
     path = f"{stage.plural}/{LAST}"
     meanings = {NAMESPACE: stage.namespace}
-    visitor.call("POST", stage.plural, _translated(last, meanings)).ok(201)
+    visitor.call("POST", stage.plural, _translated(last, meanings)).ok(CREATED)
     heard = [_until_last(visitor, stage.plural, {**query, "resourceVersion": start}) for query in ({}, watching)]
     _clear(visitor, path, visitor.get(path).ok())
     return heard
