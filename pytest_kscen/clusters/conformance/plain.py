@@ -17,6 +17,7 @@ _VERSION = re.compile(
     r'((?:ResourceVersion in the precondition \(|ResourceVersion in record \(|, current: |resourceVersion"?:"?))(\d+)'
 )
 _QUOTED = re.compile(r'("\{\\".*\}")(?=: )', re.DOTALL)  # an object, as it stands quoted in a message
+_STRANGERS = re.compile(r'unknown field "[^"]*"(?:, unknown field "[^"]*")+')  # which of them is told first is chance
 _PATCH = re.compile(r'(?<=Invalid value: )"map\[.*\]"(?=: )', re.DOTALL)  # a patch, as it stands after half of the work
 _STRUCT = re.compile(r"(?<=Invalid value: )\{.*\}(?=: )|\n@@ -.*", re.DOTALL)  # as the server's own language has it inside
 _UNFIT = re.compile(r"(?<=failed to create typed patch object )(\([^)]*\)): (.*)", re.DOTALL)
@@ -80,6 +81,7 @@ class Plain:
         if found := _QUOTED.search(text):
             said = json.dumps(self.of(json.loads(json.loads(found[1]))), sort_keys=True)
             return f"{self._text(text[: found.start()])}{said}{self._text(text[found.end() :])}"
+        text = _STRANGERS.sub(lambda found: ", ".join(sorted(found[0].split(", "))), text)
         text = _UID.sub(lambda found: self._place("uid", found[0]), text)
         text = _UNFIT.sub(_unfit, _PATCH.sub("a patch", _STRUCT.sub("a struct", text)))
         text = _ADDRESS.sub(lambda found: self._place("address", found[0]), text)
