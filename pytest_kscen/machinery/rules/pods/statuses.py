@@ -132,8 +132,9 @@ def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
     for place, ip in enumerate(listed):
         yield from addresses.address(f"{path}[{place}]", ip, known)
     families = [addresses.family(ip) for ip in listed]
-    if len(families) > 1 and "" in families:
-        place = families.index("")
+    unreadable = [place for place, ip in enumerate(listed) if addresses.parse(ip) is None]
+    if len(listed) > 1 and unreadable:
+        place = unreadable[0]
         why = f"Internal error: failed to check for dual stack with error:invalid IP[{place}]: {listed[place]}"
         yield Cause(path, why, "InternalError")
     if len(families) > 1 and sorted(families) != ["IPv4", "IPv6"]:
