@@ -1,0 +1,168 @@
+"""Corners that generated requests have found: what the server says where hardly anybody goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.chapters.definitions import Widgets
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.conformance.visitor import Visitor
+
+LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}}
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+COUNTED = "deprecated.daemonset.template.generation"
+PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
+@case_of(
+    [
+        ("no fraction", {"renewTime": "2026-01-01T00:00:00Z"}, 'cannot parse "Z" as ".000000"'),
+        ("one digit", {"renewTime": "2026-01-01T00:00:00.5Z"}, 'cannot parse ".5Z" as ".000000"'),
+        ("seven digits", {"renewTime": "2026-01-01T00:00:00.0000001Z"}, 'cannot parse "1Z" as "Z07:00"'),
+        ("the worst of two", {"leaseTransitions": "x", "renewTime": "soon"}, 'cannot parse "soon" as "2006"'),
+        ("the first of two", {"leaseTransitions": "x", "holderIdentity": 5}, "LeaseSpec.spec.leaseTransitions of type int32"),
+    ]
+)
+def what_cannot_be_decoded_is_told_by_its_worst_fault(visitor: Visitor, spec: Any, words: str) -> None:
+    visitor.post("leases", {**LEASE, "spec": spec}).refused(400, "BadRequest", words)
+
+
+@case
+def a_converter_goes_by_the_order_of_the_struct(visitor: Visitor) -> None:
+    visitor.post("leases", LEASE).ok(201)
+    patch = {"spec": {"renewTime": "soon", "acquireTime": "later"}}
+    visitor.patch("leases/x", patch, "strategic").refused(422, "Invalid", 'cannot parse "later" as "2006"')
+
+
+@case_of(
+    [
+        ("kind of no text", {**CONFIG, "kind": ["x"]}, 400, "invalid object type: /v1, Kind="),
+        ("version of no text", {**CONFIG, "apiVersion": {"x": 1}}, 400, "invalid object type: /, Kind=ConfigMap"),
+        ("version of three parts", {**CONFIG, "apiVersion": "a/b/c"}, 400, "invalid object type: /, Kind="),
+        ("list", [], 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+        ("owners that are no list", {**CONFIG, "metadata": {"managedFields": 1}}, 500, ".metadata.managedFields: expected list"),
+        ("generation", {**CONFIG, "metadata": {"name": "x", "generation": "x"}}, 500, ".metadata.generation: expected numeric"),
+        ("base64", {**CONFIG, "binaryData": {"z": "%"}}, 500, "error decoding from json: illegal base64 data at input byte 0"),
+        (
+            "uid of nobody",
+            {**CONFIG, "metadata": {"name": "x", "uid": "u"}},
+            409,
+            "uid mismatch: the provided object specified uid u",
+        ),
+    ]
+)
+def an_odd_configuration_is_refused(visitor: Visitor, body: Any, status: int, words: str) -> None:
+    answer = visitor.apply("configmaps/x", body, "me")
+    assert (answer.status, words in answer.body["message"]) == (status, True), answer.body
+
+
+@case_of(
+    [
+        ("unvalidated", "Ignore", 422, "the server rejected our request due to an error in our request"),
+        ("validated", "Strict", 400, "json: cannot unmarshal array into Go struct field jsonPatchOp.path of type string"),
+    ]
+)
+def operations_are_looked_at_if_somebody_wants_it(visitor: Visitor, validation: str, status: int, words: str) -> None:
+    visitor.post("configmaps", CONFIG).ok(201)
+    answer = visitor.patch("configmaps/x", [{"op": "remove", "path": []}], "json", fieldValidation=validation)
+    assert (answer.status, words in answer.body["message"]) == (status, True), answer.body
+
+
+@case_of([("uid", {"uid": "other"}, "UID"), ("version", {"resourceVersion": "1"}, "ResourceVersion")])
+def preconditions_may_stand_in_the_query(visitor: Visitor, query: dict[str, str], words: str) -> None:
+    visitor.post("configmaps", CONFIG).ok(201)
+    visitor.delete("configmaps/x", **query).refused(409, "Conflict", f"the {words} in the precondition")
+
+
+@case_of([("nothing said", {}, True), ("Background", {"propagationPolicy": "Background"}, False)])
+def who_deletes_a_job_is_told_of_its_pods(visitor: Visitor, query: dict[str, str], told: bool) -> None:  # noqa: FBT001
+    answer = visitor.delete("jobs/none", **query).refused(404, "NotFound")
+    assert ("child pods are preserved by default" in answer.headers.get("warning", "")) == told
+
+
+@case
+def a_doubtful_pair_of_keys_is_warned_of(visitor: Visitor) -> None:
+    pair = {"metadata": {"name": "x"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}}
+    answer = visitor.post("secrets", pair)
+    answer.ok(201)
+    assert "tls: failed to find any PEM data in certificate input" in answer.headers["warning"]
+
+
+@case
+def who_writes_an_empty_list_owns_it(visitor: Visitor) -> None:
+    made = visitor.post("roles", {"metadata": {"name": "x"}, "rules": []}, fieldManager="me").ok(201)
+    assert made["rules"] is None
+    assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:rules": {}}
+
+
+@case
+def a_daemon_sets_creator_owns_the_count_of_its_templates(visitor: Visitor) -> None:
+    made = visitor.post("daemonsets", {"metadata": {"name": "x"}, "spec": SELECTED}).ok(201)
+    assert made["metadata"]["annotations"] == {COUNTED: "1"}
+    owned = made["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]
+    assert owned == {"f:annotations": {".": {}, f"f:{COUNTED}": {}}}
+
+
+@case
+def that_count_is_a_number(visitor: Visitor) -> None:
+    body = {"metadata": {"name": "x", "annotations": {COUNTED: "x"}}, "spec": SELECTED}
+    visitor.post("daemonsets", body).refused(400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax')
+
+
+@case
+def of_a_daemon_set_that_does_not_roll_zeros_are_kept(visitor: Visitor) -> None:
+    spec = {**SELECTED, "updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}
+    made = visitor.post("daemonsets", {"metadata": {"name": "x"}, "spec": spec}, dryRun="All").ok(201)
+    assert made["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 0}
+
+
+@case
+def a_controllers_scale_has_its_selector(visitor: Visitor) -> None:
+    visitor.post("replicationcontrollers", {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}}).ok(201)
+    assert visitor.get("replicationcontrollers/x/scale").ok()["status"]["selector"] == "a=b"
+
+
+@case
+def a_status_cannot_bring_another_uid(visitor: Visitor) -> None:
+    spec = {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    visitor.post("volumeattachments", {"metadata": {"name": visitor.namespace}, "spec": spec}).ok(201)
+    patch = {"metadata": {"uid": "other", "labels": {"a": "b"}}, "status": {"attached": True}}
+    refusal = visitor.patch(f"volumeattachments/{visitor.namespace}/status", patch).refused(422, "Invalid")
+    assert set(refusal.causes) == {("metadata.uid", "FieldValueInvalid")}
+
+
+@case
+def a_budgets_metadata_is_judged_last(visitor: Visitor) -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}
+    body = {"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"minAvailable": -1}}
+    assert {field for field, _ in visitor.post("poddisruptionbudgets", body).refused(422, "Invalid").causes} == {
+        "spec.minAvailable"
+    }
+
+
+@case
+def metadata_of_nobody_is_null(visitor: Visitor) -> None:
+    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    assert visitor.call("GET", "leases", headers={"Accept": accept}).ok()["items"] is None
+
+
+@case
+def a_custom_scale_that_says_nothing_is_none(visitor: Visitor) -> None:
+    widgets = Widgets(visitor, subresources={"scale": PATHS})
+    widgets.make({}).ok(201)
+    visitor.get(f"{widgets.path}/w/scale").refused(500, "InternalError", 'the spec replicas field ".spec.replicas" does not exist')
+    words = 'the spec replicas field ".spec.replicas" cannot be empty'
+    visitor.patch(f"{widgets.path}/w/scale", {"metadata": {}}).refused(400, "BadRequest", words)
+    assert visitor.patch(f"{widgets.path}/w/scale", {"spec": {"replicas": 1}}).ok()["spec"] == {"replicas": 1}
+
+
+@case
+def a_custom_object_says_what_it_is(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    visitor.post(widgets.path, {"metadata": {"name": "w"}}).refused(400, "BadRequest", "Object 'Kind' is missing in")
+    body = {"kind": widgets.kind, "metadata": {"name": "w"}}
+    visitor.post(widgets.path, body).refused(400, "BadRequest", "the API version in the data () does not match the expected")
