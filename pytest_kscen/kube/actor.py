@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.recording import RecordingApi
+from pytest_kscen.kube.retrying import RetryingApi
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -64,6 +65,16 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
+class Parent:
+    """The cluster in which the tested one's nodes are virtual machines, and the namespace of those."""
+
+    api_for: Callable[[str], Api]
+    namespace: str
+    owned: bool
+    """Whether we made it, and may delete what we find in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """Where actors of one run get their hands."""
 
@@ -72,8 +83,20 @@ class Stage:
     chance: Chance
     journal: Journal
     run_id: str
+    owned: bool = True
+    """Whether the tested cluster is ours, and we may delete what we find in it."""
+    parent: Parent | None = None
 
     def actor(self, name: str) -> Actor:
-        witness = self.journal.witness(name)
-        api = RecordingApi(self.api_for(name.partition("/")[0]), witness)
-        return Actor(name, api, self.clock, self.chance.stream(name), witness, {RUN_LABEL: self.run_id})
+        return self._actor(name, self.api_for, self.journal.witness(name))
+
+    def in_parent(self, name: str) -> Actor:
+        """The same actor's hands in the parent cluster."""
+        if self.parent is None:
+            raise LookupError(f"{name} acts on virtual machines, and this run knows of no parent cluster that has them")
+        return self._actor(name, self.parent.api_for, self.journal.witness(name).called("parent"))
+
+    def _actor(self, name: str, api_for: Callable[[str], Api], witness: Witness) -> Actor:
+        api = RecordingApi(api_for(name.partition("/")[0]), witness)
+        patient = RetryingApi(api, self.clock, self.chance.stream(f"{name} tries again"))
+        return Actor(name, patient, self.clock, self.chance.stream(name), witness, {RUN_LABEL: self.run_id})

@@ -5,11 +5,24 @@ from __future__ import annotations
 from pytest_kscen.objects.resources import Resource
 
 GROUP = "storage.deckhouse.io"
+VERSION = "v1alpha1"
 NAMESPACE = "d8-sds-replicated-volume"
 NODE_LABEL = "storage.deckhouse.io/sds-replicated-volume-node"
+AGENT_LABEL, CONTROLLER_LABEL = "app=agent", "app=controller"
 
-REPLICATED_VOLUMES = Resource(GROUP, "v1alpha1", "replicatedvolumes", "ReplicatedVolume", namespaced=False)
-REPLICATED_STORAGE_CLASSES = Resource(GROUP, "v1alpha1", "replicatedstorageclasses", "ReplicatedStorageClass", namespaced=False)
+
+def _resource(plural: str, kind: str) -> Resource:
+    return Resource(GROUP, VERSION, plural, kind, namespaced=False)
+
+
+REPLICATED_VOLUMES = _resource("replicatedvolumes", "ReplicatedVolume")
+REPLICATED_VOLUME_REPLICAS = _resource("replicatedvolumereplicas", "ReplicatedVolumeReplica")
+REPLICATED_VOLUME_ATTACHMENTS = _resource("replicatedvolumeattachments", "ReplicatedVolumeAttachment")
+REPLICATED_STORAGE_CLASSES = _resource("replicatedstorageclasses", "ReplicatedStorageClass")
+REPLICATED_STORAGE_POOLS = _resource("replicatedstoragepools", "ReplicatedStoragePool")
+
+DISKFUL, ACCESS, TIE_BREAKER = "Diskful", "Access", "TieBreaker"
+REPLICAS = 32  # numbers that a volume's replicas may have: <volume>-0 to <volume>-31
 
 IO_READY, QUORUM = "IOReady", "Quorum"
 HEALTH = (IO_READY, QUORUM)

@@ -1,4 +1,4 @@
-"""What stands behind a cluster's nodes, for the rooms that act on it: the machines, what images do, and what was logged."""
+"""What stands behind a cluster's nodes, for the rooms that act on it: machines and network, what images do, what was logged."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.simulation.images import Images
 from pytest_kscen.simulation.kubelet.machines import Machines
 from pytest_kscen.simulation.logs import Logs
+from pytest_kscen.simulation.network import Network
 
 if TYPE_CHECKING:
     from pytest_kscen.chance import Chance
@@ -22,6 +23,7 @@ class Site:
     machines: Machines
     images: Images
     logs: Logs
+    network: Network
     kubelets: Kubelets | None = None
 
     @classmethod
@@ -30,4 +32,4 @@ class Site:
         machines = Machines(chance.stream("machines"))
         for number in range(1, nodes + 1):
             machines.add(f"node-{number}")
-        return cls(machines, Images(), Logs(clock))
+        return cls(machines, Images(), Logs(clock), Network(machines))

@@ -1,0 +1,122 @@
+"""An Api that does not give up: what a server may refuse in passing is asked again, later and later, for a stated time.
+
+A create whose answer was lost may have been done: an object of this name with the same labels of ours is then the answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_kscen.kube.forwarding import ForwardingApi
+from pytest_kscen.kube.requests import MERGE_PATCH
+from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api, Listing
+    from pytest_kscen.objects.resources import Obj, Resource
+
+T = TypeVar("T")
+
+FIRST, LONGEST = 0.5, 15.0  # seconds between two attempts
+PATIENCE = 300.0  # seconds after which a refusal is one
+PASSING = (429, 500, 502, 503, 504)
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may be answered otherwise a little later."""
+    return isinstance(error, OSError) or (isinstance(error, ApiError) and error.status.get("code") in PASSING)
+
+
+class RetryingApi(ForwardingApi):
+    """Every request but watches, which are their followers' to repeat."""
+
+    def __init__(self, api: Api, clock: Clock, jitter: Stream) -> None:
+        super().__init__(api)
+        self._clock = clock
+        self._jitter = jitter
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
+        return await self._persist(lambda: self._api.get(resource, name, namespace, subresource=subresource))
+
+    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
+        return await self._persist(lambda: self._api.list(resource, namespace, **options))
+
+    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
+        return await self._persist(lambda: self._api.log(name, namespace, container=container))
+
+    async def create(
+        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+    ) -> Obj:
+        lost = False
+
+        async def attempt() -> Obj:
+            nonlocal lost
+            try:
+                return await self._api.create(resource, obj, namespace, name=name, subresource=subresource, **options)
+            except AlreadyExists:
+                if lost and not subresource and (made := await self._made_before(resource, obj, namespace)):
+                    return made
+                raise
+            except (ApiError, OSError):
+                lost = True
+                raise
+
+        return await self._persist(attempt)
+
+    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
+        return await self._persist(lambda: self._api.update(resource, obj, subresource=subresource, **options))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        patch_type: str = MERGE_PATCH,
+        **options: Any,
+    ) -> Obj:
+        return await self._persist(
+            lambda: self._api.patch(resource, name, patch, namespace, subresource=subresource, patch_type=patch_type, **options),
+            passing=_conflict_or_passing,
+        )
+
+    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
+        return await self._persist(
+            lambda: self._api.apply(resource, obj, field_manager=field_manager, force=force, subresource=subresource)
+        )
+
+    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
+        return await self._persist(lambda: self._api.delete(resource, name, namespace, **options), passing=_conflict_or_passing)
+
+    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
+        await self._persist(lambda: self._api.delete_collection(resource, namespace, **options))
+
+    async def _made_before(self, resource: Resource, obj: Obj, namespace: str) -> Obj | None:
+        metadata = obj["metadata"]
+        try:
+            found = await self._api.get(resource, metadata["name"], namespace or metadata.get("namespace", ""))
+        except NotFound:
+            return None
+        return found if found["metadata"].get("labels") == metadata.get("labels") else None
+
+    async def _persist(self, attempt: Callable[[], Awaitable[T]], *, passing: Callable[[Exception], bool] = may_pass) -> T:
+        pause, end = FIRST, self._clock.now() + PATIENCE
+        while True:
+            try:
+                return await attempt()
+            except (ApiError, OSError) as error:
+                if not passing(error) or self._clock.now() >= end:
+                    raise
+            await self._clock.sleep(pause * self._jitter.between(1, 1.5))
+            pause = min(pause * 2, LONGEST)
+
+
+def _conflict_or_passing(error: Exception) -> bool:
+    """A patch or a deletion without a version or a uid in it cannot be out of date: the server only asks for it again."""
+    return may_pass(error) or type(error) is Conflict
