@@ -11,12 +11,12 @@ import orjson
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from pytest_kscen.clock import Runner
     from pytest_kscen.clusters.embedded import EmbeddedCluster
 
-SOCKET_TIMEOUT = 60.0
+SOCKET_TIMEOUT = 30.0  # seconds of silence; the slowest answer, a contested eviction, takes ten
 THREADS = 16  # that may use one road over HTTPS
 
 
@@ -128,16 +128,19 @@ def _wait(seconds: float) -> None:
 class _HttpLines:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
-        self._lines = self._read()
-
-    def _read(self) -> Iterator[bytes]:
-        rest = b""
-        for chunk in self._answer.stream(1 << 16):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from filter(None, lines)
+        self._lines = _lines_of(answer)
 
     def __next__(self) -> dict[str, Any]:
         return orjson.loads(next(self._lines))  # type: ignore[no-any-return]
 
     def close(self) -> None:
+        """End the reading as well: left to the garbage collector, it would give its connection back while the pool is locked."""
+        self._lines.close()
         self._answer.close()
+
+
+def _lines_of(answer: Any) -> Generator[bytes, None, None]:
+    rest = b""
+    for chunk in answer.stream(1 << 16):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from filter(None, lines)

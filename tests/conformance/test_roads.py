@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import gc
+
+from pytest_kscen.clusters.conformance.transport import _HttpLines
+
+
+class Answer:
+    """A chunked answer that has not ended; it says what becomes of its connection."""
+
+    def __init__(self):
+        self.said = []
+
+    def stream(self, size):
+        try:
+            yield b'{"number":1}\n{"num'
+            yield b'ber":2}\n'
+            raise AssertionError("nobody asked for more")
+        finally:
+            self.said.append("released")
+
+    def close(self):
+        self.said.append("closed")
+
+
+def test_lines_are_whole_whatever_the_chunks():
+    lines = _HttpLines(Answer())
+    assert [next(lines), next(lines)] == [{"number": 1}, {"number": 2}]
+
+
+def test_a_closed_stream_leaves_its_connection_to_no_garbage_collector():
+    answer = Answer()
+    gc.disable()
+    try:
+        lines = _HttpLines(answer)
+        next(lines)
+        lines.close()
+        assert answer.said == ["released", "closed"]
+    finally:
+        gc.enable()
