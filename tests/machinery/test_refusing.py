@@ -170,6 +170,8 @@ def test_a_patch_does_not_make_numbers_of_names(runner):
     site = Site(runner)
     with pytest.raises(Invalid, match=r'"map\[apiVersion:1\]": cannot convert int64 to string$'):
         site.ask(resources.CONFIG_MAPS, STRATEGIC_PATCH, "", {"apiVersion": 1})
+    with pytest.raises(Invalid, match=r": cannot convert int64 to types\.UID$"):
+        site.ask(resources.CONFIG_MAPS, STRATEGIC_PATCH, "", {"metadata": {"uid": 1}})
     why = r": couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of type string$"
     with pytest.raises(Invalid, match=why):
         site.ask(resources.CONFIG_MAPS, MERGE_PATCH, "", {"kind": 1})

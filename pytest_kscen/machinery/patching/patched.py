@@ -122,7 +122,7 @@ def misfit(request: Request, body: Obj, why: str) -> ApiError:
 
 _MISMATCH = re.compile(
     r"(couldn't get version/kind; json parse error: )?"
-    r"json: cannot unmarshal (?P<found>\w+)(?: (?P<value>\S+))? into Go .*type (?P<wanted>\S.*)$"
+    r"json: cannot unmarshal (?P<found>\w+)(?: (?P<value>\S+))? into Go .*type (?P<wanted>\S.*?)(?: named (?P<name>\S+))?$"
 )
 _KINDS = {"number": "int64", "array": "slice", "object": "map"}
 
@@ -144,4 +144,4 @@ def _restored(why: str) -> str:
     if "." in wanted:
         return f"cannot restore struct from: {kind}"
     convertible = (kind == "int64" and wanted == "string") or (kind == "float64" and "int" in wanted)
-    return f"cannot convert {kind} to {wanted}" if convertible else f"unrecognized type: {wanted}"
+    return f"cannot convert {kind} to {found['name'] or wanted}" if convertible else f"unrecognized type: {wanted}"

@@ -31,8 +31,9 @@ class Mismatch(Unfit):
         self._path: list[str] = []
 
     def convert(self) -> None:
-        """Say it as what does not come from JSON: with the number, and without the type's own name."""
-        self._wanted = self._basic
+        """Say it as what does not come from JSON: with the number, and with what the type is beneath its own name."""
+        if self._wanted != self._basic:
+            self._wanted = f"{self._basic} named {self._wanted}"
         if isinstance(self.value, int | float) and not isinstance(self.value, bool):
             self._found = f"number {self.value}"
 
