@@ -186,4 +186,5 @@ def sequence(kind):
     return st.tuples(st.just(kind.stage), requests, WATCHING)
 
 
-SEQUENCES = st.one_of(*map(sequence, kinds()))
+BY_KIND = {kind.plural: sequence(kind) for kind in kinds()}
+SEQUENCES = st.one_of(*BY_KIND.values())

@@ -22,6 +22,7 @@ _PATCH = re.compile(r'(?<=Invalid value: )"map\[.*\]"(?=: )', re.DOTALL)  # a pa
 _STRUCT = re.compile(r"(?<=Invalid value: )\{.*\}(?=: )|\n@@ -.*", re.DOTALL)  # as the server's own language has it inside
 _UNFIT = re.compile(r"(?<=failed to create typed patch object )(\([^)]*\)): (.*)", re.DOTALL)
 _ADDRESS = re.compile(r"\b10\.0\.0\.\d+\b")
+_TOKEN_VOLUME = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
 AGES = {"Age", "Duration", "First Seen", "Last Schedule", "Last Seen"}
 SOME = "some version"
 
@@ -85,6 +86,7 @@ class Plain:
         text = _UID.sub(lambda found: self._place("uid", found[0]), text)
         text = _UNFIT.sub(_unfit, _PATCH.sub("a patch", _STRUCT.sub("a struct", text)))
         text = _ADDRESS.sub(lambda found: self._place("address", found[0]), text)
+        text = _TOKEN_VOLUME.sub(lambda found: self._place("token volume", found[0]), text)
         text = _VERSION.sub(lambda found: f"{found[1]}{self._version(found[2])}", text)
         return _TIME.sub("a time", text).replace(self._namespace, "the namespace")
 

@@ -82,7 +82,7 @@ def sweep(road: Transport, stages: Iterable[Stage]) -> None:
     for stage in stages:
         visitor = Visitor(road, stage.namespace, also=stage.also)
         for item in visitor.get(stage.plural).ok()["items"]:
-            _clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
+            clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
 
 
 def play(road: Transport, stage: Stage, moves: Sequence[Move], watching: Mapping[str, str]) -> Story:
@@ -92,13 +92,13 @@ def play(road: Transport, stage: Stage, moves: Sequence[Move], watching: Mapping
     before = {item["metadata"]["uid"] for item in start["items"]}
     version = start["metadata"]["resourceVersion"]
     try:
-        memory = _Memory(visitor, version)
-        answers = [_make(visitor, stage, move, memory) for move in moves]
+        memory = Memory(visitor, version)
+        answers = [make(visitor, stage, move, memory) for move in moves]
         left = _ours(visitor, stage.plural, before)
     finally:
         for item in _ours(visitor, stage.plural, before):
-            _clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
-    told = _heard(visitor, stage, version, watching)
+            clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
+    told = heard(visitor, stage, version, watching)
     plain = Plain(stage.namespace)
     plain.learn([answers, left, told])
     return Story(plain.of(answers), plain.of(told), plain.of(left))
@@ -132,7 +132,7 @@ def overlaid(base: Any, piece: Any) -> Any:
     return piece
 
 
-class _Memory:
+class Memory:
     """What a client keeps in mind during a sequence."""
 
     def __init__(self, visitor: Visitor, start: str) -> None:
@@ -158,7 +158,7 @@ class _Memory:
         return str(metadata["uid" if word == UID else "resourceVersion"])
 
 
-def _make(visitor: Visitor, stage: Stage, move: Move, memory: _Memory) -> Any:
+def make(visitor: Visitor, stage: Stage, move: Move, memory: Memory) -> Any:
     place = "/".join(move.path.split("/")[:2])
     meanings = {word: memory.meaning(word, place) for word in _words_in([move.body, *(value for _, value in move.query)])}
     body, query = move.body, dict(move.query)
@@ -199,14 +199,14 @@ def _translated(value: Any, meanings: Mapping[str, str]) -> Any:
     return value
 
 
-def _heard(visitor: Visitor, stage: Stage, start: str, watching: Mapping[str, str]) -> list[Any]:
+def heard(visitor: Visitor, stage: Stage, start: str, watching: Mapping[str, str]) -> list[Any]:
     """What watches from the beginning tell, up to a last object made for this."""
     last = overlaid(dict(stage.least), {"metadata": {"name": LAST, "labels": {"tier": "x"}}})
     path = f"{stage.plural}/{LAST}"
     meanings = {NAMESPACE: stage.namespace}
     visitor.call("POST", stage.plural, _translated(last, meanings)).ok(CREATED)
     heard = [_until_last(visitor, stage.plural, {**query, "resourceVersion": start}) for query in ({}, watching)]
-    _clear(visitor, path, visitor.get(path).ok())
+    clear(visitor, path, visitor.get(path).ok())
     return heard
 
 
@@ -222,7 +222,7 @@ def _ours(visitor: Visitor, plural: str, before: set[str]) -> list[Any]:
     return [item for item in visitor.get(plural).ok()["items"] if item["metadata"]["uid"] not in before]
 
 
-def _clear(visitor: Visitor, path: str, item: Any) -> None:
+def clear(visitor: Visitor, path: str, item: Any) -> None:
     if item["metadata"].get("finalizers"):
         visitor.patch(path, {"metadata": {"finalizers": None}})
     visitor.delete(path, gracePeriodSeconds=0, propagationPolicy="Background")
