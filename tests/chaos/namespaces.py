@@ -1,0 +1,117 @@
+"""Two machines made of namespaces, joined by a cable: networks and processes of their own, gone with their first process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+TOOLS = ("ip", "iptables", "nsenter", "unshare")
+MULTI = {"nft": "xtables-nft-multi", "legacy": "xtables-legacy-multi"}
+RECEIVE = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 7000)); s.settimeout(10)
+print("ready", flush=True)
+count = 0
+while s.recv(8) != b"end":
+    count += 1
+print(count)
+"""
+SEND = """
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for number in range(int(sys.argv[2])):
+    s.sendto(b"x", (sys.argv[1], 7000))
+    if number % 20 == 0:
+        time.sleep(0.001)
+time.sleep(0.05)
+for _ in range(50):
+    s.sendto(b"end", (sys.argv[1], 7000))
+"""
+
+
+def lacking() -> str:
+    """Why namespaces cannot be made here, or nothing."""
+    if missing := [tool for tool in TOOLS if not shutil.which(tool, path=_path())]:
+        return f"{', '.join(missing)} not found; Debian's packages iptables, iproute2 and util-linux have them"
+    made = subprocess.run(["unshare", "--net", "--pid", "--fork", "true"], capture_output=True, text=True, check=False)
+    return f"no right to make network namespaces: {made.stderr.strip()}" if made.returncode else ""
+
+
+def has(backend: str) -> bool:
+    return shutil.which(MULTI[backend], path=_path()) is not None
+
+
+class Host:
+    """One of the two. What runs in it ends with it; each script has a container's own processes, which end with the script."""
+
+    def __init__(self, stack: contextlib.ExitStack, address: str) -> None:
+        self.address = address
+        command = ["unshare", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", "echo ready; exec sleep infinity"]
+        first = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        stack.callback(first.kill)
+        assert first.stdout is not None
+        assert first.stdout.readline() == "ready\n"
+        self.pid = pathlib.Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()[0]
+
+    def inside(self, *command: str) -> list[str]:
+        return ["nsenter", "--target", self.pid, "--net", "--pid", *command]
+
+    def call(self, *command: str) -> str:
+        done = subprocess.run(self.inside(*command), capture_output=True, text=True, check=True, timeout=30, env=_env())
+        return done.stdout
+
+    def container(self, script: str, path: pathlib.Path) -> subprocess.Popen[str]:
+        """Begin to run a script as a container's only command, with these programs first."""
+        alone = ["unshare", "--pid", "--fork", "--kill-child", "env", f"PATH={path}:{_path()}"]
+        command = self.inside(*alone, str(path / "sh"), "-c", script)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_env())
+
+    def run(self, script: str, path: pathlib.Path) -> str:
+        container = self.container(script, path)
+        log, _ = container.communicate(timeout=30)
+        assert container.returncode == 0, log
+        return log
+
+    def receives(self, sender: Host, packets: int) -> int:
+        """How many of so many packets arrive here."""
+        with subprocess.Popen(self.inside(sys.executable, "-c", RECEIVE), stdout=subprocess.PIPE, text=True) as receiver:
+            assert receiver.stdout is not None
+            assert receiver.stdout.readline() == "ready\n"
+            sender.call(sys.executable, "-c", SEND, self.address, str(packets))
+            return int(receiver.communicate(timeout=30)[0])
+
+
+@contextlib.contextmanager
+def two_hosts():
+    with contextlib.ExitStack() as stack:
+        one, other = hosts = Host(stack, "10.99.0.1"), Host(stack, "10.99.0.2")
+        cable = ["ip", "link", "add", "eth0", "netns", one.pid, "type", "veth", "peer", "name", "eth0", "netns", other.pid]
+        subprocess.run(cable, check=True, capture_output=True, env=_env())
+        for host in hosts:
+            host.call("ip", "address", "add", f"{host.address}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                host.call("ip", "link", "set", device, "up")
+        yield hosts
+
+
+def programs(folder: pathlib.Path, shell: str, backend: str) -> pathlib.Path:
+    """A folder in which `sh` and `iptables` are the wanted ones, and with busybox all that it has."""
+    if shell == "busybox":
+        subprocess.run([str(shutil.which("busybox")), "--install", "-s", str(folder)], check=True)
+    else:
+        (folder / "sh").symlink_to(str(shutil.which(shell)))
+    (folder / "iptables").symlink_to(str(shutil.which(MULTI[backend], path=_path())))
+    return folder
+
+
+def _path() -> str:
+    return f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+
+def _env() -> dict[str, str]:
+    return {**os.environ, "PATH": _path()}

@@ -1,0 +1,111 @@
+"""The very text of the Jobs, on real iptables and iperf3, between two machines made of namespaces."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import namespaces
+import pytest
+
+from pytest_kscen.chaos.scripts import add_rule, dropped_packets, load_link, pushed_bytes, remove_rule, sweep_rules, swept_rules
+
+pytestmark = pytest.mark.netns
+
+MUST = "KSCEN_TESTS_NETNS"  # set where the machine has what it takes, so that nothing is skipped in silence
+SENT = 2000
+POLICY = "-P INPUT ACCEPT\n"
+FOREIGN = ["-s 10.9.8.7/32 -j DROP", "-s 10.9.8.6/32 -m comment --comment other -j DROP"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rights():
+    if reason := namespaces.lacking():
+        (pytest.fail if os.environ.get(MUST) else pytest.skip)(reason)
+
+
+@pytest.fixture(scope="module")
+def hosts(rights):
+    with namespaces.two_hosts() as hosts:
+        yield hosts
+
+
+@pytest.fixture(params=["dash", "busybox"])
+def shell(request):
+    if not shutil.which(request.param):
+        pytest.skip(f"{request.param} is not installed")
+    return request.param
+
+
+@pytest.fixture(params=["nft", "legacy"])
+def path(request, shell, tmp_path):
+    if not namespaces.has(request.param):
+        pytest.skip(f"this iptables has no {request.param} back-end")
+    return namespaces.programs(tmp_path, shell, request.param)
+
+
+@pytest.fixture
+def host(hosts, path):
+    """The one that gets the rules; it begins without any."""
+    yield hosts[0]
+    hosts[0].run("iptables -w -F INPUT", path)
+
+
+def rules(host, path):
+    return host.run("iptables -w -S INPUT 2>/dev/null", path)
+
+
+def test_packets_before_during_and_after(host, hosts, path):
+    other = hosts[1]
+    assert host.receives(other, SENT) == SENT
+
+    assert "iptables rule added\n" in host.run(add_rule("worker-1", other.address, 0.2), path)
+    arrived = host.receives(other, SENT)
+    assert SENT * 0.7 < arrived < SENT * 0.9
+    assert other.receives(host, SENT) == SENT, "the other direction loses nothing"
+
+    log = host.run(remove_rule("worker-1", other.address, 0.2, 0.1), path)
+    assert SENT - arrived <= dropped_packets(log) < SENT - arrived + 50, "what says the end may be lost as well"
+    assert rules(host, path) == POLICY
+    assert host.receives(other, SENT) == SENT
+
+
+@pytest.mark.parametrize("loss", [0.001, 0.01, 0.05, 1 / 3, 1.0])
+def test_every_rule_of_a_job_goes_and_no_other(host, path, loss):
+    for rule in FOREIGN:
+        host.run(f"iptables -w -A INPUT {rule}", path)
+    theirs = rules(host, path)
+    for job in ("worker-1", "worker-10", "worker-1"):
+        host.run(add_rule(job, "10.99.0.2", loss), path)
+    log = host.run(remove_rule("worker-1", "10.99.0.2", loss, 0), path)
+    assert log.count("dropped 0 packets\n") == 2
+    left = rules(host, path)
+    assert left.startswith(theirs)
+    assert left.count("\n") == theirs.count("\n") + 1
+    host.run(remove_rule("worker-10", "10.99.0.2", loss, 0), path)
+    assert rules(host, path) == theirs
+
+
+def test_where_no_rule_is_left_nothing_is_said(host, path):
+    assert dropped_packets(host.run(remove_rule("worker-1", "10.99.0.2", 0.01, 0), path)) is None
+
+
+def test_a_sweep_finds_all_of_ours_and_no_other(host, path):
+    host.run(f"iptables -w -A INPUT {FOREIGN[0]}", path)
+    for job in ("worker-1", "worker-10", "worker-1"):
+        host.run(add_rule(job, "10.99.0.2", 0.01), path)
+    host.run(f"iptables -w -A INPUT {FOREIGN[1]}", path)
+    assert swept_rules(host.run(sweep_rules(), path)) == 3
+    assert rules(host, path) == POLICY + "".join(f"-A INPUT {rule}\n" for rule in FOREIGN)
+    assert swept_rules(host.run(sweep_rules(), path)) == 0
+
+
+def test_both_push_at_once_and_nothing_runs_on(hosts, shell, tmp_path):
+    if not shutil.which("iperf3"):
+        pytest.skip("iperf3 is not installed; Debian's package iperf3 has it")
+    path = namespaces.programs(tmp_path, shell, "nft")
+    containers = [one.container(load_link(other.address, 3), path) for one, other in (hosts, hosts[::-1])]
+    for container in containers:
+        log, _ = container.communicate(timeout=20)
+        assert container.returncode == 0
+        assert pushed_bytes(log) > 2**20, log
