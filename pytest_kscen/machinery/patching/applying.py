@@ -54,9 +54,12 @@ def _configuration(kind: Kind, request: Request) -> Obj:
     metadata = config.get("metadata")
     if not isinstance(metadata, dict):
         return config
-    if isinstance(metadata.get("managedFields"), list):
+    owners = metadata.get("managedFields")
+    if isinstance(owners, list) and all(isinstance(entry, dict) for entry in owners):
         raise BadRequest("metadata.managedFields must be nil")
-    return {**config, "metadata": {name: value for name, value in metadata.items() if name != "managedFields" or value}}
+    if owners is None:
+        return {**config, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+    return config  # which does not fit, and is refused for that
 
 
 def _text(part: Any, name: str) -> str:

@@ -96,7 +96,7 @@ def volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Cau
     if "iscsi" in spec:
         portal = spec["iscsi"].get("targetPortal", "")
         yield from sources.too_long_for_iscsi(f"{path}.iscsi.targetportal", portal, name, spec["iscsi"])
-    if "local" in spec and "nodeAffinity" not in spec:
+    if "nodeAffinity" not in spec and next((field for field in SOURCES if field in spec), "") == "local":
         yield Cause.required(f"{path}.nodeAffinity", "Local volume requires node affinity")
     yield from _classes(path, spec, inline=inline)
 

@@ -38,6 +38,13 @@ def a_converter_goes_by_the_order_of_the_struct(visitor: Visitor) -> None:
     visitor.patch("leases/x", patch, "strategic").refused(422, "Invalid", 'cannot parse "later" as "2006"')
 
 
+@case
+def a_converter_knows_the_names_of_types(visitor: Visitor) -> None:
+    visitor.post("configmaps", CONFIG).ok(201)
+    patch = {"metadata": {"uid": 1}}
+    visitor.patch("configmaps/x", patch, "strategic").refused(422, "Invalid", "cannot convert int64 to types.UID")
+
+
 @case_of(
     [
         ("kind of no text", {**CONFIG, "kind": ["x"]}, 400, "invalid object type: /v1, Kind="),
@@ -45,6 +52,8 @@ def a_converter_goes_by_the_order_of_the_struct(visitor: Visitor) -> None:
         ("version of three parts", {**CONFIG, "apiVersion": "a/b/c"}, 400, "invalid object type: /, Kind="),
         ("list", [], 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
         ("owners that are no list", {**CONFIG, "metadata": {"managedFields": 1}}, 500, ".metadata.managedFields: expected list"),
+        ("owners that are none", {**CONFIG, "metadata": {"managedFields": ["x"]}}, 500, ".metadata.managedFields[0]: expected map"),
+        ("owners in a map", {**CONFIG, "metadata": {"managedFields": {}}}, 500, ".metadata.managedFields: expected list"),
         ("generation", {**CONFIG, "metadata": {"name": "x", "generation": "x"}}, 500, ".metadata.generation: expected numeric"),
         ("base64", {**CONFIG, "binaryData": {"z": "%"}}, 500, "error decoding from json: illegal base64 data at input byte 0"),
         (
@@ -142,6 +151,13 @@ def a_budgets_metadata_is_judged_last(visitor: Visitor) -> None:
     assert {field for field, _ in visitor.post("poddisruptionbudgets", body).refused(422, "Invalid").causes} == {
         "spec.minAvailable"
     }
+
+
+@case
+def a_second_volume_is_not_asked_where_it_lies(visitor: Visitor) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}, "local": {"path": "/b"}}
+    body = {"metadata": {"name": visitor.namespace}, "spec": spec}
+    assert visitor.post("persistentvolumes", body).refused(422, "Invalid").causes == [("spec.local", "FieldValueForbidden")]
 
 
 @case
