@@ -1,40 +1,153 @@
-"""One fault's life, as the journal keeps it: started on its targets, seen to have an effect or not, ended, recovered."""
+"""One fault's life: aimed, caused, seen to have an effect or not, ended and seen to be undone, recovered from.
+
+The journal is told of each step. What was begun is undone even if it failed or was cancelled in the middle.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from pytest_kscen.chaos.hands import Hands
+from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.journal import Journal
+    from pytest_kscen.kube.actor import Stage
+
+T = TypeVar("T")
+
+logger = logging.getLogger("pytest_kscen.actors")
+
+PATIENCE = 900.0  # seconds of trying to undo a fault
+AGAIN = 10.0
 
 
-@dataclass(slots=True)
+class Fault(Protocol):
+    """Something that can be done to a cluster, and undone."""
+
+    @property
+    def profile(self) -> str: ...
+
+    @property
+    def variant(self) -> str: ...
+
+    @property
+    def targets(self) -> Mapping[str, Sequence[str]]:
+        """What it is done to: nodes always, and vms, volumes, pods, ports where there are some."""
+
+    async def aim(self, hands: Hands) -> Fault:
+        """The same fault with what only the cluster knows; `Impossible` says what is missing."""
+
+    async def inject(self, incident: Incident) -> None: ...
+
+    async def heal(self, incident: Incident) -> None:
+        """Undo it, and see that it is undone. Asked again if it failed."""
+
+
+@dataclass(slots=True, eq=False)
 class Incident:
-    """A fault that is on. Its actor says what becomes of it."""
+    """A fault that is on, or was. Times are seconds since the run began."""
 
-    actor: Actor
-    profile: str
-    variant: str
-    targets: Mapping[str, Sequence[str]]
-    id: str = ""
-    began: float = 0.0
+    fault: Fault
+    hands: Hands
+    journal: Journal
+    id: str
+    started_at: float = 0.0
+    removed_at: float | None = None
+    recovered_at: float | None = None
+    effects: list[str] = field(default_factory=list)
+    _ending: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self.id = f"{self.variant}-{self.actor.chance.suffix()}"
-        self.began = self.actor.clock.now()
-        self.actor.note(
-            "incident-started",
-            incident=self.id,
-            profile=self.profile,
-            variant=self.variant,
-            targets={kind: list(names) for kind, names in self.targets.items()},
-        )
+    @property
+    def profile(self) -> str:
+        return self.fault.profile
+
+    @property
+    def variant(self) -> str:
+        return self.fault.variant
+
+    @property
+    def targets(self) -> Mapping[str, Sequence[str]]:
+        return self.fault.targets
+
+    @property
+    def had_effect(self) -> bool:
+        return bool(self.effects)
+
+    @property
+    def is_on(self) -> bool:
+        return self.removed_at is None
+
+    def note(self, what: str, **data: Any) -> None:
+        self.hands.nested.note(what, incident=self.id, **data)
 
     def has_effect(self, what: str) -> None:
-        self.actor.note("incident-effect", incident=self.id, effect=what)
+        self.effects.append(what)
+        self.note("incident-effect", effect=what)
 
-    def end(self) -> None:
-        self.actor.note("incident-ended", incident=self.id, lasted=round(self.actor.clock.now() - self.began, 6))
+    async def begin(self) -> None:
+        self.started_at = self.journal.now
+        targets = {kind: list(names) for kind, names in self.targets.items()}
+        self.note("incident-started", profile=self.profile, variant=self.variant, targets=targets)
+        try:
+            async with self.hands.nested.doing(f"cause {self.variant}", incident=self.id, **_flat(targets)):
+                await self.fault.inject(self)
+        except BaseException as error:
+            self.note("incident-failed", error=repr(error))
+            await self.end()
+            raise
+
+    async def end(self) -> None:
+        """Undo the fault. Whoever asks again waits for the same end; a cancellation waits for it too."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end(), name=f"end of {self.id}")
+        await to_the_end(self._ending)
+
+    async def _end(self) -> None:
+        clock = self.hands.nested.clock
+        give_up = clock.now() + PATIENCE
+        while True:
+            try:
+                async with self.hands.nested.doing(f"undo {self.variant}", incident=self.id):
+                    await self.fault.heal(self)
+                break
+            except (ApiError, OSError, TimeoutError) as error:
+                if clock.now() >= give_up:
+                    self.note("incident-not-undone", error=repr(error))
+                    raise
+            await clock.sleep(AGAIN)
+        self.removed_at = self.journal.now
+        self.note("incident-ended", lasted=round(self.removed_at - self.started_at, 6))
+
+
+async def cause(stage: Stage, fault: Fault, *, by: str = "chaos") -> Incident:
+    """Do this to the cluster; what comes back is on until its `end`."""
+    hands = Hands.of(stage, by)
+    aimed = await fault.aim(hands)
+    incident = Incident(aimed, hands, stage.journal, f"{aimed.variant}-{hands.nested.chance.suffix(8)}")
+    await incident.begin()
+    return incident
+
+
+async def to_the_end(task: asyncio.Task[T]) -> T:
+    """Await a task that a cancellation must not reach; the cancellation is passed on after it."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as cancellation:
+            cancelled = cancellation
+        except BaseException:  # noqa: BLE001  # the task's own, which is raised below
+            break
+    if cancelled:
+        raise cancelled
+    return task.result()
+
+
+def _flat(targets: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {kind: ", ".join(names) for kind, names in targets.items()}

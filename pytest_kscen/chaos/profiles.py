@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.pods import PodDestroy
 
 if TYPE_CHECKING:
@@ -21,11 +22,14 @@ class Profile(Protocol):
     @property
     def profile(self) -> str: ...
 
+    def needs_machines(self) -> int:
+        """How many virtual machines its incidents need; none, and it needs no parent cluster either."""
+
     async def run(self, stage: Stage, stop: Signal) -> None:
         """Cause incidents until the signal; then undo what is on and return."""
 
 
-PROFILES: dict[str, type[Any]] = {PodDestroy.profile: PodDestroy}
+PROFILES: dict[str, type[Any]] = {kind.profile: kind for kind in (NetworkBlock, PodDestroy)}
 
 
 def kind_of(name: str, parameters: Iterable[str] = ()) -> type[Any]:

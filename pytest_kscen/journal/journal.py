@@ -42,12 +42,16 @@ class Journal:
         self._file: BinaryIO = tempfile.SpooledTemporaryFile(IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115  # open for the journal's life
         self.entries = 0
 
+    @property
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return round(self._clock.now() - self._began, 6)
+
     def witness(self, who: str) -> Witness:
         return Witness(self, who)
 
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
-        at = round(self._clock.now() - self._began, 6)
-        self._file.write(_line({"at": at, "who": who, "what": what, **data}))
+        self._file.write(_line({"at": self.now, "who": who, "what": what, **data}))
         self.entries += 1
 
     def __iter__(self) -> Iterator[Entry]:

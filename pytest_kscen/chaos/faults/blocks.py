@@ -1,0 +1,75 @@
+"""The network between machines is blocked: a policy in the parent denies TCP between two sides, all of it or single ports."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_kscen.chaos.hands import NODE_A, NODE_B, TYPE, Hands, Impossible, put, remove
+from pytest_kscen.chaos.policies import cut
+from pytest_kscen.chaos.replicas import links_of
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+
+if TYPE_CHECKING:
+    from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.objects.resources import Obj
+
+EVERYTHING, DRBD, SPLIT_BRAIN = "blocking-everything", "blocking-drbd", "split-brain"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Between two sides; no ports are all ports."""
+
+    variant: str
+    side_a: tuple[str, ...]
+    side_b: tuple[str, ...]
+    ports: tuple[int, ...] = ()
+    volume: str = ""
+
+    profile: ClassVar[str] = "network-block"
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        machines = [*self.side_a, *self.side_b]
+        found = {"nodes": machines, "vms": machines}
+        if self.variant == SPLIT_BRAIN:
+            found |= {"group_a": list(self.side_a), "group_b": list(self.side_b)}
+        if self.ports:
+            found["ports"] = [str(port) for port in self.ports]
+        if self.volume:
+            found["volumes"] = [self.volume]
+        return found
+
+    async def aim(self, hands: Hands) -> Block:
+        if shared := sorted(set(self.side_a) & set(self.side_b)):
+            raise Impossible(f"{', '.join(shared)} cannot be cut off from itself: name machines on one side alone")
+        await hands.must_have([*self.side_a, *self.side_b])
+        if self.variant == DRBD and not self.ports:
+            return await self._with_ports(hands)
+        return self
+
+    async def _with_ports(self, hands: Hands) -> Block:
+        """The ports of both ends, since either may have dialled."""
+        (node,), (peer,) = self.side_a, self.side_b
+        links = [link for link in await links_of(hands.nested, node) if (link.peer, link.volume) == (peer, self.volume)]
+        if not links:
+            raise Impossible(f"the volume {self.volume!r} has no link between {node} and {peer}: it needs a replica on each")
+        return dataclasses.replace(self, ports=links[0].ports)
+
+    async def inject(self, incident: Incident) -> None:
+        await put(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, self.policy(incident))
+
+    async def heal(self, incident: Incident) -> None:
+        await remove(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, _name(incident), incident.hands.namespace)
+
+    def policy(self, incident: Incident) -> Obj:
+        labels = {TYPE: self.variant, **incident.hands.in_parent.labels}
+        if len(self.side_a) == len(self.side_b) == 1:
+            labels |= {NODE_A: self.side_a[0], NODE_B: self.side_b[0]}
+        return cut(_name(incident), incident.hands.namespace, self.side_a, self.side_b, ports=self.ports, labels=labels)
+
+
+def _name(incident: Incident) -> str:
+    return f"chaos-net-{incident.id}"

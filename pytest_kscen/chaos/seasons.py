@@ -1,0 +1,71 @@
+"""How profiles pass their time: a pause, an incident, its end, and again until the signal. Nothing ends it for good."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_kscen.chaos.hands import Hands, Impossible
+from pytest_kscen.chaos.incidents import Fault, cause
+from pytest_kscen.objects.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.clock import Signal
+    from pytest_kscen.kube.actor import Actor, Stage
+
+logger = logging.getLogger("pytest_kscen.actors")
+
+
+class Recurring(Protocol):
+    """A profile whose incidents come after pauses and last for a drawn time."""
+
+    @property
+    def profile(self) -> str: ...
+    @property
+    def period(self) -> tuple[float, float]: ...
+    @property
+    def incident(self) -> tuple[float, float]: ...
+
+
+async def seasons(
+    stage: Stage, stop: Signal, profile: Recurring, name: str, draw: Callable[[Hands, float], Awaitable[Fault]]
+) -> None:
+    """One incident after the other. `draw` says which, given how long it will last."""
+    hands = Hands.of(stage, name)
+    actor = hands.nested
+    while not await stop.within(actor.clock, actor.chance.between(*profile.period)):
+        try:
+            seconds = actor.chance.between(*profile.incident)
+            incident = await cause(stage, await draw(hands, seconds), by=name)
+            try:
+                await stop.within(actor.clock, seconds)
+            finally:
+                await incident.end()
+        except (Impossible, ApiError, OSError, TimeoutError) as error:
+            skipped(actor, profile.profile, error)
+
+
+def skipped(actor: Actor, profile: str, error: Exception) -> None:
+    """Say why there is no incident this time."""
+    why = str(error) if isinstance(error, Impossible) else repr(error)
+    actor.note("incident-skipped", profile=profile, why=why)
+    logger.warning("%s: no incident this time: %s", actor.name, why, extra={"actor": actor.name, "profile": profile, "why": why})
+
+
+def drawn(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -> str:
+    """One of the variants, each as likely as its weight: with all of them, a number from 0 to 99 decides."""
+    possible = {variant: weight for variant, weight in weights.items() if variant in variants}
+    number = chance.below(sum(possible.values()))
+    for variant, weight in possible.items():
+        number -= weight
+        if number < 0:
+            return variant
+    raise ValueError("there is nothing to draw from")
+
+
+def valid_variants(variants: object, known: Mapping[str, int]) -> None:
+    if not isinstance(variants, tuple) or not variants or any(variant not in known for variant in variants):
+        raise ValueError(f"variants={variants!r}: give one or more of {', '.join(known)}")

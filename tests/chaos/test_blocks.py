@@ -1,0 +1,110 @@
+"""What a block makes, and that it goes."""
+
+from __future__ import annotations
+
+import pytest
+from stages import VMS, staged
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.hands import Impossible
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+
+LABEL = "vm.kubevirt.internal.virtualization.deckhouse.io/name"
+
+
+def machines(*names):
+    return {"matchExpressions": [{"key": LABEL, "operator": "In", "values": list(names)}]}
+
+
+def policy_of(world, fault):
+    incident = world.call(cause(world.stage, fault))
+    (policy,) = world.call(world.api.list(CILIUM_NETWORK_POLICIES, VMS)).items
+    return incident, policy
+
+
+def test_everything_between_two_machines():
+    with staged() as world:
+        incident, policy = policy_of(world, byhand.network_block("node-1", "node-3"))
+
+        assert policy["metadata"]["name"] == f"chaos-net-{incident.id}"
+        assert policy["metadata"]["labels"] == {
+            "chaos.megatest/type": "blocking-everything",
+            "chaos.megatest/node-a": "node-1",
+            "chaos.megatest/node-b": "node-3",
+            "kscen.io/run": "run-1",
+        }
+        all_tcp = [{"ports": [{"port": "1", "endPort": 65535, "protocol": "TCP"}]}]
+        neighbours = {"matchLabels": {"io.kubernetes.pod.namespace": VMS}}
+        bystanders = ["host", "remote-node", "cluster", "world"]
+        assert policy["spec"] == {
+            "endpointSelector": machines("node-1"),
+            "ingress": [{"fromEntities": bystanders}, {"fromEndpoints": [neighbours]}],
+            "egress": [{"toEntities": bystanders}, {"toEndpoints": [neighbours]}],
+            "ingressDeny": [{"fromEndpoints": [machines("node-3")], "toPorts": all_tcp}],
+            "egressDeny": [{"toEndpoints": [machines("node-3")], "toPorts": all_tcp}],
+        }
+
+
+def test_it_lasts_until_its_end_and_no_longer():
+    with staged() as world:
+        begun = world.journal.now
+        incident, _ = policy_of(world, byhand.network_block("node-1", "node-3"))
+        world.runner.advance(30)
+        assert incident.is_on
+
+        world.call(incident.end())
+
+        assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
+        assert (incident.started_at, incident.removed_at) == (begun, begun + 30)
+        told = world.told("incident-started", "incident-ended")
+        assert [(what, data["incident"]) for _, what, data in told] == [
+            ("incident-started", incident.id),
+            ("incident-ended", incident.id),
+        ]
+        assert told[0][2]["targets"] == {"nodes": ["node-1", "node-3"], "vms": ["node-1", "node-3"]}
+        assert told[1][2]["lasted"] == 30
+
+
+def test_two_groups_are_two_selectors():
+    with staged() as world:
+        incident, policy = policy_of(world, byhand.split_brain(["node-1", "node-2"], ["node-3", "node-4"]))
+
+        assert policy["spec"]["endpointSelector"] == machines("node-1", "node-2")
+        assert policy["spec"]["ingressDeny"][0]["fromEndpoints"] == [machines("node-3", "node-4")]
+        assert policy["spec"]["egressDeny"][0]["toEndpoints"] == [machines("node-3", "node-4")]
+        assert policy["metadata"]["labels"] == {"chaos.megatest/type": "split-brain", "kscen.io/run": "run-1"}
+        assert incident.targets["group_b"] == ["node-3", "node-4"]
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_one_link_is_cut_by_the_ports_of_both_ends(newer):
+    with staged() as world:
+        for number, (node, port) in enumerate([("node-1", 7001), ("node-2", 7009), ("node-3", 7004)]):
+            if newer:
+                world.replica("a", number, node, addresses=[{"systemNetworkName": "Internal", "address": {"port": port}}])
+            else:
+                world.replica("a", number, node, port=port)
+        world.replica("b", 0, "node-2", port=7000)
+        incident, policy = policy_of(world, byhand.drbd_block("node-1", "node-2", "a"))
+
+        ports = [{"ports": [{"port": "7001", "protocol": "TCP"}, {"port": "7009", "protocol": "TCP"}]}]
+        assert policy["spec"]["ingressDeny"][0]["toPorts"] == policy["spec"]["egressDeny"][0]["toPorts"] == ports
+        assert (incident.targets["volumes"], incident.targets["ports"]) == (["a"], ["7001", "7009"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (byhand.network_block("node-1", "node-9"), "no virtual machine 'node-9'.*there are node-1, node-2, node-3, node-4"),
+        (byhand.network_block("node-1", "node-1"), "node-1 cannot be cut off from itself"),
+        (byhand.drbd_block("node-1", "node-2", "a"), "'a' has no link between node-1 and node-2"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_made(fault, words):
+    with staged() as world:
+        with pytest.raises(Impossible, match=words):
+            world.call(cause(world.stage, fault))
+
+        assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
+        assert world.told("incident-started") == []
