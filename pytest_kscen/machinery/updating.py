@@ -111,7 +111,9 @@ async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -
         *validate(new, old),
     ]:
         raise invalid(kind.resource, request.name, causes)
-    request.warnings += [*kind.rules.warn(new, old), *doubtful_finalizers(kind, new, old)]
+    if request.subresource != "status":  # nothing that one could be warned of is written there
+        request.warnings += kind.rules.warn(new, old)
+    request.warnings += doubtful_finalizers(kind, new, old)
     await core.admission.validate(review)
 
 

@@ -160,6 +160,15 @@ def a_second_volume_is_not_asked_where_it_lies(visitor: Visitor) -> None:
     assert visitor.post("persistentvolumes", body).refused(422, "Invalid").causes == [("spec.local", "FieldValueForbidden")]
 
 
+@case_of([("spec", "services/x", True), ("status", "services/x/status", False)])
+def who_writes_a_status_is_not_warned_of_the_spec(visitor: Visitor, path: str, warned: bool) -> None:  # noqa: FBT001
+    spec = {"clusterIP": "None", "externalIPs": ["1.2.3.4"], "ports": [{"port": 80}]}
+    visitor.post("services", {"metadata": {"name": "x"}, "spec": spec}).ok(201)
+    answer = visitor.patch(path, {"metadata": {"labels": {"a": "b"}}})
+    answer.ok()
+    assert ("warning" in answer.headers) == warned
+
+
 @case
 def metadata_of_nobody_is_null(visitor: Visitor) -> None:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
