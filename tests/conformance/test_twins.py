@@ -51,9 +51,14 @@ class Judge:
     def _play(self, roads, stage, moves, watching):
         self.played.append(stage.plural)
         try:
-            return difference(moves, *(play(road, stage, moves, watching) for road in roads))
+            where = difference(moves, *(play(road, stage, moves, watching) for road in roads))
         except Exception:  # noqa: BLE001  # a server that does not answer is a difference too
-            return traceback.format_exc()
+            where = traceback.format_exc()
+        return "\n".join([where, *map(told, moves), f"WATCH {stage.plural} {watching}"]) if where else ""
+
+
+def told(move):
+    return " ".join(str(part) for part in (move.method, move.path, dict(move.query), move.type, move.body))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +105,8 @@ def judge():
 )
 @given(SEQUENCES)
 def test_both_servers_make_the_same_of_it(roads, judge, sequence):
-    assert not judge.verdict(roads, sequence)
+    if verdict := judge.verdict(roads, sequence):
+        pytest.fail(verdict, pytrace=False)
 
 
 def test_they_have_met_often_enough(judge):
