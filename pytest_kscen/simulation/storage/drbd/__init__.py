@@ -1,0 +1,29 @@
+"""The kernels' replication between a cluster's machines. Nothing of Kubernetes or of the storage's objects may enter here."""
+
+from pytest_kscen.simulation.storage.drbd.drbd import Drbd
+from pytest_kscen.simulation.storage.drbd.words import (
+    Config,
+    Connection,
+    Disk,
+    DrbdRefused,
+    Peer,
+    QuorumRule,
+    Replication,
+    Role,
+    State,
+    Status,
+)
+
+__all__ = [
+    "Config",
+    "Connection",
+    "Disk",
+    "Drbd",
+    "DrbdRefused",
+    "Peer",
+    "QuorumRule",
+    "Replication",
+    "Role",
+    "State",
+    "Status",
+]

@@ -1,0 +1,104 @@
+"""What is said to the kernels and what they answer: configurations, states by DRBD's own names, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class DrbdRefused(Exception):
+    """The kernel said no, and why."""
+
+
+class Role(StrEnum):
+    PRIMARY = "Primary"
+    SECONDARY = "Secondary"
+    UNKNOWN = "Unknown"
+
+
+class Disk(StrEnum):
+    DISKLESS = "Diskless"
+    INCONSISTENT = "Inconsistent"
+    """Has no whole data, or is being written over by a resync."""
+    OUTDATED = "Outdated"
+    """Whole, but others have written since."""
+    CONSISTENT = "Consistent"
+    """Whole, and not yet sure whether others have written since."""
+    UP_TO_DATE = "UpToDate"
+    UNKNOWN = "DUnknown"
+
+
+class State(StrEnum):
+    """Of a connection."""
+
+    STAND_ALONE = "StandAlone"
+    CONNECTING = "Connecting"
+    CONNECTED = "Connected"
+
+
+class Replication(StrEnum):
+    OFF = "Off"
+    ESTABLISHED = "Established"
+    SYNC_SOURCE = "SyncSource"
+    SYNC_TARGET = "SyncTarget"
+
+
+class QuorumRule(StrEnum):
+    VOTES = "votes"
+    """Every replica has a vote, with a disk or without."""
+    TIE_BREAK = "tie-break"
+    """Those with disks vote; the others decide when the voters are halved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another replica of the same resource."""
+
+    node_id: int
+    port: int
+    diskful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a node's agent asks of its kernel for one resource."""
+
+    node_id: int
+    port: int
+    diskful: bool
+    size: int
+    """Bytes."""
+    quorum: int = 0
+    """0: none is asked for."""
+    quorum_minimum_redundancy: int = 1
+    two_primaries: bool = False
+    peers: dict[str, Peer] = field(default_factory=dict)
+    """By the names of their nodes."""
+    quorum_rule: QuorumRule = QuorumRule.VOTES
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One node's view of its connection to a peer."""
+
+    state: State
+    peer_role: Role = Role.UNKNOWN
+    peer_disk: Disk = Disk.UNKNOWN
+    replication: Replication = Replication.OFF
+    percent_in_sync: float = 100.0
+    out_of_sync: int = 0
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One node's view of a resource."""
+
+    role: Role
+    disk_state: Disk
+    size: int
+    quorum: bool
+    suspended: bool
+    """I/O freezes: no quorum, or no data that is up to date."""
+    connections: dict[str, Connection]
+    """By the names of the peers' nodes."""
