@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.clusters import parent as parents
 from pytest_kscen.clusters.cluster import TimedCluster
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.kube.waiting import wait_for
@@ -29,6 +30,7 @@ from pytest_kscen.simulation.site import Site
 from pytest_kscen.simulation.volumes.classes import BUILT_IN
 
 if TYPE_CHECKING:
+    from pytest_kscen.kube.actor import Parent
     from pytest_kscen.kube.api import Api
     from pytest_kscen.machinery.admission import Admission
     from pytest_kscen.machinery.http import Port
@@ -58,18 +60,24 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
     def __init__(self, seed: int | str = 0, *, nodes: int = 6) -> None:
         self.runner = VirtualRunner()
         self.chance = Chance(seed)
-        self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()), standard())
         self.site = Site.of(self.runner.clock, self.chance, nodes=nodes)
+        self._bring_up()
+
+    def _bring_up(self) -> None:
+        """Make the server and let its actors live, in the runner's time and on the site's machines."""
+        self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()), standard())
         self.server.core.logs = self.site.logs
         self._port: Port | None = None
         self._folder: pathlib.Path | None = None
+        self._host: EmbeddedParent | None = None
+        self._parent: Parent | None = None
         try:
-            self.runner.call(self._boot(nodes))
+            self.runner.call(self._boot())
         except BaseException:
             self.close()
             raise
 
-    async def _boot(self, nodes: int) -> None:
+    async def _boot(self) -> None:
         api, clock = self.api("kube-apiserver"), self.runner.clock
         for name in BORN_WITH:
             await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -80,8 +88,22 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         await api.create(SERVICES, API_SERVICE)
         for name, life in actors("embedded", self.api, clock, self.chance, site=self.site):
             self.runner.start(life, name)
-        for number in range(1, nodes + 1):
-            await wait_for(api, clock, NODES, f"node-{number}", condition=_ready, timeout=BOOT)
+        for machine in self.site.machines:
+            await wait_for(api, clock, NODES, machine.name, condition=_ready, timeout=BOOT)
+
+    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:  # noqa: ARG002  # it brings its own
+        """A second API server in the same time, with nodes of its own; this cluster's machines are virtual ones there."""
+        if self._parent is None:
+            self._host = EmbeddedParent(self)
+            self._parent = parents.virtualize(
+                self.runner,
+                self._host.api,
+                self._host.chance,
+                host=self._host.site,
+                nested=self.site,
+                namespace=namespace or parents.NAMESPACE,
+            )
+        return self._parent
 
     def api(self, agent: str = "") -> Api:
         return InProcessApi(self.server, agent=agent)
@@ -124,16 +146,39 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         return self.runner.replayable
 
     def close(self) -> None:
-        """The port first, then whatever lives; each is closed even if another cannot be."""
+        """The ports first, then whatever lives; each is closed even if another cannot be."""
+        with contextlib.ExitStack() as closing:
+            clusters = [self, self._host] if self._host else [self]
+            for cluster in clusters:
+                closing.callback(cluster.server.close)
+            closing.callback(self.runner.close)
+            for cluster in clusters:
+                cluster._shut_doors(closing)  # noqa: SLF001  # its own, or of the one that it made
+
+    def _shut_doors(self, closing: contextlib.ExitStack) -> None:
+        if "client" in self.__dict__:
+            closing.callback(self.client.close)
+        if self._folder:
+            closing.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._port:
+            closing.callback(self._port.close)
+
+
+class EmbeddedParent(EmbeddedCluster):
+    """The parent of an embedded cluster, which it lives and ends with."""
+
+    def __init__(self, nested: EmbeddedCluster) -> None:
+        self.runner = nested.runner
+        self.chance = parents.chance_of(nested.chance.seed)
+        self.site = Site.of(self.runner.clock, self.chance)
+        parents.add_machines(self.site)
+        self._bring_up()
+
+    def close(self) -> None:
+        """Give back what is its own alone."""
         with contextlib.ExitStack() as closing:
             closing.callback(self.server.close)
-            closing.callback(self.runner.close)
-            if "client" in self.__dict__:
-                closing.callback(self.client.close)
-            if self._folder:
-                closing.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            if self._port:
-                closing.callback(self._port.close)
+            self._shut_doors(closing)
 
 
 def _ready(node: Obj | None) -> bool:

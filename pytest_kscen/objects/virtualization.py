@@ -12,3 +12,6 @@ VIRTUAL_MACHINES = Resource(GROUP, VERSION, "virtualmachines", "VirtualMachine")
 VIRTUAL_MACHINE_OPERATIONS = Resource(GROUP, VERSION, "virtualmachineoperations", "VirtualMachineOperation")
 
 FINISHED = ("Completed", "Failed", "Superseded")  # the phases in which an operation is over
+
+ROLE_LABEL = "kscen.io/role"  # on a node, and the key of its taint, where one API server stands for both clusters
+PARENT_ROLE = "parent"

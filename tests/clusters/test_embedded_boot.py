@@ -5,8 +5,8 @@ from pytest_kscen.machinery.server import ApiServer
 
 
 def test_a_cluster_that_cannot_start_hands_everything_back(monkeypatch):
-    async def fail(_, nodes):
-        raise OSError(f"no power for {nodes} nodes")
+    async def fail(cluster):
+        raise OSError(f"no power for {len(list(cluster.site.machines))} nodes")
 
     def close(server):
         closed.append(server)

@@ -1,0 +1,46 @@
+"""The parent of a simulated cluster: three nodes, a virtual machine for each of the cluster's machines, and what moves them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.kube.actor import Parent
+from pytest_kscen.objects.virtualization import PARENT_ROLE, ROLE_LABEL
+from pytest_kscen.simulation.virtualization.assembly import actors
+from pytest_kscen.simulation.virtualization.install import define, make_machines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.clock import Runner
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.simulation.site import Site
+
+NODES = ("parent-1", "parent-2", "parent-3")
+NAMESPACE = "vms"
+CAPACITY = {"cpu": "512", "memory": "4Ti", "pods": "500"}  # as many virtual machines as a test may want nodes
+
+
+def chance_of(seed: str) -> Chance:
+    """The parent's own, so that no draw of the nested cluster depends on whether it has one."""
+    return Chance(f"{seed}/parent")
+
+
+def add_machines(site: Site) -> None:
+    """The machines of the parent's nodes."""
+    for name in NODES:
+        site.machines.add(name, labels={ROLE_LABEL: PARENT_ROLE}, capacity=CAPACITY)
+
+
+def virtualize(
+    runner: Runner, api_for: Callable[[str], Api], chance: Chance, *, host: Site, nested: Site, namespace: str
+) -> Parent:
+    """Let the nested site's machines be virtual ones, on a host whose nodes are there. They run on as they are."""
+    api, clock = api_for("virtualization-installer"), runner.clock
+    names = [machine.name for machine in nested.machines if machine.labels.get(ROLE_LABEL) != PARENT_ROLE]
+    runner.call(define(api, clock))
+    for name, life in actors(api_for, clock, chance, host=host, nested=nested, namespace=namespace):
+        runner.start(life, name)
+    runner.call(make_machines(api, clock, namespace, names))
+    return Parent(api_for, namespace, owned=True)
