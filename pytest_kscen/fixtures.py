@@ -57,7 +57,13 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
     """Runs what the test's markers declare, on the test's cluster."""
     from pytest_kscen.runs.runner import ScenarioRunner
 
-    runner = ScenarioRunner(cluster, markers.plan(request.node), default_duration=request.config.stash[SETTINGS].kscen_duration)
+    settings = request.config.stash[SETTINGS]
+    runner = ScenarioRunner(
+        cluster,
+        markers.plan(request.node),
+        default_duration=settings.kscen_duration,
+        parent=lambda: cluster.parent(kubeconfig=settings.parent_kubeconfig, namespace=settings.vm_namespace),
+    )
     with contextlib.closing(runner):
         yield runner
         _keep(runner, request.node)
@@ -91,6 +97,21 @@ def run_inside(item: pytest.Function) -> None:
     cluster.runner.call(item.obj(**arguments))
 
 
+@contextlib.contextmanager
+def without_traceback() -> Iterator[None]:
+    """A refusal speaks for itself: where it was raised says nothing to a test's author."""
+    from pytest_kscen.clusters import ClusterRefused
+    from pytest_kscen.runs.preflight import PreflightRefused
+
+    try:
+        yield
+    except (ClusterRefused, PreflightRefused) as refusal:
+        why = str(refusal)
+    else:
+        return
+    pytest.fail(why, pytrace=False)
+
+
 def how_to_run_again(item: pytest.Item) -> str:
     """A line to paste: the same test, its cluster's seed, and every setting that was chosen."""
     chosen = _chosen(item.config.stash[SETTINGS])
@@ -100,17 +121,15 @@ def how_to_run_again(item: pytest.Item) -> str:
         chosen["--kscen-seed"] = seed
     chosen.pop("--kscen-archive", None)
     marked = ["-m", "controlplane"] if item.get_closest_marker("controlplane") else []
-    return shlex.join(["pytest", item.nodeid, *marked, *[f"{flag}={value}" for flag, value in chosen.items()]])
+    return shlex.join(["pytest", item.nodeid, *marked, *[f"{flag}={value}" if value else flag for flag, value in chosen.items()]])
 
 
 def _chosen(settings: Settings) -> dict[str, str]:
-    """The settings that are not the defaults, as their flags would have them."""
-    values = {option.flag: getattr(settings, option.name) for option in OPTIONS}
-    chosen = {
-        flag: f"{value:g}s" if isinstance(value, float) else str(value) for flag, value in values.items() if value is not None
-    }
-    if chosen["--kscen-cluster"] == "embedded":
-        del chosen["--kscen-cluster"]
+    """The settings that were given, as their flags have them: a switch that is on has no value."""
+    values = {option: settings.given[option.flag] for option in OPTIONS if option.flag in settings.given}
+    chosen = {option.flag: "" if option.is_switch else given.text for option, given in values.items() if given.value is not False}
+    if settings.kscen_seed:
+        chosen["--kscen-seed"] = settings.kscen_seed
     return chosen
 
 

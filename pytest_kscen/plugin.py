@@ -64,6 +64,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    if "scenario_runner" not in getattr(item, "fixturenames", ()):
+        return (yield)
+    from pytest_kscen.fixtures import without_traceback
+
+    with without_traceback():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed and KSCEN_FIXTURES & set(getattr(item, "fixturenames", ())):

@@ -16,3 +16,5 @@ class Plan:
 
     churn: Churn | None = None
     chaos: tuple[Profile, ...] = ()
+    health: str = "conditions"
+    """Where a volume's health is read: the name of a source in objects.volume_health."""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from pytest_kscen.runs.run import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.kube.actor import Parent
     from pytest_kscen.runs.outcome import Outcome
     from pytest_kscen.runs.plan import Plan
 
@@ -19,11 +21,14 @@ HOUR = 3600.0
 class ScenarioRunner:
     """One test's runs on one cluster."""
 
-    def __init__(self, cluster: Cluster, plan: Plan, *, default_duration: float | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, plan: Plan, *, default_duration: float | None = None, parent: Callable[[], Parent] | None = None
+    ) -> None:
         self.cluster = cluster
         self.plan = plan
         self.runs: list[Run] = []
         self._default_duration = default_duration or HOUR
+        self._open_parent = parent
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
         """Play the plan for this long in cluster time, then heal, judge and clean up."""

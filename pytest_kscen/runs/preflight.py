@@ -1,0 +1,152 @@
+"""Before a run touches anything: whether its clusters have what its plan needs. It only reads, and tells all that is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
+from pytest_kscen.objects.storage import (
+    NODE_LABEL,
+    REPLICATED_STORAGE_CLASSES,
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.runs.plan import Plan
+
+MACHINES = {"network-block": 2, "network-degrade": 2, "vm-reboot": 1}
+"""How many virtual machines an incident of a profile needs."""
+
+MADE_IN_PARENT = {"network-block": CILIUM_NETWORK_POLICIES, "vm-reboot": VIRTUAL_MACHINE_OPERATIONS}
+STORAGE = (REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_STORAGE_CLASSES)
+NO_STORAGE = "install sds-replicated-volume there, or test another cluster with --kubeconfig"
+NO_NODES = "it is no Kubernetes cluster"
+NO_VIRTUALIZATION = "is --parent-kubeconfig that of the cluster that runs the virtual machines?"
+
+LAYOUT = "effectiveLayout"  # in a volume's status, once the storage publishes it
+OF_LAYOUT = ("effectiveLayout", "ready")  # the sources of health that only a storage with a layout has
+
+
+class PreflightRefused(Exception):
+    """The run cannot be what its plan says. The message has a line for each thing that is wrong."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """One cluster as this run's user may see it, and what is wrong with it."""
+
+    api: Api
+    where: str
+    complaints: list[str] = field(default_factory=list)
+
+    async def list(self, resource: Resource, if_absent: str, namespace: str = "", **options: Any) -> list[Obj] | None:
+        """The objects, or None and a complaint."""
+        try:
+            return (await self.api.list(resource, namespace, **options)).items
+        except NotFound:
+            self.complaints.append(f"{self.where} has no {resource.qualified}: {if_absent}")
+        except ApiError as error:
+            self.complaints.append(f"{self.where} does not let us list {resource.qualified}: {error.message}")
+        return None
+
+
+async def preflight(stage: Stage, plan: Plan) -> None:
+    """Pass, or raise a PreflightRefused that lists everything that is wrong."""
+    tested = _Look(stage.actor("preflight").api, "the tested cluster")
+    complaints = tested.complaints
+    if plan.churn:
+        await _storage(tested, plan)
+    acting = [profile for profile in plan.chaos if profile.profile in MACHINES]
+    if acting and stage.parent is None:
+        names = ", ".join(dict.fromkeys(profile.profile for profile in acting))
+        complaints.append(f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace")
+    elif acting and stage.parent:
+        parent = _Look(stage.in_parent("preflight").api, "the parent cluster", complaints)
+        await _machines(parent, tested, acting, stage.parent.namespace)
+    if complaints:
+        raise PreflightRefused("\n".join(complaints))
+
+
+async def _storage(tested: _Look, plan: Plan) -> None:
+    found = [
+        await tested.list(resource, NO_STORAGE, limit=0 if resource is REPLICATED_STORAGE_CLASSES else 1) for resource in STORAGE
+    ]
+    classes = found[-1]
+    if classes is not None and plan.churn:
+        tested.complaints += _unknown_classes(plan.churn.storage_classes, sorted(one["metadata"]["name"] for one in classes))
+    if found[0] is not None:
+        tested.complaints += await _another_generation(tested, plan.health)
+    if await tested.list(NODES, NO_NODES, labels=NODE_LABEL, limit=1) == []:
+        tested.complaints.append(f"no node has the storage's label {NODE_LABEL}: label those that are to hold volumes")
+
+
+def _unknown_classes(wanted: tuple[str, ...], there: list[str]) -> list[str]:
+    unknown = [name for name in wanted if name not in there]
+    if not unknown:
+        return []
+    what = f"storage class{'es' if len(unknown) > 1 else ''} {', '.join(unknown)}"
+    return [f"there is no {what}; there are {', '.join(there) or 'none'}: choose of them with --storage-classes or the marker"]
+
+
+async def _another_generation(tested: _Look, health: str) -> list[str]:
+    """A definition that leaves the status open says nothing of its generation."""
+    try:
+        definition = await tested.api.get(CUSTOM_RESOURCE_DEFINITIONS, REPLICATED_VOLUMES.qualified)
+    except ApiError:
+        return []
+    status = _status_schema(definition)
+    if not status or (LAYOUT in status) is (health in OF_LAYOUT):
+        return []
+    fitting = " or ".join(OF_LAYOUT) if LAYOUT in status else "conditions"
+    return [f"the storage there does not publish its volumes' health as {health!r}: give --kscen-volume-health {fitting}"]
+
+
+def _status_schema(definition: Obj) -> Obj:
+    """The properties of a volume's status, if the definition names them."""
+    for version in definition["spec"]["versions"]:
+        if version["name"] == REPLICATED_VOLUMES.version:
+            schema = version.get("schema", {}).get("openAPIV3Schema", {})
+            found: Obj = schema.get("properties", {}).get("status", {}).get("properties", {})
+            return found
+    return {}
+
+
+async def _machines(parent: _Look, tested: _Look, acting: list[Any], namespace: str) -> None:
+    for resource in dict.fromkeys(MADE_IN_PARENT[one.profile] for one in acting if one.profile in MADE_IN_PARENT):
+        await parent.list(resource, NO_VIRTUALIZATION, namespace, limit=1)
+    machines = await parent.list(VIRTUAL_MACHINES, NO_VIRTUALIZATION, namespace)
+    nodes = await tested.list(NODES, NO_NODES, labels=NODE_LABEL)
+    if machines is None or nodes is None:
+        return
+    names = [machine["metadata"]["name"] for machine in machines]
+    where = f"{_counted(names)} in the namespace {namespace} of the parent cluster"
+    for profile in acting:
+        parent.complaints += _too_few(profile, len(names), where)
+    strangers = [node["metadata"]["name"] for node in nodes if node["metadata"]["name"] not in names]
+    if names and strangers:
+        parent.complaints.append(
+            f"no virtual machine in {namespace} is named as {', '.join(strangers)}: "
+            "are the tested cluster's nodes the virtual machines of --vm-namespace?"
+        )
+
+
+def _too_few(profile: Any, count: int, where: str) -> list[str]:
+    if count < MACHINES[profile.profile]:
+        return [f"{profile.profile} needs {MACHINES[profile.profile]} virtual machines: there are {where}: see --vm-namespace"]
+    if getattr(profile, "group_size", 0) >= count:
+        size = f"{profile.profile}: a group of {profile.group_size} leaves nobody on the other side: there are {where}"
+        return [f"{size}: give --chaos-partition-group-size (or group_size) {count - 1} at most, or 0 for half"]
+    return []
+
+
+def _counted(names: list[str]) -> str:
+    return f"{len(names)} ({', '.join(names)})" if names else "none"
