@@ -28,9 +28,7 @@ def _storage_classes(plan: Plan, backend: str, settings: Settings, mark: pytest.
 
 
 def _parent(plan: Plan, backend: str, settings: Settings) -> list[str]:
-    from pytest_kscen.runs.preflight import MACHINES
-
-    acting = list(dict.fromkeys(profile.profile for profile in plan.chaos if profile.profile in MACHINES))
+    acting = list(dict.fromkeys(profile.profile for profile in plan.chaos if profile.needs_machines()))
     missing = [
         f"{flag} (KSCEN_{variable})"
         for flag, variable, value in (

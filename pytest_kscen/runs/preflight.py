@@ -18,13 +18,11 @@ from pytest_kscen.objects.storage import (
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
 if TYPE_CHECKING:
+    from pytest_kscen.chaos.profiles import Profile
     from pytest_kscen.kube.actor import Stage
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.runs.plan import Plan
-
-MACHINES = {"network-block": 2, "network-degrade": 2, "vm-reboot": 1}
-"""How many virtual machines an incident of a profile needs."""
 
 MADE_IN_PARENT = {"network-block": CILIUM_NETWORK_POLICIES, "vm-reboot": VIRTUAL_MACHINE_OPERATIONS}
 STORAGE = (REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_STORAGE_CLASSES)
@@ -65,7 +63,7 @@ async def preflight(stage: Stage, plan: Plan) -> None:
     complaints = tested.complaints
     if plan.churn:
         await _storage(tested, plan)
-    acting = [profile for profile in plan.chaos if profile.profile in MACHINES]
+    acting = [profile for profile in plan.chaos if profile.needs_machines()]
     if acting and stage.parent is None:
         names = ", ".join(dict.fromkeys(profile.profile for profile in acting))
         complaints.append(f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace")
@@ -93,8 +91,8 @@ def _unknown_classes(wanted: tuple[str, ...], there: list[str]) -> list[str]:
     unknown = [name for name in wanted if name not in there]
     if not unknown:
         return []
-    what = f"storage class{'es' if len(unknown) > 1 else ''} {', '.join(unknown)}"
-    return [f"there is no {what}; there are {', '.join(there) or 'none'}: choose of them with --storage-classes or the marker"]
+    what = f"is no storage class {unknown[0]}" if len(unknown) == 1 else f"are no storage classes {', '.join(unknown)}"
+    return [f"there {what}; those there are: {', '.join(there) or 'none'}: choose of them with --storage-classes or the marker"]
 
 
 async def _another_generation(tested: _Look, health: str) -> list[str]:
@@ -120,7 +118,7 @@ def _status_schema(definition: Obj) -> Obj:
     return {}
 
 
-async def _machines(parent: _Look, tested: _Look, acting: list[Any], namespace: str) -> None:
+async def _machines(parent: _Look, tested: _Look, acting: list[Profile], namespace: str) -> None:
     for resource in dict.fromkeys(MADE_IN_PARENT[one.profile] for one in acting if one.profile in MADE_IN_PARENT):
         await parent.list(resource, NO_VIRTUALIZATION, namespace, limit=1)
     machines = await parent.list(VIRTUAL_MACHINES, NO_VIRTUALIZATION, namespace)
@@ -139,12 +137,13 @@ async def _machines(parent: _Look, tested: _Look, acting: list[Any], namespace: 
         )
 
 
-def _too_few(profile: Any, count: int, where: str) -> list[str]:
-    if count < MACHINES[profile.profile]:
-        return [f"{profile.profile} needs {MACHINES[profile.profile]} virtual machines: there are {where}: see --vm-namespace"]
-    if getattr(profile, "group_size", 0) >= count:
-        size = f"{profile.profile}: a group of {profile.group_size} leaves nobody on the other side: there are {where}"
-        return [f"{size}: give --chaos-partition-group-size (or group_size) {count - 1} at most, or 0 for half"]
+def _too_few(profile: Profile, count: int, where: str) -> list[str]:
+    group: int = getattr(profile, "group_size", 0)
+    if 0 < group >= count > 1:
+        left = f"{profile.profile}: a group of {group} leaves no machine on the other side: there are {where}"
+        return [f"{left}: give --chaos-partition-group-size (or group_size) {count - 1} at most, or 0 for half"]
+    if count < profile.needs_machines():
+        return [f"{profile.profile} needs {profile.needs_machines()} virtual machines: there are {where}: see --vm-namespace"]
     return []
 
 
