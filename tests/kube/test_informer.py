@@ -314,6 +314,16 @@ def test_a_handler_that_crashes_is_heard(runner, api, informer, error):
         runner.advance(1)
 
 
+def test_so_is_the_crash_of_one_that_is_asked_for_late(runner, api):
+    informers = Informers(api, runner.clock)
+    runner.start(informers.run(), "informers")
+    runner.advance(0)
+    api.write("a")
+    informers.of(CONFIG_MAPS).on_change(lambda *_: 1 / 0)
+    with pytest.raises(ActorCrashedError, match="informers crashed"):
+        runner.advance(0)
+
+
 def test_informers_share_and_end_together(runner, api):
     informers = Informers(api, runner.clock)
     before = informers.of(CONFIG_MAPS)
