@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Runner
+    from pytest_kscen.kube.actor import Parent
     from pytest_kscen.kube.api import Api
 
 
@@ -55,6 +56,12 @@ class Cluster(Protocol):
     @property
     def replayable(self) -> bool:
         """Whether the same seed gives the same run."""
+
+    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
+        """The cluster in which this one's nodes are virtual machines, opened when it is first asked for.
+
+        Simulated clusters bring their own; for the others somebody has to say where it is, or it is a ClusterRefused.
+        """
 
     def advance(self, duration: str | float | timedelta) -> None: ...
 

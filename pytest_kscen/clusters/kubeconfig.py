@@ -26,16 +26,25 @@ REACH = 5.0  # seconds that a cluster has to say its version
 class KubeconfigCluster(LiveCluster):
     """A `Cluster` that was handed to us. Without a path it is the one that kubectl would speak to."""
 
-    def __init__(self, path: pathlib.Path | str | None = None, context: str | None = None, *, seed: int | str = 0) -> None:
-        self._path = str(path or contexts.default_path())
-        self._config = contexts.merged(self._path)
-        self.context = contexts.chosen(self._config, context or "", self._path)
+    def __init__(
+        self,
+        path: pathlib.Path | str | None = None,
+        context: str | None = None,
+        *,
+        seed: int | str = 0,
+        flags: contexts.Flags = contexts.TESTED,
+        runner: WallRunner | None = None,
+    ) -> None:
+        self._path, self._flags = str(path or contexts.default_path()), flags
+        self._config = contexts.merged(self._path, flags)
+        self.context = contexts.chosen(self._config, context or "", self._path, flags)
         self._folder: pathlib.Path | None = None
-        runner = WallRunner()
+        own = runner or WallRunner()
         try:
-            self._become(runner, seed)
+            self._become(own, seed)
         except BaseException:
-            runner.close()
+            if runner is None:
+                own.close()
             raise
 
     def _become(self, runner: WallRunner, seed: int | str) -> None:
@@ -68,6 +77,9 @@ class KubeconfigCluster(LiveCluster):
 
     def close(self) -> None:
         super().close()
+        self._remove_copy()
+
+    def _remove_copy(self) -> None:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -75,7 +87,7 @@ class KubeconfigCluster(LiveCluster):
         return ClusterRefused(
             f"the cluster of context {self.context!r} in {self._path} ({contexts.server_of(self._config, self.context)}) {why}. "
             f"Try `kubectl --kubeconfig {self._path} --context {self.context} version`, "
-            "or choose another with --kubeconfig FILE and --kscen-context NAME"
+            f"or {self._flags.another}"
         )
 
 

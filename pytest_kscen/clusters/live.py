@@ -11,8 +11,11 @@ from pytest_kscen.clusters.cluster import TimedCluster
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable
 
+    from pytest_kscen.clusters.given_parent import GivenParent
+    from pytest_kscen.kube.actor import Parent
     from pytest_kscen.kube.api import Api
 
 
@@ -42,6 +45,7 @@ class LiveCluster(TimedCluster[WallRunner]):
         self._configuration = configuration()
         self._connection = Connection(access_of(self._configuration), runner.clock, lambda: access_of(configuration()))
         self._api = RemoteApi(self._connection)
+        self._given_parent: GivenParent | None = None
 
     def api(self, agent: str = "") -> Api:
         return self._api.named(agent) if agent else self._api
@@ -63,11 +67,29 @@ class LiveCluster(TimedCluster[WallRunner]):
         configuration.client_session_kwargs = {"trust_env": False}
         return ApiClient(configuration)
 
+    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
+        """The cluster that runs this one's nodes, as it was named to us when it was first asked for."""
+        if self._given_parent is None:
+            from pytest_kscen.clusters.given_parent import GivenParent
+
+            self._given_parent = GivenParent(self, kubeconfig, namespace)
+        return self._given_parent.as_parent
+
     def close(self) -> None:
-        """End the actors, then the connection that they spoke through."""
-        self.runner.close(last=self._put_away())
+        """End the actors, then the connections that they spoke through."""
+        self.runner.close(last=self._put_away_all())
+        self._close_client()
+        if self._given_parent:
+            self._given_parent.close()
+
+    def _close_client(self) -> None:
         if "client" in self.__dict__:
             self.client.close()
+
+    async def _put_away_all(self) -> None:
+        if self._given_parent:
+            await self._given_parent._put_away()  # noqa: SLF001  # one of its kind
+        await self._put_away()
 
     async def _put_away(self) -> None:
         if "aio_client" in self.__dict__:

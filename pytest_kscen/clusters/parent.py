@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.kube.actor import Parent
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.virtualization import PARENT_ROLE, ROLE_LABEL
 from pytest_kscen.simulation.virtualization.assembly import actors
+from pytest_kscen.simulation.virtualization.bodies import TAINT
 from pytest_kscen.simulation.virtualization.install import define, make_machines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.clock import Runner
+    from pytest_kscen.clock import Clock, Runner
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.site import Site
 
-NODES = ("parent-1", "parent-2", "parent-3")
+NAMES = ("parent-1", "parent-2", "parent-3")
 NAMESPACE = "vms"
+BOOT = 60.0  # seconds within which the parent's nodes must be ready
 CAPACITY = {"cpu": "512", "memory": "4Ti", "pods": "500"}  # as many virtual machines as a test may want nodes
 
 
@@ -29,8 +35,22 @@ def chance_of(seed: str) -> Chance:
 
 def add_machines(site: Site) -> None:
     """The machines of the parent's nodes."""
-    for name in NODES:
+    for name in NAMES:
         site.machines.add(name, labels={ROLE_LABEL: PARENT_ROLE}, capacity=CAPACITY)
+
+
+async def add_nodes(api: Api, clock: Clock, site: Site) -> None:
+    """The same among the nested cluster's own nodes, where nothing of that cluster goes."""
+    add_machines(site)
+    for name in NAMES:
+        metadata = {"name": name, "labels": {ROLE_LABEL: PARENT_ROLE}}
+        await api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [TAINT]}})
+    for name in NAMES:
+        await wait_for(api, clock, NODES, name, condition=_takes_machines, timeout=BOOT)
+
+
+def _takes_machines(node: Obj | None) -> bool:
+    return is_true(node, "Ready") and (node or {})["spec"].get("taints") == [TAINT]
 
 
 def virtualize(

@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import WallRunner
+from pytest_kscen.clusters import parent as parents
 from pytest_kscen.clusters.controlplane.starting import start
 from pytest_kscen.clusters.controlplane.tunnel import Tunnel
 from pytest_kscen.clusters.live import LiveCluster
@@ -19,8 +20,11 @@ from pytest_kscen.simulation.assembly import actors
 from pytest_kscen.simulation.site import Site
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable
     from datetime import timedelta
+
+    from pytest_kscen.kube.actor import Parent
 
 PATIENCE = 60.0
 
@@ -37,6 +41,7 @@ class ControlPlaneCluster(LiveCluster):
             self.kubeconfig = layout.kubeconfig
             super().__init__("controlplane", runner, functools.partial(configuration_of, self.kubeconfig), seed=seed, owned=True)
             self.site = Site.of(runner.clock, self.chance, nodes=nodes)
+            self._parent: Parent | None = None
             self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read)
             undo.callback(super().close)
             self._attach_machines(nodes)
@@ -57,6 +62,20 @@ class ControlPlaneCluster(LiveCluster):
         """Ready, and free of the taint that keeps pods off a new node."""
         listed = (await self._api.list(NODES)).items
         return sum(is_true(node, "Ready") and not node["spec"].get("taints") for node in listed) >= nodes
+
+    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:  # noqa: ARG002  # it brings its own
+        """The same API server in a second role: nodes that are kept for virtual machines, and a namespace of these."""
+        if self._parent is None:
+            self.runner.call(parents.add_nodes(self.api("virtualization-installer"), self.runner.clock, self.site))
+            self._parent = parents.virtualize(
+                self.runner,
+                self.api,
+                parents.chance_of(self.chance.seed),
+                host=self.site,
+                nested=self.site,
+                namespace=namespace or parents.NAMESPACE,
+            )
+        return self._parent
 
     def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
         try:
