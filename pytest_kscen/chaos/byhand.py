@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, SPLIT_BRAIN, Block
+from pytest_kscen.chaos.faults.latency import Latency
+from pytest_kscen.chaos.faults.losses import Losses, valid_loss
+from pytest_kscen.chaos.faults.machines import Reboot, Stop
 from pytest_kscen.chaos.faults.pods import Destruction
 
 if TYPE_CHECKING:
@@ -24,6 +27,27 @@ def drbd_block(a: str, b: str, volume: str) -> Block:
 def split_brain(group_a: Iterable[str], group_b: Iterable[str]) -> Block:
     """All TCP between two groups of machines."""
     return Block(SPLIT_BRAIN, tuple(group_a), tuple(group_b))
+
+
+def losses(a: str, b: str, loss: float) -> Losses:
+    """This share of the packets between two machines, from 0 to 1."""
+    valid_loss(loss)
+    return Losses((a, b), loss)
+
+
+def latency(a: str, b: str) -> Latency:
+    """The link between two machines, loaded."""
+    return Latency((a, b))
+
+
+def vm_reboot(vm: str) -> Reboot:
+    """One machine, off and on again."""
+    return Reboot(vm)
+
+
+def vm_stop(vm: str) -> Stop:
+    """One machine, off for as long as it lasts."""
+    return Stop(vm)
 
 
 def pod_destroy(label: str, count: int = 1) -> Destruction:

@@ -6,11 +6,10 @@ The journal is told of each step. What was begun is undone even if it failed or 
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_kscen.chaos.hands import Hands
+from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-logger = logging.getLogger("pytest_kscen.actors")
-
 PATIENCE = 900.0  # seconds of trying to undo a fault
 AGAIN = 10.0
+PASSING = (Impossible, ApiError, OSError, TimeoutError)  # what may go wrong with a fault, and is no mistake of ours
 
 
 class Fault(Protocol):
@@ -39,6 +37,10 @@ class Fault(Protocol):
     @property
     def targets(self) -> Mapping[str, Sequence[str]]:
         """What it is done to: nodes always, and vms, volumes, pods, ports where there are some."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether it is over by itself: undoing it is then to wait for that."""
 
     async def aim(self, hands: Hands) -> Fault:
         """The same fault with what only the cluster knows; `Impossible` says what is missing."""
@@ -101,12 +103,17 @@ class Incident:
             self.note("incident-failed", error=repr(error))
             await self.end()
             raise
+        if self.fault.passes:
+            self._begin_to_end()
 
     async def end(self) -> None:
         """Undo the fault. Whoever asks again waits for the same end; a cancellation waits for it too."""
+        await to_the_end(self._begin_to_end())
+
+    def _begin_to_end(self) -> asyncio.Task[None]:
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._end(), name=f"end of {self.id}")
-        await to_the_end(self._ending)
+        return self._ending
 
     async def _end(self) -> None:
         clock = self.hands.nested.clock
@@ -116,7 +123,7 @@ class Incident:
                 async with self.hands.nested.doing(f"undo {self.variant}", incident=self.id):
                     await self.fault.heal(self)
                 break
-            except (ApiError, OSError, TimeoutError) as error:
+            except PASSING as error:
                 if clock.now() >= give_up:
                     self.note("incident-not-undone", error=repr(error))
                     raise

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.pods import Destruction
-from pytest_kscen.chaos.hands import Impossible
-from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.seasons import skipped
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.chaos.incidents import PASSING, cause
+from pytest_kscen.chaos.seasons import ended, skipped
 from pytest_kscen.objects.selectors import parse_labels
 from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPACE
 
@@ -59,7 +57,7 @@ class PodDestroy:
                 fault = Destruction(label, actor.chance.whole(*range_), self.namespace)
                 try:
                     incident = await cause(stage, fault, by=name)
-                except (Impossible, ApiError, OSError, TimeoutError) as error:
+                except PASSING as error:
                     skipped(actor, self.profile, error)
                 else:
-                    recoveries.create_task(incident.end(), name=f"recovery of {incident.id}")
+                    recoveries.create_task(ended(incident), name=f"recovery of {incident.id}")

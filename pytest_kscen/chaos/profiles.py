@@ -7,7 +7,9 @@ import difflib
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.chaos.network_degrader import NetworkDegrade
 from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.vm_reboter import VmReboot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,11 +31,13 @@ class Profile(Protocol):
         """Cause incidents until the signal; then undo what is on and return."""
 
 
-PROFILES: dict[str, type[Any]] = {kind.profile: kind for kind in (NetworkBlock, PodDestroy)}
+PROFILES: dict[str, type[Any]] = {kind.profile: kind for kind in (NetworkBlock, NetworkDegrade, VmReboot, PodDestroy)}
+ALIASES = {"degrade": NetworkDegrade.profile}
 
 
 def kind_of(name: str, parameters: Iterable[str] = ()) -> type[Any]:
     """The profile of this name, if it has these parameters; a ValueError lists the valid ones and the nearest."""
+    name = ALIASES.get(name, name)
     if name not in PROFILES:
         raise ValueError(f"there is no chaos profile {name!r}{_nearest(name, PROFILES)}; the profiles are {', '.join(PROFILES)}")
     known = [field.name for field in dataclasses.fields(PROFILES[name])]

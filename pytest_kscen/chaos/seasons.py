@@ -6,8 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.incidents import Fault, cause
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.chaos.incidents import PASSING, Fault, Incident, cause
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import Actor, Stage
-
-logger = logging.getLogger("pytest_kscen.actors")
 
 
 class Recurring(Protocol):
@@ -37,22 +34,31 @@ async def seasons(
     hands = Hands.of(stage, name)
     actor = hands.nested
     while not await stop.within(actor.clock, actor.chance.between(*profile.period)):
+        seconds = actor.chance.between(*profile.incident)
         try:
-            seconds = actor.chance.between(*profile.incident)
             incident = await cause(stage, await draw(hands, seconds), by=name)
-            try:
-                await stop.within(actor.clock, seconds)
-            finally:
-                await incident.end()
-        except (Impossible, ApiError, OSError, TimeoutError) as error:
+        except PASSING as error:
             skipped(actor, profile.profile, error)
+            continue
+        try:
+            await stop.within(actor.clock, seconds)
+        finally:
+            await ended(incident)
+
+
+async def ended(incident: Incident) -> None:
+    """End it; that it cannot be undone stands in the journal, and is no reason to stop everything else."""
+    try:
+        await incident.end()
+    except PASSING as error:
+        incident.hands.nested.log(logging.ERROR, "cannot be undone", incident=incident.id, error=repr(error))
 
 
 def skipped(actor: Actor, profile: str, error: Exception) -> None:
     """Say why there is no incident this time."""
     why = str(error) if isinstance(error, Impossible) else repr(error)
     actor.note("incident-skipped", profile=profile, why=why)
-    logger.warning("%s: no incident this time: %s", actor.name, why, extra={"actor": actor.name, "profile": profile, "why": why})
+    actor.log(logging.WARNING, "no incident this time", profile=profile, why=why)
 
 
 def drawn(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -> str:

@@ -29,6 +29,7 @@ class Block:
     volume: str = ""
 
     profile: ClassVar[str] = "network-block"
+    passes: ClassVar[bool] = False
 
     @property
     def targets(self) -> dict[str, list[str]]:

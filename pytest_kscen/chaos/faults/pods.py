@@ -35,6 +35,7 @@ class Destruction:
 
     profile: ClassVar[str] = "pod-destroy"
     variant: ClassVar[str] = "pod-destroy"
+    passes: ClassVar[bool] = True
 
     @property
     def targets(self) -> dict[str, list[str]]:

@@ -1,0 +1,62 @@
+"""The link between two machines is loaded until packets have to wait: iperf3 on each pushes what it can to the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_kscen.chaos.faults.pairs import LATE, PROFILE, End, addresses_of, ends
+from pytest_kscen.chaos.hands import put
+from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of, pair_labels
+from pytest_kscen.chaos.scripts import load_link, pushed_bytes
+from pytest_kscen.objects.resources import JOBS
+
+if TYPE_CHECKING:
+    from pytest_kscen.chaos.hands import Hands
+    from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.objects.resources import Obj
+
+DAY = 86400.0  # how long a load lasts at most that was made without saying how long
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """For this many seconds; without a time, until it is told to end."""
+
+    pair: tuple[str, str]
+    seconds: float | None = None
+    addresses: tuple[str, str] = ("", "")
+
+    profile: ClassVar[str] = PROFILE
+    variant: ClassVar[str] = "latency"
+    passes: ClassVar[bool] = False
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        return {"nodes": list(self.pair), "vms": list(self.pair)}
+
+    async def aim(self, hands: Hands) -> Latency:
+        return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
+
+    async def inject(self, incident: Incident) -> None:
+        for end in ends(self.pair, self.addresses):
+            await put(incident.hands.nested, JOBS, self.loading(incident, end))
+
+    async def heal(self, incident: Incident) -> None:
+        actor = incident.hands.nested
+        for end in ends(self.pair, self.addresses):
+            name = end.job(incident, "load")
+            rest = incident.started_at + (self.seconds or DAY) - incident.journal.now
+            if rest <= LATE / 2:
+                await completes(actor, name, max(0.0, rest) + DEADLINE + LATE)
+            pushed = pushed_bytes(await log_of(actor, name))
+            if pushed:
+                incident.has_effect(f"{end.node} pushed {pushed / MIB:.0f} MiB to {end.peer}")
+            await discard(actor, name)
+
+    def loading(self, incident: Incident, end: End) -> Obj:
+        seconds = self.seconds or DAY
+        labels = pair_labels(incident.hands.nested, self.variant, *self.pair)
+        return job(end.job(incident, "load"), end.node, load_link(end.peer_address, seconds), seconds, labels)

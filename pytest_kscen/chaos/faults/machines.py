@@ -1,0 +1,173 @@
+"""A virtual machine is restarted, or stopped for as long as the fault lasts, by the hypervisor and without asking its guest.
+
+Either is over when the machine runs and its node is ready again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pytest_kscen.chaos.hands import TYPE, Hands, Impossible, put, remove
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.conditions import condition, is_true
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.objects.resources import Obj
+
+OPERATING = 300.0  # seconds within which an operation has to be finished
+BOOTING = 600.0  # seconds within which the machine has to run, and its node to be ready
+PROFILE = "vm-reboot"
+RUNNING, STOPPED = "Running", "Stopped"
+
+
+class OperationFailed(Impossible):
+    """The hypervisor would not do it."""
+
+
+def operation(name: str, namespace: str, kind: str, vm: str, labels: Mapping[str, str]) -> Obj:
+    """By force, where that is possible."""
+    spec = {"type": kind, "virtualMachineName": vm}
+    return {
+        "apiVersion": VIRTUAL_MACHINE_OPERATIONS.api_version,
+        "kind": VIRTUAL_MACHINE_OPERATIONS.kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "spec": spec if kind == "Start" else {**spec, "force": True},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot:
+    """Off and on again."""
+
+    vm: str
+    boot: str = dataclasses.field(default="", repr=False)
+    """The node's boot before, by its id."""
+
+    profile: ClassVar[str] = PROFILE
+    variant: ClassVar[str] = "vm-reboot"
+    passes: ClassVar[bool] = True
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        return {"nodes": [self.vm], "vms": [self.vm]}
+
+    async def aim(self, hands: Hands) -> Reboot:
+        await hands.must_have([self.vm])
+        return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
+
+    async def inject(self, incident: Incident) -> None:
+        await _order(incident, "Restart", self.vm)
+
+    async def heal(self, incident: Incident) -> None:
+        try:
+            if await _done(incident, "Restart", self.vm):
+                incident.has_effect(f"{self.vm} was restarted")
+        except OperationFailed as error:
+            incident.note("operation-failed", vm=self.vm, error=str(error))
+        await _back(incident, self.vm, self.boot)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Off, until it is undone."""
+
+    vm: str
+    boot: str = dataclasses.field(default="", repr=False)
+
+    profile: ClassVar[str] = "vm-stop"
+    variant: ClassVar[str] = "vm-stop"
+    passes: ClassVar[bool] = False
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        return {"nodes": [self.vm], "vms": [self.vm]}
+
+    async def aim(self, hands: Hands) -> Stop:
+        await hands.must_have([self.vm])
+        return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
+
+    async def inject(self, incident: Incident) -> None:
+        await _order(incident, "Stop", self.vm)
+        if await _done(incident, "Stop", self.vm):
+            incident.has_effect(f"{self.vm} was stopped")
+
+    async def heal(self, incident: Incident) -> None:
+        await _back(incident, self.vm, self.boot)
+
+
+# --- operations ---
+
+
+def _name(incident: Incident, kind: str) -> str:
+    return f"chaos-{kind.lower()}-{incident.id}"
+
+
+async def _order(incident: Incident, kind: str, vm: str) -> None:
+    actor, namespace = incident.hands.in_parent, incident.hands.namespace
+    labels = {TYPE: incident.variant, **actor.labels}
+    await put(actor, VIRTUAL_MACHINE_OPERATIONS, operation(_name(incident, kind), namespace, kind, vm, labels))
+
+
+async def _done(incident: Incident, kind: str, vm: str) -> bool:
+    """Wait until the operation is finished, and take it away. False if it was not there."""
+    actor, namespace, name = incident.hands.in_parent, incident.hands.namespace, _name(incident, kind)
+    found: Any = await wait_for(
+        *(actor.api, actor.clock, VIRTUAL_MACHINE_OPERATIONS, name, namespace),
+        condition=lambda each: "gone" if each is None else each if _phase(each) in FINISHED else None,
+        timeout=OPERATING,
+    )
+    if found == "gone":
+        return False
+    await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+    if _phase(found) != "Completed":
+        said = (condition(found, "Completed") or {}).get("message", "")
+        raise OperationFailed(f"the operation {kind} of {vm} is {_phase(found)}{said and ': '}{said}")
+    return True
+
+
+async def _back(incident: Incident, vm: str, boot: str) -> None:
+    """Wait until the machine runs, started if it is off, and its node is ready: booted anew, if the incident did something."""
+    if await _comes_to(incident, vm, RUNNING, STOPPED) == STOPPED:
+        await _order(incident, "Start", vm)
+        await _done(incident, "Start", vm)
+        await _comes_to(incident, vm, RUNNING)
+    nested, before = incident.hands.nested, boot if incident.had_effect else ""
+    await wait_for(
+        *(nested.api, nested.clock, NODES, vm),
+        condition=lambda node: node is None or (is_true(node, "Ready") and _boot_of(node) != before),
+        timeout=BOOTING,
+    )
+
+
+async def _comes_to(incident: Incident, vm: str, *phases: str) -> str:
+    """The first of these phases that the machine is seen in, or that it is gone."""
+    actor = incident.hands.in_parent
+    return await wait_for(
+        *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, incident.hands.namespace),
+        condition=lambda each: "gone" if each is None else _phase(each) if _phase(each) in phases else "",
+        timeout=BOOTING,
+    )
+
+
+async def _node(hands: Hands, name: str) -> Obj | None:
+    try:
+        return await hands.nested.api.get(NODES, name)
+    except NotFound:
+        return None
+
+
+def _phase(obj: Obj) -> str:
+    return str((obj.get("status") or {}).get("phase") or "")
+
+
+def _boot_of(node: Obj | None) -> str:
+    status = (node or {}).get("status") or {}
+    return str((status.get("nodeInfo") or {}).get("bootID") or "")

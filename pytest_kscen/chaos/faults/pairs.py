@@ -1,0 +1,49 @@
+"""What losses and latency share: two machines, each with the other's address, and a Job on each for a stated time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.chaos.hands import Hands, Impossible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.chaos.incidents import Incident
+
+PROFILE = "network-degrade"
+LATE = 30.0  # seconds that a Job may take to start and to be seen to have ended
+
+
+class End(NamedTuple):
+    """One machine of the pair."""
+
+    side: str
+    node: str
+    peer: str
+    peer_address: str
+
+    def job(self, incident: Incident, what: str) -> str:
+        return f"chaos-{incident.id}-{what}-{self.side}"
+
+
+def ends(pair: tuple[str, str], addresses: tuple[str, str]) -> Iterator[End]:
+    yield End("a", pair[0], pair[1], addresses[1])
+    yield End("b", pair[1], pair[0], addresses[0])
+
+
+async def addresses_of(hands: Hands, pair: tuple[str, str]) -> tuple[str, str]:
+    if pair[0] == pair[1]:
+        raise Impossible(f"{pair[0]} has no network to itself: name two machines")
+    machines = await hands.must_have(pair)
+    found = [str((machines[name].get("status") or {}).get("ipAddress") or "") for name in pair]
+    for name, address in zip(pair, found, strict=True):
+        if not address:
+            raise Impossible(f"the virtual machine {name} has no address yet (status.ipAddress)")
+    return found[0], found[1]
+
+
+async def is_off(hands: Hands, name: str) -> bool:
+    """A machine without power has forgotten its rules."""
+    machine = (await hands.machines()).get(name)
+    return machine is None or (machine.get("status") or {}).get("phase") == "Stopped"
