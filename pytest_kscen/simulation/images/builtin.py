@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.images.names import names_of
-from pytest_kscen.simulation.scripts import NOT_UNDERSTOOD, PROGRAMS, Shell
+from pytest_kscen.simulation.scripts import NOT_UNDERSTOOD, PROGRAMS, SHELLS, Shell
 
 if TYPE_CHECKING:
     from pytest_kscen.simulation.images.context import ContainerContext
 
-SHELLS = ("ash", "bash", "dash", "sh")
-WITH_SHELL = ("alpine", "bash", "busybox", "debian", "ubuntu")
+WITH_SHELL = ("alpine", "bash", "busybox", "debian", "iperf3", "ubuntu")
 
 
 def waits_to_be_stopped(container: ContainerContext) -> bool:
     """Whether it is a server that nobody here knows: it runs until SIGTERM comes."""
     if names_of(container.image)[2] in WITH_SHELL:
         return False
-    return not container.command or _program(container.command) not in (*SHELLS, *PROGRAMS)
+    return not container.command or _program(container.command) not in PROGRAMS
 
 
 async def built_in(container: ContainerContext) -> int:
@@ -30,7 +29,7 @@ async def built_in(container: ContainerContext) -> int:
         return await _script(container, words)
     if _program(words) in PROGRAMS:
         return await _shell(container).call(words)
-    container.write(f"{words[0]}: not found (understood are {', '.join([*SHELLS, *sorted(PROGRAMS)])})\n")
+    container.write(f"{words[0]}: not found (understood are {', '.join(sorted(PROGRAMS))})\n")
     return NOT_UNDERSTOOD
 
 

@@ -1,4 +1,7 @@
-"""From words to text: what variables, arguments and sums stand for when a command is about to run."""
+"""From words to text: what variables, arguments and sums stand for when a command is about to run.
+
+Substitutions have been replaced by what they wrote before that (`Written`).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,14 @@ from pytest_kscen.simulation.scripts.words import Arithmetic, Literal, ScriptErr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.simulation.scripts.words import Word
+    from pytest_kscen.simulation.scripts.words import Part, Word
 
 ALL_ARGUMENTS = (Literal("", quoted=True), Variable("@", quoted=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Literal):
+    """What a substitution wrote."""
 
 
 @dataclass(slots=True)
@@ -24,7 +32,15 @@ class Names:
 
     variables: dict[str, str]
     arguments: list[str]
+    exported: dict[str, None]
     status: int = 0
+
+    def copy(self) -> Names:
+        return Names(dict(self.variables), list(self.arguments), dict(self.exported), self.status)
+
+    def environment(self) -> dict[str, str]:
+        """What a program that is called inherits."""
+        return {name: value for name, value in self.variables.items() if name in self.exported}
 
     def expand(self, words: tuple[Word, ...]) -> list[str]:
         """A command's words."""
@@ -32,7 +48,7 @@ class Names:
         for word in words:
             if word == ALL_ARGUMENTS:
                 found += self.arguments
-            elif any(isinstance(part, Variable) and not part.quoted for part in word):
+            elif any(map(_falls_apart, word)):
                 found += self._split(word)
             else:
                 found.append(self.text(word))
@@ -50,10 +66,10 @@ class Names:
         return self.variables.get(name, "")
 
     def _split(self, word: Word) -> list[str]:
-        """What comes from a variable without quotes falls apart at blanks."""
+        """What comes from a variable or a substitution without quotes falls apart at blanks."""
         fields, is_quoted = [""], False
         for part in word:
-            if isinstance(part, Variable) and not part.quoted:
+            if _falls_apart(part):
                 first, *others = re.split(r"\s+", self._part(part))
                 fields[-1] += first
                 fields += others
@@ -62,12 +78,15 @@ class Names:
                 is_quoted = is_quoted or (isinstance(part, Literal) and part.quoted)
         return [field for field in fields if field or is_quoted]
 
-    def _part(self, part: Literal | Variable | Arithmetic) -> str:
-        if isinstance(part, Literal):
-            return part.text
-        if isinstance(part, Arithmetic):
-            return str(self._sum(part.expression))
-        return self.value(part.name) or part.default
+    def _part(self, part: Part) -> str:
+        match part:
+            case Literal():
+                return part.text
+            case Arithmetic():
+                return str(self._sum(part.expression))
+            case Variable():
+                return self.value(part.name) or part.default
+        raise ScriptError("a substitution cannot stand here")
 
     def _sum(self, expression: str) -> int:
         text = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", lambda match: self.value(match[1]) or "0", expression)
@@ -75,6 +94,10 @@ class Names:
             return _calculate(ast.parse(text.replace("/", "//").strip(), mode="eval").body)
         except (SyntaxError, KeyError, ValueError, ZeroDivisionError) as error:
             raise ScriptError(f"the sum $(({expression})) is not understood here") from error
+
+
+def _falls_apart(part: Part) -> bool:
+    return isinstance(part, Variable | Written) and not part.quoted
 
 
 _SPECIAL: dict[str, Callable[[Names], str]] = {

@@ -1,21 +1,41 @@
-"""Runs a script's tree. Commands take no time but sleep; a turn of a loop takes a moment, so that time always moves."""
+"""Runs a script's tree. Commands take no time but sleep and what says so; a turn of a loop takes a moment, so that time moves.
+
+The commands of a pipe run one after the other, each on all that the one before has written.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_kscen.simulation.scripts.expansion import Names
-from pytest_kscen.simulation.scripts.parser import Branches, Chain, For, Not, Sequence, Simple, While, parse
+from pytest_kscen.simulation.scripts.expansion import Names, Written
+from pytest_kscen.simulation.scripts.parser import (
+    Branches,
+    Chain,
+    For,
+    Not,
+    Pipe,
+    Redirected,
+    Sequence,
+    Simple,
+    Subshell,
+    While,
+    parse,
+)  # fmt: skip
 from pytest_kscen.simulation.scripts.programs import PROGRAMS, Exit, Leap
-from pytest_kscen.simulation.scripts.words import ScriptError
+from pytest_kscen.simulation.scripts.streams import Text, Write, redirected
+from pytest_kscen.simulation.scripts.words import ScriptError, Substitution
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pytest_kscen.simulation.scripts.parser import Command
+    from pytest_kscen.simulation.scripts.programs import Program
+    from pytest_kscen.simulation.scripts.words import Word
 
 NOT_UNDERSTOOD = 127
 MOMENT = 0.01  # seconds of a loop's turn
+ENDING = (Simple, Redirected, Pipe, Subshell)  # the failure of one of these ends a strict script
 
 
 class Shell:
@@ -23,20 +43,24 @@ class Shell:
 
     def __init__(
         self,
-        write: Callable[[str], None],
+        write: Write,
         sleep: Callable[[float], Awaitable[None]],
         *,
         variables: Mapping[str, str] | None = None,
         arguments: tuple[str, ...] = (),
         files: Mapping[str, str] | None = None,
+        programs: Mapping[str, Program] | None = None,
         now: Callable[[], float] = lambda: 0.0,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.write = write
+        self.complain = write
+        self.input = Text()
         self.sleep = sleep
         self.now = now
         self.files = files or {}
-        self.names = Names(dict(variables or {}), list(arguments))
+        self.programs = {**PROGRAMS, **(programs or {})}
+        self.names = Names(dict(variables or {}), list(arguments), dict.fromkeys(variables or ()))
         self.traps: dict[str, str] = {}
         self.stops_on_error = False
         self._is_stopping = is_stopping
@@ -46,7 +70,7 @@ class Shell:
         try:
             return await self._command(parse(script))
         except ScriptError as error:
-            self.write(f"sh: {error}\n")
+            self.complain(f"sh: {error}\n")
             return NOT_UNDERSTOOD
         except Exit as exit_:
             return exit_.code
@@ -56,57 +80,67 @@ class Shell:
     async def call(self, words: list[str]) -> int:
         """The exit code of one command, its words as they are."""
         try:
-            return await self._program(words)
+            return await self.program(words)
         except ScriptError as error:
-            self.write(f"{error}\n")
+            self.complain(f"{error}\n")
             return NOT_UNDERSTOOD
         except Exit as exit_:
             return exit_.code
 
+    async def program(self, words: list[str]) -> int:
+        program = self.programs.get(words[0].rpartition("/")[2])
+        if program is None:
+            raise ScriptError(f"{words[0]}: not found (understood are {', '.join(sorted(self.programs))})")
+        return await program(self, words[1:])
+
+    def subshell(self) -> Shell:
+        """Another one that begins with all that this one has, and keeps what it makes of it."""
+        other = copy.copy(self)
+        other.names = self.names.copy()
+        other.traps = {}
+        return other
+
+    def fresh(self, arguments: list[str]) -> Shell:
+        """A shell that is called as a program: it knows what is exported."""
+        other = self.subshell()
+        other.names = Names(self.names.environment(), arguments, self.names.exported)
+        other.stops_on_error = False
+        return other
+
     # --- the tree ---
 
     async def _command(self, command: Command) -> int:
-        match command:
-            case Simple():
-                self.names.status = await self._simple(command)
-            case Sequence():
-                await self._sequence(command)
-            case Chain():
-                await self._chain(command)
-            case Not():
-                self.names.status = 0 if await self._command(command.command) else 1
-            case Branches():
-                await self._branches(command)
-            case While():
-                await self._while(command)
-            case For():
-                await self._for(command)
+        self.names.status = await self._RUNS[type(command)](self, command)
         return self.names.status
 
-    async def _sequence(self, sequence: Sequence) -> None:
-        self.names.status = 0 if not sequence.commands else self.names.status
+    async def _sequence(self, sequence: Sequence) -> int:
+        status = 0
         for command in sequence.commands:
             status = await self._command(command)
-            if status and self.stops_on_error and isinstance(command, Simple):
+            if status and self.stops_on_error and isinstance(command, ENDING):
                 raise Exit(status)
+        return status
 
-    async def _chain(self, chain: Chain) -> None:
-        status = await self._command(chain.first)
+    async def _chain(self, chain: Chain) -> int:
+        status = await self._quietly(chain.first)
         for joint, command in chain.rest:
             if (status == 0) is (joint == "&&"):
-                status = await self._command(command)
-                if status and self.stops_on_error and command is chain.rest[-1][1]:
+                is_last = command is chain.rest[-1][1]
+                status = await (self._command(command) if is_last else self._quietly(command))
+                if status and self.stops_on_error and is_last:
                     raise Exit(status)
+        return status
 
-    async def _branches(self, branches: Branches) -> None:
+    async def _not(self, turned: Not) -> int:
+        return 0 if await self._quietly(turned.command) else 1
+
+    async def _branches(self, branches: Branches) -> int:
         for condition, body in branches.branches:
             if await self._quietly(condition) == 0:
-                await self._command(body)
-                return
-        if branches.otherwise:
-            await self._command(branches.otherwise)
+                return await self._command(body)
+        return await self._command(branches.otherwise) if branches.otherwise else 0
 
-    async def _while(self, loop: While) -> None:
+    async def _while(self, loop: While) -> int:
         last = 0
         while (await self._quietly(loop.condition) != 0) is loop.until:
             try:
@@ -116,10 +150,10 @@ class Shell:
                 if leap.ends:
                     break
             await self.sleep(MOMENT)
-        self.names.status = last
+        return last
 
-    async def _for(self, loop: For) -> None:
-        words = self.names.expand(loop.words) if loop.words else self.names.arguments
+    async def _for(self, loop: For) -> int:
+        words = await self._expanded(loop.words) if loop.words else self.names.arguments
         last = 0
         for word in words:
             self.names.variables[loop.name] = word
@@ -129,7 +163,7 @@ class Shell:
                 last = 0
                 if leap.ends:
                     break
-        self.names.status = last
+        return last
 
     async def _quietly(self, condition: Command) -> int:
         """A condition may fail without ending the script."""
@@ -139,25 +173,61 @@ class Shell:
         finally:
             self.stops_on_error = strict
 
-    async def _simple(self, command: Simple) -> int:
-        for name, word in command.assignments:
-            self.names.variables[name] = self.names.text(word)
-        words = self.names.expand(command.words)
-        if not words:
-            return 0
-        heard, self.write = self.write, (lambda _: None) if command.silent else self.write
+    async def _redirected(self, command: Redirected) -> int:
+        before = self.write, self.complain
+        self.write, self.complain = redirected(self.write, self.complain, command.redirections)
         try:
-            status = await self._program(words)
+            return await self._command(command.command)
         finally:
-            self.write = heard
+            self.write, self.complain = before
+
+    async def _pipe(self, pipe: Pipe) -> int:
+        *first, last = pipe.commands
+        flowing = self.input
+        for command in first:
+            part, written = self.subshell(), Text()
+            part.input, part.write = flowing, written.add
+            await self._apart(part, command)
+            flowing = written
+        part = self.subshell()
+        part.input = flowing
+        return await self._apart(part, last)
+
+    async def _subshell(self, apart: Subshell) -> int:
+        return await self._apart(self.subshell(), apart.command)
+
+    async def _apart(self, shell: Shell, command: Command) -> int:
+        try:
+            return await shell._command(command)
+        except Exit as exit_:
+            return exit_.code
+
+    async def _simple(self, command: Simple) -> int:
+        self.names.status = 0 if not command.words else self.names.status
+        for name, word in command.assignments:
+            self.names.variables[name] = self.names.text(await self._substituted(word))
+        words = await self._expanded(command.words)
+        if not words:
+            return self.names.status
+        status = await self.program(words)
         await self._heed_stop()
         return status
 
-    async def _program(self, words: list[str]) -> int:
-        program = PROGRAMS.get(words[0].rpartition("/")[2])
-        if program is None:
-            raise ScriptError(f"{words[0]}: not found (understood are {', '.join(sorted(PROGRAMS))})")
-        return await program(self, words[1:])
+    # --- substitutions ---
+
+    async def _expanded(self, words: tuple[Word, ...]) -> list[str]:
+        return self.names.expand(tuple([await self._substituted(word) for word in words]))
+
+    async def _substituted(self, word: Word) -> Word:
+        if not any(isinstance(part, Substitution) for part in word):
+            return word
+        return tuple([await self._written(part) if isinstance(part, Substitution) else part for part in word])
+
+    async def _written(self, part: Substitution) -> Written:
+        shell, written = self.subshell(), Text()
+        shell.write = written.add
+        self.names.status = await self._apart(shell, parse(part.script))
+        return Written(written.rest().rstrip("\n"), part.quoted)
 
     async def _heed_stop(self) -> None:
         """SIGTERM goes unnoticed by a shell that is process 1, unless a trap waits for it."""
@@ -165,3 +235,16 @@ class Shell:
             script = self.traps.pop("TERM", None)
             if script is not None:
                 await self._command(parse(script))
+
+    _RUNS: ClassVar[dict[type[Any], Callable[[Any, Any], Awaitable[int]]]] = {
+        Simple: _simple,
+        Redirected: _redirected,
+        Pipe: _pipe,
+        Subshell: _subshell,
+        Sequence: _sequence,
+        Chain: _chain,
+        Not: _not,
+        Branches: _branches,
+        While: _while,
+        For: _for,
+    }

@@ -1,7 +1,8 @@
-"""From words to a tree of commands: lists, && and ||, if, while, until, for, and braces."""
+"""From words to a tree of commands: lists, && and ||, pipes, redirections, if, while, until, for, braces, parentheses."""
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,11 +15,32 @@ _ENDS = ("then", "elif", "else", "fi", "do", "done", "}", ")")
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """Assignments, and a command with its arguments; a silent one's output is thrown away."""
+    """Assignments, and a command with its arguments."""
 
     assignments: tuple[tuple[str, Word], ...]
     words: tuple[Word, ...]
-    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Redirected:
+    """A command whose output goes elsewhere."""
+
+    command: Command
+    redirections: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """Commands of which each reads what the one before has written."""
+
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subshell:
+    """Commands whose variables and whose exit are their own."""
+
+    command: Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +85,10 @@ class For:
     body: Command
 
 
-Command: TypeAlias = Simple | Sequence | Chain | Not | Branches | While | For
+Command: TypeAlias = Simple | Redirected | Pipe | Subshell | Sequence | Chain | Not | Branches | While | For
 
 
+@functools.lru_cache(maxsize=512)
 def parse(script: str) -> Command:
     parser = _Parser(Reader(script).tokens())
     tree = parser.sequence()
@@ -102,8 +125,31 @@ class _Parser:
 
     def _negatable(self) -> Command:
         if self._keyword("!"):
-            return Not(self._command())
-        return self._command()
+            return Not(self._pipe())
+        return self._pipe()
+
+    def _pipe(self) -> Command:
+        commands = [self._redirected()]
+        while self._operator("|"):
+            while self._operator(";"):
+                pass
+            commands.append(self._redirected())
+        return Pipe(tuple(commands)) if len(commands) > 1 else commands[0]
+
+    def _redirected(self) -> Command:
+        before = self._redirections()
+        command = self._command()
+        if isinstance(command, Redirected):
+            return Redirected(command.command, (*before, *command.redirections))
+        redirections = (*before, *self._redirections())
+        return Redirected(command, redirections) if redirections else command
+
+    def _redirections(self) -> tuple[str, ...]:
+        found: list[str] = []
+        while (token := self._next()) and ">" in token.operator:
+            found.append(token.operator)
+            self._at += 1
+        return tuple(found)
 
     def _command(self) -> Command:
         if self._keyword("if"):
@@ -119,7 +165,7 @@ class _Parser:
                 self._at += 1
                 body = self.sequence()
                 self._demand(close)
-                return body
+                return Subshell(body) if open_ == "(" else body
         return self._simple()
 
     def _branches(self) -> Branches:
@@ -153,22 +199,23 @@ class _Parser:
         self._demand("done")
         return body
 
-    def _simple(self) -> Simple:
+    def _simple(self) -> Command:
         assignments: list[tuple[str, Word]] = []
         words: list[Word] = []
-        silent = False
-        while (token := self._next()) and (token.word or token.operator == ">"):
+        redirections: list[str] = []
+        while (token := self._next()) and (token.word or ">" in token.operator):
             assigned = None if words or not token.word else _assignment(token.word)
             if assigned:
                 assignments.append(assigned)
             elif token.word:
                 words.append(token.word)
             else:
-                silent = True
+                redirections.append(token.operator)
             self._at += 1
         if not assignments and not words:
             raise ScriptError(f"{self._peek() or 'the end'!r} is out of place")
-        return Simple(tuple(assignments), tuple(words), silent)
+        simple = Simple(tuple(assignments), tuple(words))
+        return Redirected(simple, tuple(redirections)) if redirections else simple
 
     # --- tokens ---
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
+from pytest_kscen.simulation.scripts.filters import FILTERS
 from pytest_kscen.simulation.scripts.words import ScriptError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from pytest_kscen.simulation.scripts.interpreter import Shell
 
@@ -19,6 +21,8 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 FOREVER = 10.0 * 365 * 86400
+TIMED_OUT = 124
+SHELLS = ("ash", "bash", "dash", "sh")
 
 
 class Exit(Exception):  # it is no error: the script ends
@@ -67,13 +71,55 @@ async def _printf(shell: Shell, words: list[str]) -> int:
 async def _sleep(shell: Shell, words: list[str]) -> int:
     seconds = 0.0
     for word in words:
-        match = _DURATION.fullmatch(word)
-        if match is None and word not in {"inf", "infinity"}:
-            shell.write(f"sleep: invalid number '{word}'\n")
+        wait = _seconds(word)
+        if wait is None:
+            shell.complain(f"sleep: invalid number '{word}'\n")
             return 1
-        seconds += float(match[1]) * _UNITS[match[2]] if match else FOREVER
+        seconds += wait
     await shell.sleep(seconds)
     return 0
+
+
+def _seconds(word: str) -> float | None:
+    match = _DURATION.fullmatch(word)
+    if match is None:
+        return FOREVER if word in {"inf", "infinity"} else None
+    return float(match[1]) * _UNITS[match[2]]
+
+
+async def _timeout(shell: Shell, words: list[str]) -> int:
+    """GNU's and busybox's, without options."""
+    if len(words) < 2 or (seconds := _seconds(words[0])) is None:  # noqa: PLR2004  # a duration and a program
+        raise ScriptError(f"timeout: {' '.join(words)} is not understood here (a duration and a program are)")
+    try:
+        async with asyncio.timeout(seconds or None):
+            return await shell.subshell().call(words[1:])
+    except TimeoutError:
+        return TIMED_OUT
+
+
+async def _sh(shell: Shell, words: list[str]) -> int:
+    """A shell in a shell: `-c` and a script, or a script to read."""
+    flags: list[str] = []
+    while words and words[0].startswith(("-", "+")):
+        flags.append(words.pop(0))
+    has_script = any("c" in flag for flag in flags)
+    if not has_script and words:
+        raise ScriptError(f"sh: a file ({words[0]}) is not understood here")
+    script = words[0] if has_script and words else shell.input.rest()
+    inner = shell.fresh(words[2:])
+    inner.stops_on_error = any("e" in flag for flag in flags)
+    return await inner.run(script)
+
+
+async def _read(shell: Shell, words: list[str]) -> int:
+    """A line into variables, the last of which gets all that is left."""
+    names = [word for word in words if not word.startswith("-")] or ["REPLY"]
+    line = shell.input.line()
+    fields = (line or "").split(None, len(names) - 1)
+    for number, name in enumerate(names):
+        shell.names.variables[name] = fields[number].rstrip() if number < len(fields) else ""
+    return 1 if line is None else 0
 
 
 async def _exit(shell: Shell, words: list[str]) -> int:
@@ -84,11 +130,15 @@ async def _exit(shell: Shell, words: list[str]) -> int:
 
 async def _cat(shell: Shell, words: list[str]) -> int:
     status = 0
+    if not words:
+        shell.write(shell.input.rest())
     for name in words:
-        if name in shell.files:
+        if name == "-":
+            shell.write(shell.input.rest())
+        elif name in shell.files:
             shell.write(shell.files[name])
         else:
-            shell.write(f"cat: can't open '{name}': No such file or directory\n")
+            shell.complain(f"cat: can't open '{name}': No such file or directory\n")
             status = 1
     return status
 
@@ -106,7 +156,7 @@ async def _hostname(shell: Shell, _: list[str]) -> int:
 async def _env(shell: Shell, words: list[str]) -> int:
     if words:
         raise ScriptError(f"env: with arguments ({' '.join(words)}) it is not understood here")
-    for name, value in sorted(shell.names.variables.items()):
+    for name, value in sorted(shell.names.environment().items()):
         shell.write(f"{name}={value}\n")
     return 0
 
@@ -114,6 +164,7 @@ async def _env(shell: Shell, words: list[str]) -> int:
 async def _export(shell: Shell, words: list[str]) -> int:
     for word in words:
         name, given, value = word.partition("=")
+        shell.names.exported[name] = None
         if given:
             shell.names.variables[name] = value
     return 0
@@ -182,6 +233,22 @@ async def _continue(_: Shell, __: list[str]) -> int:
     raise Leap(ends=False)
 
 
+async def _tail(shell: Shell, words: list[str]) -> int:
+    """`tail -f`, of whatever file, is how containers wait."""
+    if any(re.fullmatch("-[fF]", word) for word in words):
+        await shell.sleep(FOREVER)
+    return await _filter("tail")(shell, words)
+
+
+def _filter(name: str) -> Program:
+    async def run(shell: Shell, words: list[str]) -> int:
+        written, status = FILTERS[name](words, shell.input.rest())
+        shell.write(written)
+        return status
+
+    return run
+
+
 def _number(text: str) -> int:
     try:
         return int(text)
@@ -193,7 +260,8 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\([ntr\\])", lambda match: _ESCAPES[match[1]], text)
 
 
-PROGRAMS: dict[str, Program] = {
+PROGRAMS: Mapping[str, Program] = {
+    **{name: _filter(name) for name in FILTERS},
     ":": _true,
     "[": _test,
     "break": _break,
@@ -208,9 +276,13 @@ PROGRAMS: dict[str, Program] = {
     "false": _false,
     "hostname": _hostname,
     "printf": _printf,
+    "read": _read,
     "set": _set,
+    **dict.fromkeys(SHELLS, _sh),
     "sleep": _sleep,
+    "tail": _tail,
     "test": _test,
+    "timeout": _timeout,
     "trap": _trap,
     "true": _true,
 }

@@ -33,12 +33,21 @@ class Arithmetic:
     expression: str
 
 
-Word: TypeAlias = tuple["Literal | Variable | Arithmetic", ...]
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """`$(script)`: what the script writes, without the ends of its last lines."""
+
+    script: str
+    quoted: bool = False
+
+
+Part: TypeAlias = "Literal | Variable | Arithmetic | Substitution"
+Word: TypeAlias = tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, or an operator: a line's end is ";", and ">" stands for output that nobody reads."""
+    """A word, or an operator: a line's end is ";", and a redirection is from and to: "1>null", "2>1", "1>2"."""
 
     operator: str = ""
     word: Word = ()
@@ -52,37 +61,51 @@ class Token:
 
 
 _BLANK = re.compile(r"[ \t]+|\\\n|#[^\n]*")
-_OPERATOR = re.compile(r"&&|\|\||[;\n()]|[1&]?>\s*/dev/null")
-_NO_EFFECT = re.compile(r"2>\s*/dev/null|[12]?>&[12]|<\s*/dev/null")  # both streams are one log, and nothing is read
-_REFUSED = re.compile(r"`|\$\((?!\()|<<|[0-9]*[<>]|\||&")
+_OPERATOR = re.compile(r"&&|\|\||[;\n()|]")
+_REDIRECTION = re.compile(r"(?P<source>[12&]?)>>?\s*(?:&(?P<stream>[12])|/dev/(?P<device>null|stdout|stderr)\b)|<\s*/dev/null\b")
+_DEVICES = {"null": "null", "stdout": "1", "stderr": "2"}
+_REFUSED = re.compile(r"<<|[0-9]*[<>]|&")
 _BRACED = re.compile(r"\$\{(?P<name>\w+|[?#@*])(?::?-(?P<default>[^}]*))?\}")
 _NAMED = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9?#@*$])")
 _SUM = re.compile(r"\$\(\((?P<expression>.*?)\)\)", re.DOTALL)
 _PLAIN = re.compile(r"[^\s;&|<>()$`'\"\\]+")
 _IN_QUOTES = re.compile(r"[^\"$`\\]+")
 _MEANT = {"\n": ";", "&&": "&&", "||": "||"}
-_NAMES = {
-    "`": "command substitution", "$(": "command substitution", "<<": "a here-document", "|": "a pipe", "&": "a background job"
-}  # fmt: skip
+_NAMES = {"<<": "a here-document", "&": "a background job"}
 
 
 class Reader:
-    """Reads a script once, from its start to its end."""
+    """Reads a script once, from its start to its end, or that of the substitution in which it stands."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, at: int = 0) -> None:
         self._text = text
-        self._at = 0
+        self._at = at
 
     def tokens(self) -> list[Token]:
         found: list[Token] = []
         while self._at < len(self._text):
-            if self._take(_BLANK) or self._take(_NO_EFFECT):
-                continue
-            if operator := self._take(_OPERATOR):
-                found.append(Token(operator=_MEANT.get(operator[0], operator[0].lstrip("1&")[:1])))
-            else:
-                found.append(Token(word=self._word()))
+            if token := self._token():
+                found.append(token)
         return found
+
+    def end_of_substitution(self) -> int:
+        """Where the parenthesis closes that was opened just before."""
+        depth = 1
+        while self._at < len(self._text):
+            token = self._token()
+            depth += {"(": 1, ")": -1}.get(token.operator, 0) if token else 0
+            if not depth:
+                return self._at - 1
+        raise ScriptError("a substitution that begins with $( does not end")
+
+    def _token(self) -> Token | None:
+        if self._take(_BLANK):
+            return None
+        if redirection := self._take(_REDIRECTION):
+            return _redirected(redirection)
+        if operator := self._take(_OPERATOR):
+            return Token(operator=_MEANT.get(operator[0], operator[0]))
+        return Token(word=self._word())
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self._text, self._at)
@@ -91,10 +114,10 @@ class Reader:
         return match
 
     def _word(self) -> Word:
-        parts: list[Literal | Variable | Arithmetic] = []
+        parts: list[Part] = []
         while self._at < len(self._text):
             character = self._text[self._at]
-            if _OPERATOR.match(self._text, self._at):
+            if _OPERATOR.match(self._text, self._at) or _REDIRECTION.match(self._text, self._at):
                 break
             if refused := _REFUSED.match(self._text, self._at):
                 raise self._refusal(refused[0])
@@ -105,7 +128,7 @@ class Reader:
             elif character == "\\":
                 parts.append(Literal(self._text[self._at + 1 : self._at + 2].replace("\n", ""), quoted=True))
                 self._at += 2
-            elif character == "$":
+            elif character in "$`":
                 parts.append(self._expansion(quoted=False))
             elif plain := self._take(_PLAIN):
                 parts.append(Literal(plain[0]))
@@ -121,8 +144,8 @@ class Reader:
         self._at = close + 1
         return found
 
-    def _quoted(self) -> list[Literal | Variable | Arithmetic]:
-        parts: list[Literal | Variable | Arithmetic] = [Literal("", quoted=True)]
+    def _quoted(self) -> list[Part]:
+        parts: list[Part] = [Literal("", quoted=True)]
         start, self._at = self._at, self._at + 1
         while self._at < len(self._text):
             character = self._text[self._at]
@@ -133,24 +156,29 @@ class Reader:
                 escaped = self._text[self._at + 1 : self._at + 2]
                 parts.append(Literal(escaped if escaped in '"$`\\' else "\\" + escaped, quoted=True))
                 self._at += 2
-            elif character == "$":
+            elif character in "$`":
                 parts.append(self._expansion(quoted=True))
-            elif character == "`":
-                raise self._refusal("`")
             elif plain := self._take(_IN_QUOTES):
                 parts.append(Literal(plain[0], quoted=True))
         self._at = start
         raise ScriptError(f'line {self._line()}: a quotation that begins with " does not end')
 
-    def _expansion(self, *, quoted: bool) -> Literal | Variable | Arithmetic:
+    def _expansion(self, *, quoted: bool) -> Part:
+        if self._text[self._at] == "`":
+            return Substitution(self._until("`").replace("\\`", "`"), quoted)
         if match := self._take(_SUM):
             return Arithmetic(match["expression"])
         if match := self._take(_BRACED):
             return Variable(match["name"], match["default"] or "", quoted)
         if match := self._take(_NAMED):
             return Variable(match["name"], "", quoted)
-        if self._text.startswith(("$(", "${"), self._at):
-            raise self._refusal(self._text[self._at : self._at + 2])
+        if self._text.startswith("$(", self._at):
+            start = self._at + 2
+            end = Reader(self._text, start).end_of_substitution()
+            self._at = end + 1
+            return Substitution(self._text[start:end], quoted)
+        if self._text.startswith("${", self._at):
+            raise self._refusal("${")
         self._at += 1
         return Literal("$", quoted)
 
@@ -160,3 +188,11 @@ class Reader:
 
     def _line(self) -> int:
         return self._text.count("\n", 0, self._at) + 1
+
+
+def _redirected(match: re.Match[str]) -> Token | None:
+    """What is read from /dev/null is nothing, as without it."""
+    if match[0].startswith("<"):
+        return None
+    target = match["stream"] or _DEVICES[match["device"]]
+    return Token(operator=f"{match['source'] or '1'}>{target}")
