@@ -59,8 +59,8 @@ async def patch(core: Core, kind: Kind, request: Request) -> Answer:
             whose = f"{request.namespace}/{request.name}; autoscaling/v1, Kind=Scale"
             why = "request to convert CR to an invalid group/version: autoscaling/v1"
             raise ApiError(f"failed to convert new object ({whose}) to proper version: {why}")
-        if not kind.custom:
-            scale = {**scale, "metadata": {**scale["metadata"], "managedFields": owners_of_scale(old, path)}}
+        if not kind.custom and (owners := owners_of_scale(old, path)):
+            scale = {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
         return patched_with(core, kinds.scale(), request, scale)
 
     return await _scaled(core, kind, request, patched)

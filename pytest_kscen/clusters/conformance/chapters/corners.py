@@ -136,6 +136,14 @@ def a_controllers_scale_has_its_selector(visitor: Visitor) -> None:
 
 
 @case
+def a_scale_that_nobody_owns_tells_of_no_owners(visitor: Visitor) -> None:
+    visitor.post("replicationcontrollers", {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}}).ok(201)
+    visitor.patch("replicationcontrollers/x/scale", {"spec": {"replicas": 0}}).ok()
+    refusal = visitor.patch("replicationcontrollers/x/scale", {"spec": {"replicas": "x"}}).refused(422, "Invalid", "of type int32")
+    assert "managedFields" not in refusal.body["message"]
+
+
+@case
 def a_status_cannot_bring_another_uid(visitor: Visitor) -> None:
     spec = {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
     visitor.post("volumeattachments", {"metadata": {"name": visitor.namespace}, "spec": spec}).ok(201)
