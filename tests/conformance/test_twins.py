@@ -25,7 +25,7 @@ from pytest_kscen.clusters.controlplane.starting import start
 EXPLORED = int(os.environ.get("KSCEN_TWINS", "0"))
 AT_LEAST = EXPLORED or 2500
 SECONDS_EACH = 0.15  # at worst; several times what a sequence takes on an idle machine
-SMALLER = 45.0  # seconds to look for a smaller example
+SIMPLER = 30.0  # seconds to look for a simpler example
 STAGES = [kind.stage for kind in kinds()]
 
 pytestmark = [pytest.mark.controlplane]
@@ -33,28 +33,39 @@ LONGEST = 120.0 + AT_LEAST * SECONDS_EACH  # the conftest ends a test that takes
 
 
 class Judge:
-    """Plays sequences. After the first that both servers do not agree on there is little time for a smaller one: then what
-    was not played passes, and what was is answered from memory, so that the search ends and finds what it has found."""
+    """Plays sequences. After the first that both servers do not agree on there is little time for a simpler one: then what
+    was not played passes, and what was is remembered, so that the search ends and finds what it has found."""
 
     def __init__(self):
         self.played = []
-        self._found = {}
+        self._parted = {}
         self._end = math.inf
 
     def verdict(self, roads, sequence):
+        """Where the two part, and what led there; nothing if they do not."""
         name = repr(sequence)
-        if name not in self._found and elapsed() < self._end and (where := self._play(roads, *sequence)):
-            self._found[name] = where
-            self._end = min(self._end, elapsed() + SMALLER)
-        return self._found.get(name, "")
+        if name in self._parted:
+            return self._shorter(roads, sequence, self._parted[name])
+        where = self._played(roads, *sequence) if elapsed() < self._end else ""
+        if where:
+            self._parted[name] = where
+            self._end = min(self._end, elapsed() + SIMPLER)
+        return where
 
-    def _play(self, roads, stage, moves, watching):
+    def _shorter(self, roads, sequence, where):
+        stage, moves, watching = sequence
+        for place in reversed(range(len(moves))):
+            fewer = [*moves[:place], *moves[place + 1 :]]
+            if found := self._played(roads, stage, fewer, watching):
+                moves, where = fewer, found
+        return "\n".join([where, *map(told, moves), f"WATCH {stage.plural} {watching}"])
+
+    def _played(self, roads, stage, moves, watching):
         self.played.append(stage.plural)
         try:
-            where = difference(moves, *(play(road, stage, moves, watching) for road in roads))
+            return difference(moves, *(play(road, stage, moves, watching) for road in roads))
         except Exception:  # noqa: BLE001  # a server that does not answer is a difference too
-            where = traceback.format_exc()
-        return "\n".join([where, *map(told, moves), f"WATCH {stage.plural} {watching}"]) if where else ""
+            return traceback.format_exc()
 
 
 def told(move):
