@@ -62,9 +62,12 @@ class Chance:
     def stream(self, name: str) -> Stream:
         """The stream of this name; whoever asks again goes on where the last one stopped."""
         if name not in self._streams:
-            digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
-            self._streams[name] = Stream(int.from_bytes(digest))
+            self._streams[name] = self.passing_stream(name)
         return self._streams[name]
+
+    def passing_stream(self, name: str) -> Stream:
+        """A stream that nobody is going to ask for again: it is not kept, however many there are."""
+        return Stream(int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()))
 
 
 def draw_seed() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.recording import RecordingApi
 from pytest_kscen.kube.retrying import RetryingApi
+from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.journal import Journal, Witness
     from pytest_kscen.kube.api import Api
-
-logger = logging.getLogger("pytest_kscen.actors")
+    from pytest_kscen.objects.volume_health import HealthSource
 
 RUN_LABEL = "kscen.io/run"
 
@@ -38,30 +39,32 @@ class Actor:
     def note(self, what: str, **data: Any) -> None:
         self.witness.note(what, **data)
 
+    def log(self, level: int, what: str, **particulars: Any) -> None:
+        """Say it to people: in the log of this kind of actor, in words and as the record's fields."""
+        logger = logging.getLogger(f"pytest_kscen.{self.name.partition('/')[0]}")
+        if logger.isEnabledFor(level):
+            said = "".join(f" {name}={value}" for name, value in particulars.items())
+            logger.log(level, "%s: %s%s", self.name, what, said, extra={"actor": self.name, **particulars})
+
     @contextlib.asynccontextmanager
     async def doing(self, action: str, **particulars: Any) -> AsyncIterator[None]:
         """Log and note that an action begins, and how it ended and how long it took."""
         began = self.clock.now()
         self.note("began", action=action, **particulars)
-        logger.info("%s: %s begins", self.name, action, extra={"actor": self.name, "action": action, **particulars})
-        result = "failed"
+        self.log(logging.INFO, "begins", action=action, **particulars)
+        result, level = "done", logging.INFO
         try:
             yield
-            result = "done"
+        except asyncio.CancelledError:
+            result = "stopped"
+            raise
         except BaseException as error:
-            result = f"failed: {error!r}"
+            result, level = f"failed: {error!r}", logging.WARNING
             raise
         finally:
             took = round(self.clock.now() - began, 6)
             self.note("ended", action=action, **particulars, result=result, took=took)
-            logger.info(
-                "%s: %s %s after %.3f s",
-                self.name,
-                action,
-                result,
-                took,
-                extra={"actor": self.name, "action": action, "result": result, "took": took, **particulars},
-            )
+            self.log(level, "ended", action=action, **particulars, result=result, took=took)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,12 @@ class Stage:
     owned: bool = True
     """Whether the tested cluster is ours, and we may delete what we find in it."""
     parent: Parent | None = None
+    health: HealthSource = DEFAULT_HEALTH
+    """Where a volume says how it is."""
 
-    def actor(self, name: str) -> Actor:
-        return self._actor(name, self.api_for, self.journal.witness(name))
+    def actor(self, name: str, *, passing: bool = False) -> Actor:
+        """Hands for this name. A passing actor lives once, and its chance is kept for nobody."""
+        return self._actor(name, self.api_for, self.journal.witness(name), passing=passing)
 
     def in_parent(self, name: str) -> Actor:
         """The same actor's hands in the parent cluster."""
@@ -96,7 +102,8 @@ class Stage:
             raise LookupError(f"{name} acts on virtual machines, and this run knows of no parent cluster that has them")
         return self._actor(name, self.parent.api_for, self.journal.witness(name).called("parent"))
 
-    def _actor(self, name: str, api_for: Callable[[str], Api], witness: Witness) -> Actor:
+    def _actor(self, name: str, api_for: Callable[[str], Api], witness: Witness, *, passing: bool = False) -> Actor:
+        stream = self.chance.passing_stream if passing else self.chance.stream
         api = RecordingApi(api_for(name.partition("/")[0]), witness)
-        patient = RetryingApi(api, self.clock, self.chance.stream(f"{name} tries again"))
-        return Actor(name, patient, self.clock, self.chance.stream(name), witness, {RUN_LABEL: self.run_id})
+        patient = RetryingApi(api, self.clock, stream(f"{name} tries again"))
+        return Actor(name, patient, self.clock, stream(name), witness, {RUN_LABEL: self.run_id})

@@ -1,54 +1,67 @@
-"""volume-checker: watches one volume's health and notes each change of each condition, which begin as True."""
+"""volume-checker: watches one volume's health and notes each change of each condition, which begin as True.
+
+A change is one between True and anything else, so that an even count says that the volume is well again. What is
+absent, what a new list shows once more and a volume that is going are no changes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.informer import Informer
-from pytest_kscen.objects.conditions import condition, is_true
-from pytest_kscen.objects.storage import HEALTH, REPLICATED_VOLUMES
+from pytest_kscen.megatest.view import name_of
+from pytest_kscen.objects.volume_health import DEFAULT_HEALTH, Observed
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.megatest.subject import Subject
     from pytest_kscen.objects.resources import Obj
 
-logger = logging.getLogger("pytest_kscen.actors")
+WELL = Observed("True")
+is_ready = DEFAULT_HEALTH.is_ready
 
 
-def is_ready(volume: Obj | None) -> bool:
-    return all(is_true(volume, name) for name in HEALTH)
-
-
-async def check(stage: Stage, volume: str) -> None:
+async def check(rv: Subject) -> None:
     """Lives until it is cancelled."""
-    actor = stage.actor(f"volume-checker/{volume}")
-    actor.note("checker-started", volume=volume, conditions=list(HEALTH))
-    seen = dict.fromkeys(HEALTH, "True")
-    informer = Informer(actor.api, actor.clock, REPLICATED_VOLUMES, fields=f"metadata.name={volume}")
-    informer.on_change(lambda new, _: _compare(actor, volume, new, seen))
+    actor = rv.actor("volume-checker")
+    actor.note("checker-started", volume=rv.name, conditions=list(rv.health.conditions))
+    last = dict.fromkeys(rv.health.conditions, WELL)
+    states: asyncio.Queue[Obj | None] = asyncio.Queue()
     try:
-        await informer.run()
+        with rv.view.listening(rv.name, lambda: states.put_nowait(rv.volume)):
+            states.put_nowait(rv.volume)
+            while True:
+                _compare(rv, actor, await states.get(), last)
     finally:
-        actor.note("checker-stopped", volume=volume, conditions=dict(seen))
+        actor.note("checker-stopped", volume=rv.name, conditions={name: seen.status for name, seen in last.items()})
 
 
-def _compare(actor: Actor, volume: str, obj: Obj | None, seen: dict[str, str]) -> None:
-    for name, expected in seen.items():
-        found: Any = condition(obj, name)
-        if found is None or found["status"] == expected:
-            continue
-        seen[name] = found["status"]
-        particulars = {"reason": found.get("reason", ""), "details": found.get("message", "")}
-        actor.note("condition-changed", volume=volume, condition=name, expected=expected, observed=found["status"], **particulars)
-        logger.warning(
-            "%s: %s is %s, expected %s: %s",
-            volume,
-            name,
-            found["status"],
-            expected,
-            found.get("reason", ""),
-            extra={"volume": volume, "condition": name, "expected": expected, "observed": found["status"], **particulars},
-        )
+def _compare(rv: Subject, actor: Actor, volume: Obj | None, last: dict[str, Observed]) -> None:
+    if volume is None or volume["metadata"].get("deletionTimestamp"):
+        return
+    for name, seen in rv.health.read(volume).items():
+        expected, last[name] = last[name], seen
+        if seen.holds != expected.holds:
+            _tell(rv, actor, name, expected, seen)
+
+
+def _tell(rv: Subject, actor: Actor, name: str, expected: Observed, seen: Observed) -> None:
+    states = {"volume": rv.name, "condition": name, "expected": expected.status, "observed": seen.status}
+    why = {"reason": seen.reason, "details": seen.message}
+    false = replicas_false(rv.view.replicas(rv.name))
+    actor.note("condition-changed", **states, **why)
+    actor.note("replicas-false", volume=rv.name, replicas=false)
+    actor.log(logging.WARNING, "condition changed", **states, transition=f"{expected.status}->{seen.status}")
+    actor.log(logging.INFO, "condition details", volume=rv.name, condition=name, **why, replicas=false)
+
+
+def replicas_false(replicas: list[Obj]) -> dict[str, list[str]]:
+    """Which conditions of which replicas are False, and why."""
+    found = {name_of(replica): _false(replica) for replica in replicas}
+    return {name: conditions for name, conditions in found.items() if conditions}
+
+
+def _false(replica: Obj) -> list[str]:
+    conditions = (replica.get("status") or {}).get("conditions") or ()
+    return [f"{one['type']} ({one.get('reason', '')})" for one in conditions if one.get("status") == "False"]

@@ -1,17 +1,24 @@
-"""How a test wants its volumes to come and go."""
+"""How a test wants its volumes to come and go, and what is done to them while they live."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.objects import quantities
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 DEFAULT_CLASSES = ("availability", "consistency-and-availability")
+
+Seconds: TypeAlias = tuple[float, float]
+PAIR = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """multivolume's parameters; ranges are (least, most), times in seconds."""
+    """multivolume's parameters; ranges are (least, most), times in seconds, sizes are quantities."""
 
     storage_classes: tuple[str, ...] = DEFAULT_CLASSES
     max_volumes: int = 10
@@ -19,16 +26,60 @@ class Churn:
     step_period: tuple[float, float] = (10.0, 30.0)
     lifetime: tuple[float, float] = (60.0, 300.0)
     size: str = "100Mi"
+    attacher_period: tuple[float, float] = (30.0, 60.0)
+    resizer: bool = False
+    resizer_period: tuple[float, float] = (50.0, 50.0)
+    resizer_step: tuple[str, str] = ("4Ki", "64Ki")
+    max_size: str = "1Gi"
+    replica_destroyer: bool = False
+    replica_destroyer_period: tuple[float, float] = (30.0, 300.0)
+    replica_creator: bool = False
+    replica_creator_period: tuple[float, float] = (30.0, 300.0)
+    pod_destroyer: bool = False
 
     def __post_init__(self) -> None:
         classes: object = self.storage_classes
-        if not isinstance(classes, tuple) or not classes or not all(isinstance(name, str) for name in classes):
+        if not isinstance(classes, tuple) or not classes or not all(isinstance(name, str) and name for name in classes):
             raise ValueError(f"storage_classes={self.storage_classes!r}: give a list of names")
-        if not isinstance(self.max_volumes, int) or self.max_volumes < 1:
+        if not _is_whole(self.max_volumes):
             raise ValueError(f"max_volumes={self.max_volumes!r}: give a whole number, 1 or more")
-        if not all(isinstance(number, int) and number > 0 for number in self.step):
+        for name in ("resizer", "replica_destroyer", "replica_creator", "pod_destroyer"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name}={getattr(self, name)!r}: give True or False")  # noqa: TRY004  # all of a plan's faults are
+        self._check_ranges()
+        self._check_sizes()
+
+    def _check_ranges(self) -> None:
+        if not all(_is_whole(number) for number in self.step):
             raise ValueError(f"step={self.step!r}: give two whole numbers, 1 or more")
-        try:
-            quantities.canonical(self.size)
-        except ValueError as error:
-            raise ValueError(f"size={self.size!r} is no quantity: write it as in 100Mi or 1Gi") from error
+        _check_order("step", self.step, self.step)
+        for name in (
+            *("step_period", "lifetime", "attacher_period"),
+            *("resizer_period", "replica_destroyer_period", "replica_creator_period"),
+        ):
+            period = getattr(self, name)
+            _check_order(name, period, period)
+
+    def _check_sizes(self) -> None:
+        size, largest = _bytes("size", self.size), _bytes("max_size", self.max_size)
+        _check_order("resizer_step", self.resizer_step, [_bytes("resizer_step", step) for step in self.resizer_step])
+        if size <= 0:
+            raise ValueError(f"size={self.size!r}: give more than zero")
+        if self.resizer and largest < size:
+            raise ValueError(f"max_size={self.max_size!r} is less than size={self.size!r}: the resizer could not grow anything")
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0
+
+
+def _check_order(name: str, said: object, pair: Sequence[float]) -> None:
+    if len(pair) != PAIR or not all(isinstance(one, int | float) and one > 0 for one in pair) or pair[0] > pair[1]:
+        raise ValueError(f"{name}={said!r}: give the least and the most, in this order, each more than zero")
+
+
+def _bytes(name: str, size: str) -> int:
+    try:
+        return quantities.parse(size).value
+    except ValueError as error:
+        raise ValueError(f"{name}={size!r} is no quantity: write it as in 100Mi or 1Gi") from error

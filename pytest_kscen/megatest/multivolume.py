@@ -1,33 +1,57 @@
-"""multivolume: starts volumes in steps until there are enough, for as long as the run lasts, and ends them all after it."""
+"""multivolume: starts volumes in steps until there are enough, for as long as the run lasts, and ends them all after it.
+
+A step that begins below the limit is done whole, so the limit may be overshot by one step.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.megatest.volume import Destiny, live
+from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.megatest.destiny import draw
+from pytest_kscen.megatest.season import unless
+from pytest_kscen.megatest.volume import live
+from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL
+from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 if TYPE_CHECKING:
-    from pytest_kscen.chance import Stream
-    from pytest_kscen.kube.actor import Stage
+    from typing import Never
+
+    from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.megatest.churn import Churn
     from pytest_kscen.megatest.season import Season
+    from pytest_kscen.objects.volume_health import HealthSource
+
+POD_DESTROYERS = (
+    PodDestroy(label=AGENT_LABEL, pods=(1, 2), period=(30.0, 60.0)),
+    PodDestroy(label=CONTROLLER_LABEL, pods=(1, 3), period=(30.0, 60.0)),
+)
 
 
-async def multivolume(stage: Stage, churn: Churn, season: Season) -> None:
+async def multivolume(stage: Stage, churn: Churn, season: Season, health: HealthSource = DEFAULT_HEALTH) -> None:
+    async with season.view(stage), asyncio.TaskGroup() as together:
+        if churn.pod_destroyer:
+            for destroyer in POD_DESTROYERS:
+                together.create_task(destroyer.run(stage, season.frozen), name=f"pod-destroyer/{destroyer.label}")
+        await unless(season.frozen, _steps(stage, churn, season, health, together))
+
+
+async def _steps(stage: Stage, churn: Churn, season: Season, health: HealthSource, volumes: asyncio.TaskGroup) -> Never:
     actor = stage.actor("multivolume")
-    running: set[asyncio.Task[None]] = set()
-    async with asyncio.TaskGroup() as volumes:
-        while not season.frozen.given:
-            if len(running) < churn.max_volumes:
-                for _ in range(actor.chance.whole(*churn.step)):
-                    destiny = _draw(actor.chance, churn)
-                    task = volumes.create_task(live(stage, season, destiny), name=destiny.name)
-                    running.add(task)
-                    task.add_done_callback(running.discard)
-            await season.frozen.within(actor.clock, actor.chance.between(*churn.step_period))
+    running: dict[asyncio.Task[None], None] = {}
+    while True:
+        if len(running) < churn.max_volumes:
+            for _ in range(_step(actor, churn, len(running))):
+                destiny = draw(actor.chance, churn)
+                task = volumes.create_task(live(stage, season, destiny, health), name=destiny.name)
+                running[task] = None
+                task.add_done_callback(running.pop)
+        await actor.clock.sleep(actor.chance.between(*churn.step_period))
 
 
-def _draw(chance: Stream, churn: Churn) -> Destiny:
-    name = f"mgt-{chance.uid()}"
-    return Destiny(name, chance.choice(churn.storage_classes), churn.size, chance.between(*churn.lifetime))
+def _step(actor: Actor, churn: Churn, running: int) -> int:
+    count = actor.chance.whole(*churn.step)
+    actor.log(logging.INFO, "start volumes", count=count, running=running, max_volumes=churn.max_volumes)
+    return count

@@ -1,10 +1,21 @@
-"""The two moments that end a run for its volumes."""
+"""The moments that end a run for its volumes, and the view of them that all their actors share."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.clock import Signal
+from pytest_kscen.megatest.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from pytest_kscen.kube.actor import Stage
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -15,3 +26,30 @@ class Season:
     """No new volumes, and no checker counts any more."""
     over: Signal = field(default_factory=Signal)
     """Every volume goes."""
+    abandoned: Signal = field(default_factory=Signal)
+    """Everybody leaves, and the volumes stay behind."""
+    _view: View | None = None
+
+    @property
+    def heals(self) -> bool:
+        """Whether what is left is given the time to become ready again: nobody does anything to it."""
+        return self.frozen.given and not self.over.given
+
+    def view(self, stage: Stage) -> View:
+        """To be entered: it is kept while somebody looks."""
+        if self._view is None:
+            self._view = View(stage)
+        return self._view
+
+
+async def unless(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:
+    """What the coroutine comes to; None if the signal is there before it, which cancels it."""
+    loop = asyncio.get_running_loop()
+    task, word = loop.create_task(coroutine), loop.create_task(signal.wait())
+    try:
+        await asyncio.wait((task, word), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        word.cancel()
+        task.cancel()
+        await asyncio.wait((task,))
+    return None if task.cancelled() else task.result()

@@ -1,92 +1,166 @@
-"""volume-main: makes one volume, waits until it is ready, has it checked for its lifetime, and takes it away."""
+"""volume-main: makes one volume, sets its actors on it, has it checked once it is ready, and takes it away at its end.
+
+The attacher and those who shake the volume begin with its creation, the checker when it is ready. At the end the checker
+and the attacher stop first; the resizer and the replicas' destroyer and creator go on until the volume is gone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import contextlib
+import logging
+import math
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.megatest.checker import check, is_ready
+from pytest_kscen.clock import Signal
+from pytest_kscen.megatest.attacher import attach_and_detach
+from pytest_kscen.megatest.attachments import request
+from pytest_kscen.megatest.checker import check
+from pytest_kscen.megatest.placement import placement_noted
+from pytest_kscen.megatest.replica_creator import create_replicas, sweep_replicas
+from pytest_kscen.megatest.replica_destroyer import destroy_replicas
+from pytest_kscen.megatest.resizer import resize
+from pytest_kscen.megatest.season import unless
+from pytest_kscen.megatest.subject import REFUSALS, Subject, attempt, made
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator, Sequence
+    from typing import Any, Never
+
     from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.megatest.destiny import Destiny
     from pytest_kscen.megatest.season import Season
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.volume_health import HealthSource
 
 PATIENCE = 600.0  # seconds within which a volume has to become ready, and to go
+TRY_AGAIN = 60.0
+MOST_ATTACHMENTS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Destiny:
-    """What is drawn for a volume before it is made."""
-
-    name: str
-    storage_class: str
-    size: str
-    lifetime: float
+async def live(stage: Stage, season: Season, destiny: Destiny, health: HealthSource = DEFAULT_HEALTH) -> None:
+    """One volume's life; when the season is abandoned, the volume stays behind."""
+    async with season.view(stage) as view:
+        rv = Subject(destiny.name, stage, season, view, health)
+        await unless(season.abandoned, _life(rv, rv.actor("volume-main"), destiny))
 
 
-async def live(stage: Stage, season: Season, destiny: Destiny) -> None:
-    name = destiny.name
-    actor = stage.actor(f"volume-main/{name}")
-    actor.note("volume", volume=name, storage_class=destiny.storage_class, lifetime=destiny.lifetime)
-    async with actor.doing("create the volume", volume=name, storage_class=destiny.storage_class, size=destiny.size):
-        await actor.api.create(REPLICATED_VOLUMES, _volume(actor, destiny))
-    if await _becomes_ready(actor, season, name):
-        checker = asyncio.get_running_loop().create_task(check(stage, name), name=f"volume-checker/{name}")
-        try:
-            if await season.frozen.within(actor.clock, destiny.lifetime):
-                checker.cancel()
-                await season.over.wait()
-        finally:
-            checker.cancel()
-            await asyncio.wait([checker])
-            if not checker.cancelled() and (crash := checker.exception()):
-                actor.note("check-crashed", volume=name, error=repr(crash))
-    async with actor.doing("delete the volume", volume=name):
-        await _remove(actor, name)
+async def _life(rv: Subject, actor: Actor, destiny: Destiny) -> None:
+    nodes = actor.chance.sample(await rv.view.storage_nodes(), destiny.attachments)
+    with placement_noted(rv, actor):
+        if not (version := await _create(rv, actor, destiny, nodes)):
+            return
+        await _attach_at_first(rv, actor, nodes)
+        async with asyncio.TaskGroup() as crew:
+            stop = Signal()
+            attacher = crew.create_task(attach_and_detach(rv, destiny.attacher_period, stop), name=f"volume-attacher/{rv.name}")
+            shakers = [crew.create_task(life, name=f"{role}/{rv.name}") for role, life in _shakers(rv, destiny)]
+            await _until_its_end(rv, actor, destiny.lifetime)
+            stop.give()
+            await attacher
+            if rv.season.heals:
+                await rv.season.over.wait()
+            await _remove(rv, actor, version)
+            for shaker in shakers:
+                shaker.cancel()
+        if destiny.replica_creator_period:
+            await sweep_replicas(rv)
 
 
-async def _becomes_ready(actor: Actor, season: Season, name: str) -> bool:
-    """Wait until the volume is ready, or until the run is over for it."""
-    ready = asyncio.ensure_future(_wait_until_ready(actor, name))
-    over = asyncio.ensure_future(season.over.wait())
-    try:
-        await asyncio.wait((ready, over), return_when=asyncio.FIRST_COMPLETED)
-        return ready.done() and ready.result()
-    finally:
-        ready.cancel()
-        over.cancel()
+def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:
+    """Those who act on the volume for as long as it is there."""
+    if destiny.growth:
+        yield "volume-resizer", resize(rv, destiny.growth)
+    if destiny.replica_destroyer_period:
+        yield "volume-replica-destroyer", destroy_replicas(rv, destiny.replica_destroyer_period)
+    if destiny.replica_creator_period:
+        yield "volume-replica-creator", create_replicas(rv, destiny.replica_creator_period)
 
 
-async def _wait_until_ready(actor: Actor, name: str) -> bool:
-    try:
-        async with actor.doing("wait until the volume is ready", volume=name):
-            await wait_for(actor.api, actor.clock, REPLICATED_VOLUMES, name, condition=is_ready, timeout=PATIENCE)
-    except TimeoutError:
-        actor.note("never-ready", volume=name, waited=PATIENCE)
-        return False
-    actor.note("ready", volume=name)
-    return True
+async def _create(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str]) -> str:
+    """The version that it was made in; empty if it could not be made."""
+    what = {"storage_class": destiny.storage_class, "size": destiny.size}
+    version = ""
+    async with attempt(actor, "create the volume", volume=rv.name, **what):
+        obj = made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, destiny))
+        version = str((await actor.api.create(REPLICATED_VOLUMES, obj))["metadata"]["resourceVersion"])
+        actor.note("volume", volume=rv.name, **what, lifetime=destiny.lifetime, attach=list(nodes))
+    if not version:
+        with contextlib.suppress(*REFUSALS):  # an answer may have been lost
+            await actor.api.delete(REPLICATED_VOLUMES, rv.name)
+    return version
 
 
-async def _remove(actor: Actor, name: str) -> None:
-    try:
-        await actor.api.delete(REPLICATED_VOLUMES, name)
-        await wait_for(actor.api, actor.clock, REPLICATED_VOLUMES, name, condition=lambda volume: volume is None, timeout=PATIENCE)
-    except NotFound:
-        actor.note("already-gone", volume=name)
-    except TimeoutError:
-        actor.note("never-gone", volume=name, waited=PATIENCE)
-
-
-def _volume(actor: Actor, destiny: Destiny) -> Obj:
+def _spec(rv: Subject, destiny: Destiny) -> Obj:
+    spec: Obj = {"size": destiny.size, "replicatedStorageClassName": destiny.storage_class}
+    if rv.health.name == DEFAULT_HEALTH.name:
+        return spec
     return {
-        "apiVersion": REPLICATED_VOLUMES.api_version,
-        "kind": REPLICATED_VOLUMES.kind,
-        "metadata": {"name": destiny.name, "labels": actor.labels},
-        "spec": {"size": destiny.size, "replicatedStorageClassName": destiny.storage_class},
-    }
+        **spec,
+        "maxAttachments": MOST_ATTACHMENTS,
+    }  # newer storage attaches to one node unless it is told, and none could migrate
+
+
+async def _attach_at_first(rv: Subject, actor: Actor, nodes: Sequence[str]) -> None:
+    for node in nodes:
+        async with attempt(actor, "attach at first", volume=rv.name, node=node):
+            await request(rv, actor, node)
+
+
+async def _until_its_end(rv: Subject, actor: Actor, lifetime: float) -> None:
+    """Its end is its lifetime's, or the run's. A run that is frozen starts no checker any more."""
+    frozen = rv.season.frozen
+    if not await unless(rv.season.over, _becomes_ready(rv, actor)) or frozen.given:
+        return
+    checker = asyncio.get_running_loop().create_task(_checked(rv, actor), name=f"volume-checker/{rv.name}")
+    try:
+        await (frozen.wait() if math.isinf(lifetime) else frozen.within(actor.clock, lifetime))
+    finally:
+        checker.cancel()
+        await asyncio.wait((checker,))
+
+
+async def _checked(rv: Subject, actor: Actor) -> None:
+    try:
+        await check(rv)
+    except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged, and stops nobody
+        actor.note("check-crashed", volume=rv.name, error=repr(error))
+        actor.log(logging.ERROR, "the checker crashed", volume=rv.name, error=repr(error))
+
+
+async def _becomes_ready(rv: Subject, actor: Actor) -> bool:
+    def ready() -> bool:
+        return rv.health.is_ready(rv.volume)
+
+    became = False
+    async with attempt(actor, "wait until the volume is ready", volume=rv.name):
+        became = await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not ready")
+    if became:
+        actor.note("ready", volume=rv.name)
+    else:
+        actor.note("never-ready", volume=rv.name, waited=PATIENCE)
+    return became
+
+
+async def _remove(rv: Subject, actor: Actor, version: str) -> None:
+    async with attempt(actor, "delete the volume", volume=rv.name):
+        while True:
+            last = rv.season.over.given
+            try:
+                return await _delete(rv, actor, version)
+            except REFUSALS as error:
+                actor.note("never-gone", volume=rv.name, waited=PATIENCE, why=str(error))
+                if last:
+                    raise
+            await rv.season.over.within(actor.clock, TRY_AGAIN)
+
+
+async def _delete(rv: Subject, actor: Actor, version: str) -> None:
+    try:
+        await actor.api.delete(REPLICATED_VOLUMES, rv.name)
+    except NotFound:
+        actor.note("already-gone", volume=rv.name)
+    await rv.view.lost(rv.name, version, timeout=PATIENCE)

@@ -1,0 +1,92 @@
+"""Attaching a volume to a node and detaching it, as a CSI driver would: an attachment object, and what comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING
+
+from pytest_kscen.megatest.subject import attempt, made
+from pytest_kscen.megatest.view import name_of, volume_of
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.megatest.subject import Subject
+    from pytest_kscen.objects.resources import Obj
+
+PATIENCE = 300.0  # seconds within which a node has to be attached or detached
+LONGEST_NAME = 253
+HASH = 10
+
+
+def attachment_name(volume: str, node: str) -> str:
+    name = f"rva-{volume}-{node}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:HASH]
+    return f"{name[: LONGEST_NAME - HASH - 1].rstrip('-.')}-{digest}"
+
+
+def attached_nodes(rv: Subject) -> list[str]:
+    """Where the volume is wanted: the nodes of the attachments that nobody has deleted."""
+    staying = [one for one in rv.view.attachments(rv.name) if not one["metadata"].get("deletionTimestamp")]
+    return list(dict.fromkeys(one["spec"]["nodeName"] for one in staying))
+
+
+def nodes_of(volume: Obj | None) -> list[str]:
+    """Where it is attached in fact."""
+    return list(((volume or {}).get("status") or {}).get("actuallyAttachedTo") or ())
+
+
+async def request(rv: Subject, actor: Actor, node: str) -> Obj:
+    """Ask for the attachment and do not wait for it."""
+    spec = {"replicatedVolumeName": rv.name, "nodeName": node}
+    name = attachment_name(rv.name, node)
+    return await actor.api.create(REPLICATED_VOLUME_ATTACHMENTS, made(actor, REPLICATED_VOLUME_ATTACHMENTS, name, spec))
+
+
+async def attach(rv: Subject, actor: Actor, node: str) -> None:
+    async with actor.doing("attach", volume=rv.name, node=node):
+        uid = (await request(rv, actor, node))["metadata"]["uid"]
+
+        def ready() -> bool:
+            return any(one["metadata"]["uid"] == uid and is_true(one, "Ready") for one in rv.view.attachments(rv.name))
+
+        await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not attached to {node}")
+
+
+async def detach(rv: Subject, actor: Actor, node: str) -> None:
+    async with actor.doing("detach", volume=rv.name, node=node):
+        for one in rv.view.attachments(rv.name):
+            if one["spec"]["nodeName"] == node:
+                await _delete(actor, one)
+        await _gone(rv, node)
+
+
+async def detach_everywhere(rv: Subject, actor: Actor) -> None:
+    """The attacher's last act. It asks the API itself what there is, for its view may be older than its own last request."""
+    async with attempt(actor, "detach everywhere", volume=rv.name):
+        listing = await actor.api.list(REPLICATED_VOLUME_ATTACHMENTS)
+        for one in listing.items:
+            if volume_of(one) == rv.name:
+                await _delete(actor, one)
+        await _gone(rv)
+
+
+async def _delete(actor: Actor, attachment: Obj) -> None:
+    with contextlib.suppress(NotFound):
+        await actor.api.delete(REPLICATED_VOLUME_ATTACHMENTS, name_of(attachment))
+
+
+async def _gone(rv: Subject, node: str = "") -> None:
+    """Until the volume is attached to this node no more, or nowhere."""
+
+    def gone() -> bool:
+        asked = [one["spec"]["nodeName"] for one in rv.view.attachments(rv.name)]
+        actual = nodes_of(rv.volume)
+        return node not in (*asked, *actual) if node else not (asked or actual)
+
+    await rv.view.until(rv.name, gone, timeout=PATIENCE, awaited=f"{rv.name} was not detached from {node or 'all nodes'}")

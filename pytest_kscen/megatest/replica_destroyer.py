@@ -1,0 +1,32 @@
+"""volume-replica-destroyer: deletes a replica of the volume at random, again and again, and never waits for it to go."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pytest_kscen.megatest.subject import attempt
+from pytest_kscen.megatest.view import name_of
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
+
+if TYPE_CHECKING:
+    from typing import Never
+
+    from pytest_kscen.megatest.churn import Seconds
+    from pytest_kscen.megatest.subject import Subject
+
+
+async def destroy_replicas(rv: Subject, period: Seconds) -> Never:
+    actor = rv.actor("volume-replica-destroyer")
+    while True:
+        await rv.pause(actor, period)
+        replicas = [one for one in rv.view.replicas(rv.name) if not one["metadata"].get("deletionTimestamp")]
+        if not replicas:
+            actor.log(logging.INFO, "there is no replica to delete", volume=rv.name)
+            continue
+        doomed = actor.chance.choice(replicas)
+        name, spec = name_of(doomed), doomed["spec"]
+        async with attempt(
+            actor, "delete a replica", volume=rv.name, replica=name, type=spec.get("type", ""), node=spec.get("nodeName", "")
+        ):
+            await actor.api.delete(REPLICATED_VOLUME_REPLICAS, name)

@@ -1,0 +1,65 @@
+"""The volume that its actors are given, and how they go about it: again and again, and undeterred by what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.megatest.churn import Seconds
+    from pytest_kscen.megatest.season import Season
+    from pytest_kscen.megatest.view import View
+    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.objects.volume_health import HealthSource
+
+REFUSALS = (ApiError, OSError)
+"""What ends an action but nobody's life. A time-out is an OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One volume under test."""
+
+    name: str
+    stage: Stage
+    season: Season
+    view: View
+    health: HealthSource
+
+    def actor(self, role: str) -> Actor:
+        return self.stage.actor(f"{role}/{self.name}", passing=True)
+
+    @property
+    def volume(self) -> Obj | None:
+        return self.view.volume(self.name)
+
+    async def pause(self, actor: Actor, period: Seconds) -> None:
+        """Wait at random; and while the run heals, for its end first."""
+        await actor.clock.sleep(actor.chance.between(*period))
+        while self.season.heals:
+            await self.season.over.wait()
+            await actor.clock.sleep(actor.chance.between(*period))
+
+
+@contextlib.asynccontextmanager
+async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[None]:
+    """Do it. A refusal or a time-out is logged and noted as the result, and whoever tried goes on."""
+    with contextlib.suppress(*REFUSALS):
+        async with actor.doing(action, **particulars):
+            yield
+
+
+def made(actor: Actor, resource: Resource, name: str, spec: Obj) -> Obj:
+    """An object of ours."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "labels": actor.labels},
+        "spec": spec,
+    }

@@ -1,0 +1,149 @@
+"""What is known of the volumes, their replicas and attachments and of the nodes: one watch of each for all of a run's actors.
+
+It is kept while somebody looks. Whoever listens to a volume is called at each change of it and of its parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_kscen.kube.informer import Informers
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.storage import (
+    NODE_LABEL,
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Self
+
+    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.informer import Informer
+    from pytest_kscen.objects.resources import Obj, Resource
+
+    Listener = Callable[[], None]
+
+T = TypeVar("T")
+
+
+class View:
+    """Entered by everybody who looks; the first begins it, the last ends it."""
+
+    def __init__(self, stage: Stage) -> None:
+        actor = stage.actor("volume-view")
+        self._listeners: dict[str, dict[Listener, None]] = {}
+        self._awaited: dict[asyncio.Future[Any], None] = {}
+        self._informers = Informers(actor.api, actor.clock, stage.chance)
+        self._nodes = self._informers.of(NODES)
+        self._volumes = self._informers.of(REPLICATED_VOLUMES)
+        self._replicas = self._parts(REPLICATED_VOLUME_REPLICAS)
+        self._attachments = self._parts(REPLICATED_VOLUME_ATTACHMENTS)
+        self._volumes.on_change(lambda new, old: self._changed(name_of(_either(new, old))))
+        self._lookers = 0
+        self._life: asyncio.Task[None] | None = None
+
+    def _parts(self, resource: Resource) -> Informer:
+        informer = self._informers.of(resource)
+        informer.on_change(lambda new, old: self._changed(volume_of(_either(new, old))))
+        return informer
+
+    async def __aenter__(self) -> Self:
+        self._lookers += 1
+        if self._lookers == 1:
+            self._life = asyncio.get_running_loop().create_task(self._informers.run(), name="the volumes' view")
+            self._life.add_done_callback(self._ended)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lookers -= 1
+        if self._lookers == 0 and self._life:
+            self._life.cancel()
+            await asyncio.wait((self._life,))
+
+    def volume(self, name: str) -> Obj | None:
+        return self._volumes.get(name)
+
+    def replicas(self, volume: str) -> list[Obj]:
+        return sorted(self._replicas.index("volume", _shelf).of(volume), key=name_of)
+
+    def attachments(self, volume: str) -> list[Obj]:
+        return sorted(self._attachments.index("volume", _shelf).of(volume), key=name_of)
+
+    async def storage_nodes(self) -> list[str]:
+        """The nodes on which a volume can be attached, as soon as they are known."""
+        await self._nodes.synced()
+        return sorted(name_of(node) for node in self._nodes if NODE_LABEL in node["metadata"].get("labels", {}))
+
+    @contextlib.contextmanager
+    def listening(self, volume: str, listener: Listener) -> Iterator[None]:
+        self._listeners.setdefault(volume, {})[listener] = None
+        try:
+            yield
+        finally:
+            del self._listeners[volume][listener]
+            if not self._listeners[volume]:
+                del self._listeners[volume]
+
+    async def until(self, volume: str, held: Callable[[], T], *, timeout: float, awaited: str) -> T:  # noqa: ASYNC109  # stated beside it
+        """What this says of the volume as soon as it says something true."""
+        future = asyncio.get_running_loop().create_future()
+
+        def look() -> None:
+            if not future.done() and (said := held()):
+                future.set_result(said)
+
+        self._awaited[future] = None
+        try:
+            with self.listening(volume, look):
+                look()
+                async with asyncio.timeout(timeout):
+                    return await future  # type: ignore[no-any-return]
+        except TimeoutError:
+            raise TimeoutError(f"{awaited} within {timeout:g} s") from None
+        finally:
+            del self._awaited[future]
+
+    async def lost(self, volume: str, version: str, *, timeout: float) -> None:  # noqa: ASYNC109  # stated beside it
+        """Until a volume that was there at this version is there no more."""
+
+        def gone() -> bool:
+            return self.volume(volume) is None
+
+        async with asyncio.timeout(timeout):
+            await self._volumes.reached(version)
+        await self.until(volume, gone, timeout=timeout, awaited=f"{volume} was not gone")
+
+    # --- being told ---
+
+    def _changed(self, volume: str) -> None:
+        for listener in list(self._listeners.get(volume, ())):
+            listener()
+
+    def _ended(self, life: asyncio.Task[None]) -> None:
+        """A crash is everybody's who waits; it would be a wait for ever."""
+        if not life.cancelled() and (error := life.exception()):
+            for future in self._awaited:
+                if not future.done():
+                    future.set_exception(RuntimeError(f"nobody watches the volumes any more: {error!r}"))
+
+
+def _either(new: Obj | None, old: Obj | None) -> Obj:
+    return new or old or {}
+
+
+def name_of(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def volume_of(part: Obj) -> str:
+    """The volume that a replica or an attachment belongs to."""
+    return str(part["spec"]["replicatedVolumeName"])
+
+
+def _shelf(part: Obj) -> tuple[str]:
+    return (volume_of(part),)

@@ -1,0 +1,92 @@
+"""What a replicated volume says of its health. Each generation of the storage says it elsewhere, and promises other things.
+
+A condition that is absent from what is read says nothing: it is not there yet, or does not apply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.storage import IO_READY, QUORUM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+READY = "Ready"
+QUORUM_MET, IO_WORKS = "QuorumMet", "IOWorks"
+
+
+class Observed(NamedTuple):
+    """A condition as it was seen; the status is True, False or Unknown, in Kubernetes' spelling."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.status == "True"
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSource:
+    """Where to look, and the names of what is watched."""
+
+    name: str
+    conditions: tuple[str, ...]
+    find: Callable[[Obj, str], Observed | None]
+
+    def read(self, volume: Obj | None) -> dict[str, Observed]:
+        """The conditions that the volume says something of."""
+        found = {name: self.find(volume, name) for name in self.conditions} if volume else {}
+        return {name: observed for name, observed in found.items() if observed}
+
+    def is_ready(self, volume: Obj | None) -> bool:
+        seen = self.read(volume)
+        return all(name in seen and seen[name].holds for name in self.conditions)
+
+
+def _stated(volume: Obj, name: str) -> Observed | None:
+    """One of status.conditions."""
+    found = condition(volume, name)
+    return Observed(found["status"], found.get("reason", ""), found.get("message", "")) if found else None
+
+
+class _Level(NamedTuple):
+    """A number in status.effectiveLayout: below zero, so many are missing."""
+
+    field: str
+    enough: str
+    missing: str
+
+
+_LEVELS: Mapping[str, _Level] = {
+    QUORUM_MET: _Level("failuresToTolerate", "QuorumMet", "QuorumLost"),
+    IO_WORKS: _Level("guaranteedMinimumDataRedundancy", "IOWorks", "InsufficientUpToDateReplicas"),
+}
+
+
+def _computed(volume: Obj, name: str) -> Observed | None:
+    """A level of the layout as it is now. One that cannot be told is unknown once there are voters to tell it of."""
+    layout = (volume.get("status") or {}).get("effectiveLayout") or {}
+    level, message = _LEVELS[name], layout.get("message", "")
+    number = layout.get(level.field)
+    if number is not None:
+        enough = number >= 0
+        return Observed(str(enough), level.enough if enough else level.missing, message)
+    return Observed("Unknown", "StatusUnknown", message) if layout.get("totalVoters") else None
+
+
+HEALTH_SOURCES: dict[str, HealthSource] = {
+    source.name: source
+    for source in (
+        HealthSource("conditions", (IO_READY, QUORUM), _stated),
+        HealthSource("effectiveLayout", (QUORUM_MET, IO_WORKS), _computed),
+        HealthSource("ready", (READY,), _stated),
+    )
+}
+DEFAULT_HEALTH = HEALTH_SOURCES["conditions"]

@@ -1,0 +1,178 @@
+"""One volume's life, to the second."""
+
+from __future__ import annotations
+
+import logging
+
+from pytest_kscen.megatest.destiny import Destiny, Growth
+from pytest_kscen.megatest.volume import live
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+
+DESTINY = Destiny("v", "availability", "8Mi", lifetime=100.0)
+
+
+def test_a_quiet_life(world):
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(200)
+    assert world.deeds() == [
+        (0, "create the volume", "done", 0),
+        (3, "wait until the volume is ready", "done", 3),
+        (103, "detach everywhere", "done", 0),
+        (107, "delete the volume", "done", 4),
+    ]
+    assert [(at, what) for at, what, _ in world.notes() if what not in {"began", "ended", "wrote"}] == [
+        (0, "volume"),
+        (3, "volume-placed"),
+        (3, "volume-placed"),
+        (3, "volume-placed"),
+        (3, "ready"),
+        (3, "checker-started"),
+        (103, "checker-stopped"),
+        (107, "volume-placed"),
+        (107, "volume-placed"),
+        (107, "volume-placed"),
+    ]
+    assert world.left() == []
+
+
+def test_the_volume_is_as_its_destiny_says_and_carries_the_runs_label(world):
+    world.start(live(world.stage, world.season, Destiny("v", "none", "12Mi", 100.0, attachments=2)))
+    world.advance(1)
+    volume = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))
+    assert volume["spec"] == {"size": "12Mi", "replicatedStorageClassName": "none"}
+    (_, _, data), (_, _, first) = world.notes("volume")[0], world.notes("wrote")[0]
+    assert data["volume"] == first["name"] == "v"
+    assert world.names(REPLICATED_VOLUME_ATTACHMENTS) == sorted(f"rva-v-{node}" for node in data["attach"])
+    for resource in (REPLICATED_VOLUMES, REPLICATED_VOLUME_ATTACHMENTS):
+        for one in world.ask(world.api.list(resource)).items:
+            assert one["metadata"]["labels"] == {"kscen.io/run": "run1"}
+
+
+def test_newer_storage_is_told_that_two_nodes_may_attach(world):
+    world.start(live(world.stage, world.season, DESTINY, HEALTH_SOURCES["ready"]))
+    assert world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["spec"]["maxAttachments"] == 2
+
+
+def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
+    world.start(live(world.stage, world.season, Destiny("v", "none", "8Mi", 100.0, attachments=2)))
+    world.advance(200)
+    assert world.deeds("detach everywhere", "delete the volume") == [
+        (104, "detach everywhere", "done", 1),
+        (108, "delete the volume", "done", 4),
+    ]
+    assert world.left() == []
+
+
+def test_shakers_go_on_while_the_volume_is_being_deleted_and_end_with_it(world):
+    shaken = Destiny("v", "none", "8Mi", 10.0, replica_destroyer_period=(1.0, 1.0), replica_creator_period=(1.0, 1.0))
+    world.start(live(world.stage, world.season, shaken))
+    world.advance(100)
+    whens = [at for at, *_ in world.deeds("create a replica", "delete a replica")]
+    assert min(whens) == 1
+    assert max(whens) in {16, 17}
+    assert world.deeds("delete the volume") == [(17, "delete the volume", "done", 4)]
+    assert world.left() == []
+
+
+def test_a_volume_that_is_not_ready_in_time_goes_and_is_never_checked(world):
+    world.storage.forms = False
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(700)
+    assert [(at, data["waited"]) for at, _, data in world.notes("never-ready")] == [(600, 600)]
+    assert world.notes("checker-started") == []
+    assert world.left() == []
+
+
+def test_the_runs_end_is_a_waiting_volumes_end(world):
+    world.storage.forms = False
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(50)
+    world.season.over.give()
+    world.advance(20)
+    assert world.deeds("wait until the volume is ready", "delete the volume") == [
+        (50, "wait until the volume is ready", "stopped", 50),
+        (54, "delete the volume", "done", 4),
+    ]
+    assert world.notes("never-ready") == []
+
+
+def test_a_frozen_run_stops_the_checker_at_once_and_keeps_the_volume_until_it_is_over(world):
+    destiny = Destiny("v", "none", "8Mi", 1000.0, attacher_period=(60.0, 60.0), replica_destroyer_period=(30.0, 30.0))
+    world.start(live(world.stage, world.season, destiny))
+    world.advance(50)
+    world.season.frozen.give()
+    world.advance(200)
+    assert [at for at, *_ in world.notes("checker-stopped")] == [50]
+    assert [at for at, *_ in world.deeds("delete a replica")] == [30]  # nobody shakes what heals
+    assert world.names(REPLICATED_VOLUMES) == ["v"]
+    world.season.over.give()
+    world.advance(20)
+    assert world.deeds("delete the volume") == [(254, "delete the volume", "done", 4)]
+
+
+def test_a_volume_that_is_ready_after_the_freeze_is_not_checked(world):
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(1)
+    world.season.frozen.give()
+    world.advance(10)
+    assert [at for at, *_ in world.notes("ready")] == [3]
+    assert world.notes("checker-started") == []
+
+
+def test_an_abandoned_volume_stays_behind(world):
+    destiny = Destiny(
+        "v", "none", "8Mi", 1000.0, 1, (30.0, 60.0), Growth((5.0, 5.0), ("4Ki", "4Ki"), "1Gi"), (9.0, 9.0), (9.0, 9.0)
+    )
+    world.start(live(world.stage, world.season, destiny))
+    world.advance(100)
+    world.season.abandoned.give()
+    world.advance(0)
+    written = len(world.notes("wrote"))
+    world.advance(500)
+    assert len(world.notes("wrote")) == written
+    assert world.names(REPLICATED_VOLUMES) == ["v"]
+    assert [at for at, *_ in world.notes("checker-stopped")] == [100]
+
+
+def test_a_volume_that_cannot_go_is_told_and_tried_again(world):
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(50)
+
+    async def held(*_):
+        await world.runner.clock.sleep(1000)
+
+    world.storage.let_go, let_go = held, world.storage.let_go
+    world.advance(700)
+    assert [at for at, *_ in world.notes("never-gone")] == [703]
+    world.ask(let_go(REPLICATED_VOLUMES, "v"))
+    world.advance(100)
+    assert world.deeds("delete the volume") == [(763, "delete the volume", "done", 660)]
+
+
+def test_the_log_says_the_volume_the_action_its_parameters_the_result_and_the_time(world, caplog):
+    caplog.set_level(logging.INFO, "pytest_kscen.volume-main")
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(5)
+    begins, ended = [record for record in caplog.records if record.action == "create the volume"]
+    assert begins.message == "volume-main/v: begins action=create the volume volume=v storage_class=availability size=8Mi"
+    assert ended.message == (
+        "volume-main/v: ended action=create the volume volume=v storage_class=availability size=8Mi result=done took=0.0"
+    )
+    assert (ended.name, ended.levelname, ended.volume, ended.result, ended.took) == (
+        "pytest_kscen.volume-main",
+        "INFO",
+        "v",
+        "done",
+        0,
+    )
+
+
+def test_what_was_added_while_the_volume_went_is_swept(world):
+    """A replica of ours that nobody deletes with the volume."""
+    destiny = Destiny("v", "none", "8Mi", 10.0, replica_creator_period=(6.0, 6.0))
+    world.start(live(world.stage, world.season, destiny))
+    world.storage.sweeps = False
+    world.advance(100)
+    assert world.deeds("delete a replica that was left") == [(17, "delete a replica that was left", "done", 0)]
+    assert world.left() == []

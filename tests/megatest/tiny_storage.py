@@ -1,0 +1,226 @@
+"""A storage of a few lines, with exact times, and a stage on an API server that nobody else stands behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.machinery.kinds import Kinds
+from pytest_kscen.machinery.recorded import builtin_kinds
+from pytest_kscen.machinery.server import ApiServer
+from pytest_kscen.megatest.season import Season
+from pytest_kscen.megatest.subject import Subject
+from pytest_kscen.objects.errors import AlreadyExists, NotFound
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
+from pytest_kscen.objects.storage import (
+    NODE_LABEL,
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
+from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
+
+FORMING, ATTACHING, DETACHING, REMOVING, GROWING = 3, 2, 1, 4, 5  # seconds
+FINALIZER = "tiny/storage"
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+ALL = (REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHMENTS)
+
+
+def definition(resource):
+    version = {"name": resource.version, "served": True, "storage": True, "subresources": {"status": {}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": OPEN, "status": OPEN}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.qualified},
+        "spec": {
+            "group": resource.group,
+            "scope": "Cluster",
+            "names": {"plural": resource.plural, "kind": resource.kind},
+            "versions": [{**version, "schema": schema}],
+        },
+    }
+
+
+def conditions(**statuses):
+    return [{"type": name, "status": status, "reason": f"{name}Reason", "message": "so it is"} for name, status in statuses.items()]
+
+
+class TinyStorage:
+    """Forms volumes of three replicas on the first nodes, attaches and detaches, rounds sizes up to 4Mi."""
+
+    def __init__(self, api, clock):
+        self.api, self.clock = api, clock
+        self.attached = {}
+        self.forms = self.attaches = self.sweeps = True
+
+    async def run(self):
+        async with asyncio.TaskGroup() as tasks:
+            for resource, born, doomed in (
+                (REPLICATED_VOLUMES, self._form, self._remove),
+                (REPLICATED_VOLUME_ATTACHMENTS, self._attach, self._detach),
+            ):
+                tasks.create_task(self._follow(resource, born, doomed, tasks))
+
+    async def _follow(self, resource, born, doomed, tasks):
+        going = {}
+        async for event in self.api.watch(resource):
+            metadata = event.object["metadata"]
+            if event.type == "ADDED":
+                await self.api.patch(resource, metadata["name"], {"metadata": {"finalizers": [FINALIZER]}})
+                tasks.create_task(self._quietly(born(event.object)))
+            elif metadata.get("deletionTimestamp") and event.type == "MODIFIED" and metadata["uid"] not in going:
+                going[metadata["uid"]] = None
+                tasks.create_task(self._quietly(doomed(event.object)))
+            elif resource is REPLICATED_VOLUMES and event.type == "MODIFIED":
+                tasks.create_task(self._quietly(self._grow(event.object)))
+
+    @staticmethod
+    async def _quietly(coroutine):
+        with contextlib.suppress(NotFound):
+            await coroutine
+
+    async def _form(self, volume):
+        name = volume["metadata"]["name"]
+        await self.clock.sleep(FORMING)
+        for number in range(3):
+            spec = {"replicatedVolumeName": name, "nodeName": f"node-{number + 1}", "type": "Diskful"}
+            await self.replica(name, number, spec)
+        if self.forms:
+            await self.tell(name, IOReady="True", Quorum="True")
+
+    async def replica(self, volume, number, spec):
+        obj = {"metadata": {"name": f"{volume}-{number}"}, "spec": spec}
+        with contextlib.suppress(AlreadyExists):
+            await self.api.create(REPLICATED_VOLUME_REPLICAS, obj)
+        await self.tell_replica(f"{volume}-{number}", Online="True", IOReady="True")
+
+    async def tell(self, volume, **statuses):
+        await self.status(REPLICATED_VOLUMES, volume, {"conditions": conditions(**statuses)})
+
+    async def tell_replica(self, replica, **statuses):
+        await self.status(REPLICATED_VOLUME_REPLICAS, replica, {"conditions": conditions(**statuses)})
+
+    async def status(self, resource, name, status):
+        await self.api.patch(resource, name, {"status": status}, subresource="status")
+
+    async def _grow(self, volume):
+        wanted = volume["spec"]["size"]
+        if wanted == volume.get("status", {}).get("asked"):
+            return
+        await self.status(REPLICATED_VOLUMES, volume["metadata"]["name"], {"asked": wanted})
+        await self.clock.sleep(GROWING)
+        from pytest_kscen.objects.quantities import parse
+
+        extents = -(-parse(wanted).value // 2**22)
+        await self.status(REPLICATED_VOLUMES, volume["metadata"]["name"], {"actualSize": f"{extents * 4}Mi"})
+
+    async def _attach(self, attachment):
+        await self.clock.sleep(ATTACHING)
+        if self.attaches:
+            await self._attached(attachment["spec"], there=True)
+            await self.status(
+                REPLICATED_VOLUME_ATTACHMENTS, attachment["metadata"]["name"], {"conditions": conditions(Ready="True")}
+            )
+
+    async def _detach(self, attachment):
+        await self.clock.sleep(DETACHING)
+        await self._attached(attachment["spec"], there=False)
+        await self.let_go(REPLICATED_VOLUME_ATTACHMENTS, attachment["metadata"]["name"])
+
+    async def _attached(self, spec, *, there):
+        volume, node = spec["replicatedVolumeName"], spec["nodeName"]
+        nodes = self.attached.setdefault(volume, {})
+        nodes.update({node: None}) if there else nodes.pop(node, None)
+        await self._quietly(self.status(REPLICATED_VOLUMES, volume, {"actuallyAttachedTo": list(nodes)}))
+
+    async def _remove(self, volume):
+        name = volume["metadata"]["name"]
+        await self.clock.sleep(REMOVING)
+        for replica in (await self.api.list(REPLICATED_VOLUME_REPLICAS)).items:
+            if replica["spec"]["replicatedVolumeName"] == name and (self.sweeps or replica["spec"]["type"] == "Diskful"):
+                await self._quietly(self.api.delete(REPLICATED_VOLUME_REPLICAS, replica["metadata"]["name"]))
+        await self.let_go(REPLICATED_VOLUMES, name)
+
+    async def let_go(self, resource, name):
+        await self.api.patch(resource, name, {"metadata": {"finalizers": []}})
+
+
+class World:
+    """A stage, its season and what a test asks of them; times are seconds since the world began."""
+
+    def __init__(self, seed="megatest", nodes=4, wrap=lambda api, world: api):
+        self.runner = VirtualRunner()
+        self.chance = Chance(seed)
+        self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()))
+        self.api = InProcessApi(self.server)
+        for resource in ALL:
+            self.ask(self.api.create(CUSTOM_RESOURCE_DEFINITIONS, definition(resource)))
+        self.runner.advance(5)
+        for number in range(nodes):
+            self.ask(self.api.create(NODES, {"metadata": {"name": f"node-{number + 1}", "labels": {NODE_LABEL: ""}}}))
+        self.storage = TinyStorage(self.api, self.runner.clock)
+        self.runner.start(self.storage.run(), "the storage")
+        self.runner.advance(0)
+        self.journal = Journal(self.runner.clock)
+        self.began = self.runner.clock.now()
+        self.season = Season()
+        self.wrap = wrap
+        self.stage = Stage(self._api_for, self.runner.clock, self.chance, self.journal, "run1")
+
+    def _api_for(self, agent):
+        return self.wrap(InProcessApi(self.server, agent=agent), self)
+
+    @property
+    def now(self):
+        return round(self.runner.clock.now() - self.began, 3)
+
+    def close(self):
+        self.runner.close()
+        self.server.close()
+        self.journal.close()
+
+    def ask(self, coroutine):
+        return self.runner.call(coroutine)
+
+    def advance(self, seconds):
+        self.runner.advance(seconds)
+        self.runner.advance(0)
+
+    def start(self, coroutine, name="actor"):
+        self.runner.start(coroutine, name)
+        self.runner.advance(0)
+
+    def subject(self, name="v", health=DEFAULT_HEALTH):
+        """A volume whose view is kept open, for one actor of it alone."""
+        view = self.season.view(self.stage)
+        self.ask(view.__aenter__())
+        return Subject(name, self.stage, self.season, view, health)
+
+    def volume(self, name="v", size="8Mi"):
+        obj = {"metadata": {"name": name}, "spec": {"size": size, "replicatedStorageClassName": "availability"}}
+        self.ask(self.api.create(REPLICATED_VOLUMES, obj))
+        self.advance(0)
+
+    def names(self, resource):
+        return sorted(one["metadata"]["name"] for one in self.ask(self.api.list(resource)).items)
+
+    def left(self):
+        return [name for resource in ALL for name in self.names(resource)]
+
+    def notes(self, *whats):
+        """(when, what, data) of these entries, or of all."""
+        return [(round(one.at, 3), one.what, one.data) for one in self.journal if not whats or one.what in whats]
+
+    def deeds(self, *actions):
+        """(when, action, result, took) of what was ended, without the exceptions' texts."""
+        return [
+            (at, data["action"], data["result"].partition(":")[0], data["took"])
+            for at, _, data in self.notes("ended")
+            if not actions or data["action"] in actions
+        ]
