@@ -1,0 +1,311 @@
+"""The megatest program's flags: each way in, their order, what they fill and what they do not, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+
+from pytest_kscen import markers
+from pytest_kscen.chaos.profiles import PROFILES
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.options.megatest import CHAOS, CHURN, MEGATEST
+from pytest_kscen.options.option import Fills
+from pytest_kscen.runs.plan import Plan
+
+FROM_COMMAND_LINE = "plan_from_command_line"
+BLOCK, DEGRADE, REBOOT = PROFILES["network-block"], PROFILES["network-degrade"], PROFILES["vm-reboot"]
+SEEDS_FLAGS = {
+    "--storage-classes": "",
+    "--max-volumes": "10",
+    "--volume-step-min": "1",
+    "--volume-step-max": "3",
+    "--step-period-min": "10s",
+    "--step-period-max": "30s",
+    "--volume-period-min": "1m",
+    "--volume-period-max": "5m",
+    "--enable-pod-destroyer": "",
+    "--enable-volume-resizer": "",
+    "--enable-volume-replica-destroyer": "",
+    "--enable-volume-replica-creator": "",
+    "--parent-kubeconfig": "",
+    "--vm-namespace": "",
+    "--enable-chaos-network-block": "",
+    "--enable-chaos-network-degrade": "",
+    "--enable-chaos-vm-reboot": "",
+    "--chaos-period-min": "1m",
+    "--chaos-period-max": "5m",
+    "--chaos-incident-min": "10s",
+    "--chaos-incident-max": "1m",
+    "--chaos-loss-percent": "0.01",
+    "--chaos-partition-group-size": "0",
+}
+
+
+@pytest.fixture
+def item(pytester):
+    """A collected test with these markers under this command line."""
+
+    numbers = itertools.count()
+
+    def collect(marks, *arguments):
+        lines = "\n".join(f"@pytest.mark.{mark}" for mark in ([marks] if isinstance(marks, str) else marks))
+        path = pytester.makepyfile(**{f"test_{next(numbers)}": f"import pytest\n{lines}\ndef test_it(): pass"})
+        config = pytester.parseconfigure(path, *arguments)
+        return pytester.genitems([pytester.getnode(config, path)])[0]
+
+    return collect
+
+
+@pytest.fixture
+def plan(item):
+    return lambda marks, *arguments: markers.plan(item(marks, *arguments))
+
+
+@pytest.fixture
+def complaints(item):
+    """What is said of the test, without its name."""
+    return lambda marks, *arguments: [line.partition("test_it: ")[2] for line in markers.check(item(marks, *arguments))]
+
+
+def test_every_flag_is_there_with_its_default():
+    ours = {option.flag: option.default for option in MEGATEST + CHAOS if not option.flag.startswith("--kscen-")}
+    assert ours == SEEDS_FLAGS
+
+
+@pytest.mark.parametrize("option", [one for one in MEGATEST + CHAOS if isinstance(one.effect, Fills) and one.default], ids=lambda option: option.flag)
+def test_a_default_is_that_of_what_it_fills(option):
+    for name in option.effect.kinds:
+        kind = Churn if name == CHURN else PROFILES[name]
+        (default,) = [field.default for field in dataclasses.fields(kind) if field.name == option.effect.parameter]
+        if default is not None:
+            default = default if option.effect.bound is None else default[option.effect.bound]
+            assert option.parse(option.default) == default
+
+
+def test_without_flags_the_plan_is_churn_alone(plan):
+    assert plan(FROM_COMMAND_LINE) == Plan(Churn())
+    assert plan("megatest") == Plan()
+
+
+def test_the_plan_of_the_command_line(plan):
+    line = "--max-volumes 20 --enable-chaos-network-block --chaos-period-max 2m"
+    assert plan(FROM_COMMAND_LINE, *line.split()) == Plan(Churn(max_volumes=20), (BLOCK(period=(60, 120)),))
+
+
+def test_every_flag_at_once(plan):
+    line = """
+        --storage-classes a,b --max-volumes 7 --volume-step-min 2 --volume-step-max 4
+        --step-period-min 1s --step-period-max 2s --volume-period-min 3m --volume-period-max 4m
+        --enable-pod-destroyer --enable-volume-resizer --enable-volume-replica-destroyer --enable-volume-replica-creator
+        --kscen-volume-size 1Gi --kscen-volume-size-max 2Gi --kscen-volume-health ready
+        --enable-chaos-network-block --enable-chaos-network-degrade --enable-chaos-vm-reboot
+        --chaos-period-min 6m --chaos-period-max 7m --chaos-incident-min 5s --chaos-incident-max 6s
+        --chaos-loss-percent 0.1 --chaos-partition-group-size 2
+    """
+    churn = Churn(
+        ("a", "b"), 7, (2, 4), (1, 2), (180, 240), "1Gi",
+        resizer=True, max_size="2Gi", replica_destroyer=True, replica_creator=True, pod_destroyer=True,
+    )  # fmt: skip
+    period, incident = (360, 420), (5, 6)
+    chaos = (BLOCK(period, incident, 2), DEGRADE(period, incident, 0.1), REBOOT(period))
+    assert plan(FROM_COMMAND_LINE, *line.split()) == Plan(churn, chaos, "ready")
+
+
+def test_what_switches_on_reaches_no_other_test(plan):
+    line = ["--enable-chaos-vm-reboot", "--enable-pod-destroyer", "--max-volumes=4", "--chaos-period-max=2m"]
+    assert plan("volume_churn", *line) == Plan(Churn(max_volumes=4))
+    assert plan("chaos('network-block')", *line) == Plan(chaos=(BLOCK(period=(60, 120)),))
+
+
+def test_markers_beside_the_plan_of_the_command_line(plan):
+    marks = [FROM_COMMAND_LINE, "volume_churn(max_volumes=2)", "chaos('network-block', group_size=1)"]
+    line = ["--max-volumes=9", "--enable-chaos-network-block", "--enable-chaos-vm-reboot", "--enable-volume-resizer"]
+    assert plan(marks, *line) == Plan(Churn(max_volumes=2, resizer=True), (BLOCK(group_size=1), REBOOT()))
+
+
+def test_each_way_in_and_their_order(plan, pytester, monkeypatch):
+    assert plan("volume_churn").churn.max_volumes == 10
+    pytester.makeini("[pytest]\nmax_volumes = 11\nenable_volume_resizer = true")
+    assert plan(FROM_COMMAND_LINE).churn == Churn(max_volumes=11, resizer=True)
+    monkeypatch.setenv("KSCEN_MAX_VOLUMES", "12")
+    monkeypatch.setenv("KSCEN_ENABLE_VOLUME_RESIZER", "false")
+    assert plan(FROM_COMMAND_LINE).churn == Churn(max_volumes=12)
+    line = ["--max-volumes=13", "--enable-volume-resizer"]
+    assert plan(FROM_COMMAND_LINE, *line).churn == Churn(max_volumes=13, resizer=True)
+    assert plan("volume_churn(max_volumes=14)", *line).churn == Churn(max_volumes=14)
+
+
+def test_a_bound_that_a_marker_leaves_open_is_filled(plan):
+    line = ["--volume-period-min=2m", "--volume-period-max=3m"]
+    assert plan("volume_churn(lifetime=(None, '10m'))", *line).churn.lifetime == (120, 600)
+    assert plan("volume_churn(lifetime=(None, '10m'))").churn.lifetime == (60, 600)
+    assert plan("volume_churn(lifetime=('4m', None))").churn.lifetime == (240, 300)
+    assert plan("chaos('vm-reboot', period=('5s', None))").chaos == (REBOOT(period=(5, 300)),)
+    assert plan("chaos('pod-destroy', period=(None, '2m'))", "--chaos-period-min=90s").chaos[0].period == (30, 120)
+
+
+@pytest.mark.parametrize(
+    ("mark", "line", "complaint"),
+    [
+        (
+            "volume_churn",
+            "--volume-step-min=5",
+            (
+                "@pytest.mark.volume_churn: step: the least, 5 of --volume-step-min, is above the most, "
+                "3 by default (--volume-step-max): give both"
+            ),
+        ),
+        (
+            "volume_churn(lifetime=(None, '30s'))",
+            "",
+            (
+                "@pytest.mark.volume_churn: lifetime: the least, 1m by default (--volume-period-min), is above the most, "
+                "30s of the marker: give both"
+            ),
+        ),
+        (
+            "chaos('network-block', incident=('2m', None))",
+            "--chaos-incident-max=90s",
+            (
+                "@pytest.mark.chaos('network-block'): incident: the least, 2m of the marker, is above the most, "
+                "90s of --chaos-incident-max: give both"
+            ),
+        ),
+        ("plan_from_command_line(3)", "", "@pytest.mark.plan_from_command_line takes no parameters"),
+        (
+            "plan_from_command_line",
+            "--enable-volume-resizer --kscen-volume-size=2Gi",
+            "@pytest.mark.volume_churn: max_size='1Gi' is less than size='2Gi': the resizer could not grow anything",
+        ),
+        (
+            "chaos('network-degrade', loss=5)",
+            "",
+            "@pytest.mark.chaos('network-degrade'): loss=5: give the share of packets that get lost, from 0 to 1: 0.05 is 5 %",
+        ),
+        (
+            "chaos('network-degrade', incident=('1', '2m'))",
+            "",
+            (
+                "@pytest.mark.chaos('network-degrade'): incident: '1' is no duration: "
+                "write a number and a unit, as in '90s', '5m' or '1h30m'"
+            ),
+        ),
+        (
+            "volume_churn",
+            "--kscen-cluster=kubeconfig",
+            (
+                "the kubeconfig cluster has storage classes of its own: name those to test with --storage-classes A,B "
+                "(KSCEN_STORAGE_CLASSES, storage_classes in the ini file) or volume_churn(storage_classes=[...])"
+            ),
+        ),
+        (
+            "chaos('network-block')",
+            "--kscen-cluster=kind",
+            (
+                "network-block acts on the virtual machines under the kind cluster's nodes: give "
+                "--parent-kubeconfig FILE (KSCEN_PARENT_KUBECONFIG) and --vm-namespace NAME (KSCEN_VM_NAMESPACE)"
+            ),
+        ),
+        (
+            "plan_from_command_line",
+            "--kscen-cluster=kubeconfig --storage-classes=a --vm-namespace=v --enable-chaos-vm-reboot --enable-chaos-network-block",
+            (
+                "network-block, vm-reboot act on the virtual machines under the kubeconfig cluster's nodes: give "
+                "--parent-kubeconfig FILE (KSCEN_PARENT_KUBECONFIG)"
+            ),
+        ),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused_at_collection(complaints, mark, line, complaint):
+    assert complaints(mark, *line.split()) == [complaint]
+
+
+def test_a_real_cluster_that_was_told_enough(complaints, pytester):
+    pytester.makefile(".yaml", parent="")
+    line = ["--kscen-cluster=kubeconfig", "--parent-kubeconfig=parent.yaml", "--vm-namespace=v"]
+    assert complaints(["volume_churn(storage_classes=['a'])", "chaos('vm-reboot')"], *line) == []
+    assert complaints("chaos('pod-destroy')", "--kscen-cluster=kind") == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "complaint"),
+    [
+        ("--max-volumes", "0", "'0' is no number of things: give a whole number, 1 or more"),
+        ("--max-volumes", "-3", "'-3' is no number of things: give a whole number, 1 or more"),
+        ("--volume-step-max", "two", "'two' is no number of things: give a whole number, 1 or more"),
+        ("--step-period-min", "10", "'10' is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'"),
+        ("--volume-period-max", "0s", "'0s' is no length of time: give more than zero, as in 90s or 1h30m"),
+        ("--chaos-period-min", "-1m", "'-1m' is no length of time: give more than zero, as in 90s or 1h30m"),
+        (
+            "--chaos-loss-percent",
+            "5",
+            "'5' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 % (5 % is 0.05)",
+        ),
+        ("--chaos-loss-percent", "nan", "'nan' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %"),
+        ("--chaos-loss-percent", "1%", "'1%' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %"),
+        (
+            "--chaos-partition-group-size",
+            "-1",
+            "'-1' is no size of a group: give a whole number, or 0 for half of the machines",
+        ),
+        ("--storage-classes", "a,,b", "'a,,b' is no list of names: separate them with commas, as in availability,none"),
+        ("--vm-namespace", " ", "' ' is no name"),
+        ("--parent-kubeconfig", "nowhere", "there is no file 'nowhere'"),
+        ("--kscen-volume-size", "0", "'0' is no size: give more than zero, as in 100Mi or 1Gi"),
+        ("--kscen-volume-size-max", "big", "'big' is no size: give more than zero, as in 100Mi or 1Gi"),
+        (
+            "--kscen-volume-health",
+            "good",
+            "'good' is no source of a volume's health: choose one of conditions, effectiveLayout, ready",
+        ),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_by_name_wherever_it_is(pytester, monkeypatch, flag, text, complaint):
+    def refusal(*arguments):
+        with pytest.raises(pytest.UsageError) as refused:
+            pytester.parseconfigure(*arguments)
+        return str(refused.value)
+
+    assert refusal(f"{flag}={text}") == f"{flag}: {complaint}"
+    variable = f"KSCEN_{flag.removeprefix('--').removeprefix('kscen-').replace('-', '_').upper()}"
+    monkeypatch.setenv(variable, text)
+    assert refusal() == f"{variable}: {complaint}"
+    monkeypatch.delenv(variable)
+    if text.strip():
+        key = flag.removeprefix("--").replace("-", "_")
+        ini = pytester.makeini(f"[pytest]\n{key} = {text}")
+        assert refusal() == f"{key} in {ini}: {complaint}"
+
+
+def test_a_switch_is_true_or_false(pytester, monkeypatch):
+    monkeypatch.setenv("KSCEN_ENABLE_POD_DESTROYER", "perhaps")
+    with pytest.raises(pytest.UsageError, match=r"^KSCEN_ENABLE_POD_DESTROYER: 'perhaps' is neither true nor false$"):
+        pytester.parseconfigure()
+
+
+def test_a_parent_for_a_cluster_that_brings_its_own(pytester):
+    pytester.makefile(".yaml", parent="")
+    with pytest.raises(pytest.UsageError, match=r"^--parent-kubeconfig: the embedded cluster makes its own: leave out one"):
+        pytester.parseconfigure("--parent-kubeconfig=parent.yaml")
+
+
+def test_help_lists_them_in_groups(pytester):
+    lines = pytester.runpytest("--help").stdout.str()
+    churn, chaos = lines.index("\nmegatest: volumes that come and go"), lines.index("\nmegatest chaos: faults meanwhile")
+    for option in MEGATEST:
+        assert churn < lines.index(f"  {option.flag}") < chaos
+    assert all(lines.index(f"  {option.flag}") > chaos for option in CHAOS)
+    assert "0.01 is 1 % (default: 0.01)" in " ".join(lines.split())
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warn", "error"])
+def test_pytest_takes_the_four_names_of_levels(pytester, level):
+    pytester.makepyfile(f"""
+        import logging
+
+        def test_it():
+            assert logging.getLogger("pytest_kscen").isEnabledFor(logging.{level.upper()})
+    """)
+    pytester.runpytest(f"--log-level={level}").assert_outcomes(passed=1)
