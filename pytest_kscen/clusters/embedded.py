@@ -170,8 +170,7 @@ class EmbeddedParent(EmbeddedCluster):
     def __init__(self, nested: EmbeddedCluster) -> None:
         self.runner = nested.runner
         self.chance = parents.chance_of(nested.chance.seed)
-        self.site = Site.of(self.runner.clock, self.chance)
-        parents.add_machines(self.site)
+        self.site = parents.site_of(self.runner.clock, self.chance, nested.site)
         self._bring_up()
 
     def close(self) -> None:

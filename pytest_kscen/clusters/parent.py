@@ -10,6 +10,8 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.virtualization import PARENT_ROLE, ROLE_LABEL
+from pytest_kscen.simulation.kubelet.machines import PARENT_HOSTS
+from pytest_kscen.simulation.site import Site
 from pytest_kscen.simulation.virtualization.assembly import actors
 from pytest_kscen.simulation.virtualization.bodies import TAINT
 from pytest_kscen.simulation.virtualization.install import define, make_machines
@@ -20,12 +22,10 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock, Runner
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.simulation.site import Site
 
 NAMES = ("parent-1", "parent-2", "parent-3")
 NAMESPACE = "vms"
 BOOT = 60.0  # seconds within which the parent's nodes must be ready
-CAPACITY = {"cpu": "512", "memory": "4Ti", "pods": "500"}  # as many virtual machines as a test may want nodes
 
 
 def chance_of(seed: str) -> Chance:
@@ -33,15 +33,27 @@ def chance_of(seed: str) -> Chance:
     return Chance(f"{seed}/parent")
 
 
-def add_machines(site: Site) -> None:
-    """The machines of the parent's nodes."""
+def site_of(clock: Clock, chance: Chance, nested: Site) -> Site:
+    """What stands behind a parent with an API server of its own."""
+    site = Site.of(clock, chance, hosts=PARENT_HOSTS)
+    _add_machines(site, len(_guests_in(nested)))
+    return site
+
+
+def _add_machines(site: Site, guests: int) -> None:
+    """The machines of the parent's nodes; each has room for all guests, and still feels the weight of every one."""
+    capacity = {"cpu": f"{32 + 4 * guests}", "memory": f"{64 + 8 * guests}Gi", "pods": f"{110 + guests}"}
     for name in NAMES:
-        site.machines.add(name, labels={ROLE_LABEL: PARENT_ROLE}, capacity=CAPACITY)
+        site.machines.add(name, labels={ROLE_LABEL: PARENT_ROLE}, capacity=capacity)
+
+
+def _guests_in(nested: Site) -> list[str]:
+    return [machine.name for machine in nested.machines if machine.labels.get(ROLE_LABEL) != PARENT_ROLE]
 
 
 async def add_nodes(api: Api, clock: Clock, site: Site) -> None:
     """The same among the nested cluster's own nodes, where nothing of that cluster goes."""
-    add_machines(site)
+    _add_machines(site, len(_guests_in(site)))
     for name in NAMES:
         metadata = {"name": name, "labels": {ROLE_LABEL: PARENT_ROLE}}
         await api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [TAINT]}})
@@ -58,9 +70,8 @@ def virtualize(
 ) -> Parent:
     """Let the nested site's machines be virtual ones, on a host whose nodes are there. They run on as they are."""
     api, clock = api_for("virtualization-installer"), runner.clock
-    names = [machine.name for machine in nested.machines if machine.labels.get(ROLE_LABEL) != PARENT_ROLE]
     runner.call(define(api, clock))
     for name, life in actors(api_for, clock, chance, host=host, nested=nested, namespace=namespace):
         runner.start(life, name)
-    runner.call(make_machines(api, clock, namespace, names))
+    runner.call(make_machines(api, clock, namespace, _guests_in(nested)))
     return Parent(api_for, namespace, owned=True)

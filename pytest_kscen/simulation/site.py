@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.images import Images
-from pytest_kscen.simulation.kubelet.machines import Machines
+from pytest_kscen.simulation.kubelet.machines import HOSTS, Machines
 from pytest_kscen.simulation.logs import Logs
 from pytest_kscen.simulation.network import Network
 
 if TYPE_CHECKING:
+    import ipaddress
+
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
     from pytest_kscen.simulation.kubelet.kubelets import Kubelets
@@ -27,9 +29,9 @@ class Site:
     kubelets: Kubelets | None = None
 
     @classmethod
-    def of(cls, clock: Clock, chance: Chance, *, nodes: int = 0) -> Site:
+    def of(cls, clock: Clock, chance: Chance, *, nodes: int = 0, hosts: ipaddress.IPv4Address = HOSTS) -> Site:
         """With machines that are there from the beginning, and register themselves."""
-        machines = Machines(chance.stream("machines"))
+        machines = Machines(chance.stream("machines"), hosts)
         for number in range(1, nodes + 1):
             machines.add(f"node-{number}")
         return cls(machines, Images(), Logs(clock), Network(machines))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 HOSTS = ipaddress.IPv4Address("172.18.0.2")
+PARENT_HOSTS = ipaddress.IPv4Address("172.19.0.2")  # of machines in which those of another cluster run
 POD_NETWORKS = ipaddress.IPv4Address("10.128.0.0")
 CAPACITY = {"cpu": "8", "ephemeral-storage": "100Gi", "memory": "32Gi", "pods": "110"}
 
@@ -35,6 +36,7 @@ class Machine:
     reachable: bool = True
     images: dict[str, None] = field(default_factory=dict)
     pod_network: str = ""
+    hosts: ipaddress.IPv4Address = HOSTS
     _first: ipaddress.IPv4Address | ipaddress.IPv6Address = POD_NETWORKS
     _room: int = 0
     _last: int = 0
@@ -42,7 +44,7 @@ class Machine:
 
     @property
     def address(self) -> str:
-        return str(HOSTS + self.number)
+        return str(self.hosts + self.number)
 
     def use_network(self, cidr: str) -> None:
         """Give pods addresses of this network; without one, of the machine's own."""
@@ -70,8 +72,9 @@ class Machine:
 class Machines:
     """All machines of a cluster, by the names of their nodes."""
 
-    def __init__(self, chance: Stream) -> None:
+    def __init__(self, chance: Stream, hosts: ipaddress.IPv4Address = HOSTS) -> None:
         self._chance = chance
+        self._hosts = hosts
         self._machines: dict[str, Machine] = {}
         self._made = 0
         self._listeners: list[Callable[[Machine], None]] = []
@@ -93,7 +96,8 @@ class Machines:
         return machine
 
     def add(self, name: str, *, labels: dict[str, str] | None = None, capacity: dict[str, str] | None = None) -> Machine:
-        machine = Machine(name, self._made, self._chance.uid().replace("-", ""), self._chance.uid(), labels or {})
+        identity = self._chance.uid().replace("-", ""), self._chance.uid()
+        machine = Machine(name, self._made, *identity, labels or {}, hosts=self._hosts)
         machine.capacity.update(capacity or {})
         machine.use_network("")
         self._made += 1
