@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hypothesis.internal.observability
 import kubernetes.client
 
 import pytest_kscen.clusters.embedded
 import pytest_kscen.runs.runner
 
-__all__ = ["kubernetes", "pytest_kscen"]
+__all__ = ["hypothesis", "kubernetes", "pytest_kscen"]

@@ -74,7 +74,10 @@ def test_every_flag_is_there_with_its_default():
     assert ours == SEEDS_FLAGS
 
 
-@pytest.mark.parametrize("option", [one for one in MEGATEST + CHAOS if isinstance(one.effect, Fills) and one.default], ids=lambda option: option.flag)
+FILLING = [option for option in MEGATEST + CHAOS if isinstance(option.effect, Fills) and option.default]
+
+
+@pytest.mark.parametrize("option", FILLING, ids=lambda option: option.flag)
 def test_a_default_is_that_of_what_it_fills(option):
     for name in option.effect.kinds:
         kind = Churn if name == CHURN else PROFILES[name]
