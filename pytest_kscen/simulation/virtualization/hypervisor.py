@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.images import ContainerContext
     from pytest_kscen.simulation.kubelet.machines import Machine, Machines
 
 OFF, STARTING, BOOTING, UP, STOPPING = "Off", "Starting", "Booting", "Up", "Stopping"
@@ -27,8 +28,13 @@ class Guest:
 
     ref: Ref
     state: str = OFF
-    holder: str = ""
-    """The uid of the pod that it runs in."""
+    container: ContainerContext | None = None
+    """The launcher that it runs in."""
+
+    @property
+    def holder(self) -> str:
+        """The uid of the launcher's pod."""
+        return str(self.container.pod["metadata"]["uid"]) if self.container else ""
 
 
 class Hypervisor:
@@ -59,16 +65,18 @@ class Hypervisor:
 
     # --- what launchers do ---
 
-    def hold(self, guest: Guest, pod: Obj) -> None:
-        """The guest is this pod's from now on. A machine that has power was on before anybody looked."""
-        guest.holder = pod["metadata"]["uid"]
+    def hold(self, guest: Guest, container: ContainerContext) -> None:
+        """The guest is this launcher's from now on; another that had it has nothing left to do.
+
+        A machine that has power when nobody holds it was on before anybody looked.
+        """
+        before, guest.container = guest.container, container
+        if before:
+            before.ask_to_stop()
         machine = self.machine(guest.ref)
         if machine and machine.powered:
             guest.state = UP
         self._changed(guest)
-
-    def holds(self, guest: Guest, pod: Obj) -> bool:
-        return bool(guest.holder == pod["metadata"]["uid"])
 
     def enter(self, guest: Guest, state: str) -> None:
         guest.state = state
@@ -79,10 +87,10 @@ class Hypervisor:
             self._machines.power_off(machine.name)
         self._changed(guest)
 
-    def let_go(self, guest: Guest, pod: Obj) -> None:
-        """The pod has ended: so has the guest, if it was still this pod's."""
-        if self.holds(guest, pod):
-            guest.holder = ""
+    def let_go(self, guest: Guest, container: ContainerContext) -> None:
+        """The launcher has ended: so has the guest, if it was still in there."""
+        if guest.container is container:
+            guest.container = None
             self.enter(guest, OFF)
 
     # --- what controllers do ---

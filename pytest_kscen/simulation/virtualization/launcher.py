@@ -38,12 +38,12 @@ class Launcher:
             if ran and await container.stopping():
                 await self._stop(guest, container, chance)
         finally:
-            self._hypervisor.let_go(guest, container.pod)
+            self._hypervisor.let_go(guest, container)
         return 0 if ran else 1
 
     async def _start(self, guest: Guest, container: ContainerContext, chance: Stream) -> bool:
         """Until the guest is up, or is to stop before that."""
-        self._hypervisor.hold(guest, container.pod)
+        self._hypervisor.hold(guest, container)
         if guest.state == UP:
             container.write("the guest runs already\n")
             return True
@@ -58,19 +58,20 @@ class Launcher:
 
     async def _receive(self, guest: Guest, container: ContainerContext, chance: Stream) -> bool:
         """Whether the guest has come over; it has not if one of both ends was stopped on the way."""
-        source = guest.holder
+        source = guest.container
         for takes in (timings.PREPARE, chance.between(*timings.TRANSFER)):
-            if await container.stopping(within=takes) or guest.state != UP or guest.holder != source:
+            if await container.stopping(within=takes) or guest.state != UP or guest.container is not source:
                 container.write("the guest has not come\n")
                 return False
-        self._hypervisor.hold(guest, container.pod)
+        self._hypervisor.hold(guest, container)
         container.write("the guest has come\n")
         return True
 
     async def _stop(self, guest: Guest, container: ContainerContext, chance: Stream) -> None:
         """A guest that is up shuts down; one that is not yet, or has lost its power, is just put away."""
-        if not self._hypervisor.holds(guest, container.pod):
-            return  # it runs elsewhere
+        if guest.container is not container:
+            container.write("the guest has gone\n")
+            return
         if guest.state == UP:
             self._hypervisor.enter(guest, STOPPING)
             await container.sleep(chance.between(*timings.SHUTDOWN))

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
-from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.virtualization.bodies import launcher
-from pytest_kscen.simulation.virtualization.status import has_ended, is_ending, receives, status_of, wanted_on
+from pytest_kscen.simulation.virtualization.status import has_ended, is_ending, status_of, wanted_on
 from pytest_kscen.simulation.workloads.owners import controlled, controller_of
+from pytest_kscen.simulation.workloads.pods import Pods
 
 if TYPE_CHECKING:
     from typing import Never
@@ -34,6 +34,7 @@ class VirtualMachines:
         self._bench = bench
         self._hypervisor = hypervisor
         self._chance = chance
+        self._hands = Pods(bench)
         self._vms = bench.informers.of(VIRTUAL_MACHINES)
         self._pods = bench.informers.of(PODS)
         self._pods_of = controlled(self._pods)
@@ -66,15 +67,11 @@ class VirtualMachines:
         await self._tell(vm, pods, wanted=wanted)
 
     async def _provide(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
-        """The pods that there shall be: the one that holds the guest, and one that receives it."""
-        guest = self._hypervisor.guest(Ref.of(vm))
         for pod in pods:
-            left_behind = receives(pod) is False and guest.holder not in ("", pod["metadata"]["uid"])
-            if not is_ending(pod) and (not wanted or has_ended(pod) or left_behind):
-                await self._delete(pod)
+            if not is_ending(pod) and (not wanted or has_ended(pod)):
+                await self._hands.delete(vm, pod)
         if wanted and not pods:
-            made = await self._bench.api.create(PODS, launcher(vm, self._chance.suffix()), vm["metadata"]["namespace"])
-            self._bench.recorder.normal(vm, "VirtualMachineStarted", f"Created pod {made['metadata']['name']}")
+            await self._hands.create(vm, launcher(vm, self._chance.suffix()))
 
     async def _tell(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
         ref = Ref.of(vm)
@@ -100,10 +97,3 @@ class VirtualMachines:
         self._hypervisor.forget(vm)
         finalizers = [one for one in vm["metadata"].get("finalizers") or () if one != FINALIZER]
         await self._bench.api.update(VIRTUAL_MACHINES, {**vm, "metadata": {**vm["metadata"], "finalizers": finalizers}})
-
-    async def _delete(self, pod: Obj) -> None:
-        metadata = pod["metadata"]
-        try:
-            await self._bench.api.delete(PODS, metadata["name"], metadata["namespace"], precondition_uid=metadata["uid"])
-        except NotFound:
-            return
