@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pytest_kscen.chaos.hands import Hands, Impossible
+from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pytest_kscen.chaos.troubles import Reach
     from pytest_kscen.journal import Journal
     from pytest_kscen.kube.actor import Stage
 
@@ -39,6 +41,10 @@ class Fault(Protocol):
         """What it is done to: nodes always, and vms, volumes, pods, ports where there are some."""
 
     @property
+    def reach(self) -> Reach:
+        """What may be its effect."""
+
+    @property
     def passes(self) -> bool:
         """Whether it is over by itself: undoing it is then to wait for that."""
 
@@ -58,6 +64,7 @@ class Incident:
     fault: Fault
     hands: Hands
     journal: Journal
+    observer: Observer
     id: str
     started_at: float = 0.0
     removed_at: float | None = None
@@ -92,7 +99,13 @@ class Incident:
         self.effects.append(what)
         self.note("incident-effect", effect=what)
 
+    def recovered(self, at: float) -> None:
+        """Since then nothing that it shook was in trouble."""
+        self.recovered_at = at
+        self.note("incident-recovered", took=round(at - (self.removed_at or at), 6))
+
     async def begin(self) -> None:
+        await self.observer.watch(self)
         self.started_at = self.journal.now
         targets = {kind: list(names) for kind, names in self.targets.items()}
         self.note("incident-started", profile=self.profile, variant=self.variant, targets=targets)
@@ -130,13 +143,15 @@ class Incident:
             await clock.sleep(AGAIN)
         self.removed_at = self.journal.now
         self.note("incident-ended", lasted=round(self.removed_at - self.started_at, 6))
+        self.observer.ended(self)
 
 
 async def cause(stage: Stage, fault: Fault, *, by: str = "chaos") -> Incident:
     """Do this to the cluster; what comes back is on until its `end`."""
     hands = Hands.of(stage, by)
     aimed = await fault.aim(hands)
-    incident = Incident(aimed, hands, stage.journal, f"{aimed.variant}-{hands.nested.chance.suffix(8)}")
+    name = f"{aimed.variant}-{hands.nested.chance.suffix(8)}"
+    incident = Incident(aimed, hands, stage.journal, Observer.of(stage), name)
     await incident.begin()
     return incident
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.pods import Destruction
 from pytest_kscen.chaos.incidents import PASSING, cause
+from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.seasons import ended, skipped
 from pytest_kscen.objects.selectors import parse_labels
 from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPACE
@@ -52,7 +53,7 @@ class PodDestroy:
         name = f"pod-destroyer/{label}"
         actor = stage.actor(name)
         range_ = self.pods or CONTROL_PLANE.get(label, OTHERS)
-        async with asyncio.TaskGroup() as recoveries:
+        async with Observer.of(stage).held(), asyncio.TaskGroup() as recoveries:
             while not await stop.within(actor.clock, actor.chance.between(*self.period)):
                 fault = Destruction(label, actor.chance.whole(*range_), self.namespace)
                 try:

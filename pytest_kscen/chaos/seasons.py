@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.chaos.incidents import PASSING, Fault, Incident, cause
+from pytest_kscen.chaos.observer import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,17 +34,18 @@ async def seasons(
     """One incident after the other. `draw` says which, given how long it will last."""
     hands = Hands.of(stage, name)
     actor = hands.nested
-    while not await stop.within(actor.clock, actor.chance.between(*profile.period)):
-        seconds = actor.chance.between(*profile.incident)
-        try:
-            incident = await cause(stage, await draw(hands, seconds), by=name)
-        except PASSING as error:
-            skipped(actor, profile.profile, error)
-            continue
-        try:
-            await stop.within(actor.clock, seconds)
-        finally:
-            await ended(incident)
+    async with Observer.of(stage).held():
+        while not await stop.within(actor.clock, actor.chance.between(*profile.period)):
+            seconds = actor.chance.between(*profile.incident)
+            try:
+                incident = await cause(stage, await draw(hands, seconds), by=name)
+            except PASSING as error:
+                skipped(actor, profile.profile, error)
+                continue
+            try:
+                await stop.within(actor.clock, seconds)
+            finally:
+                await ended(incident)
 
 
 async def ended(incident: Incident) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_kscen.chaos.faults.machines import PROFILE, Reboot
 from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.chaos.incidents import PASSING, cause
+from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.seasons import ended, skipped
 from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS
 
@@ -40,7 +41,7 @@ class VmReboot:
         hands = Hands.of(stage, NAME)
         if self.period and self.period[0] < FLOOR:
             hands.nested.log(logging.WARNING, "restarts more often than every five minutes, as asked", period=self.period)
-        async with asyncio.TaskGroup() as returns:
+        async with Observer.of(stage).held(), asyncio.TaskGroup() as returns:
             while not await stop.within(stage.clock, self.pause(hands.nested.chance)):
                 try:
                     incident = await self._reboot(stage, hands)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.recording import RecordingApi
@@ -91,6 +91,8 @@ class Stage:
     parent: Parent | None = None
     health: HealthSource = DEFAULT_HEALTH
     """Where a volume says how it is."""
+    shared: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What the run's actors have in common, by the name of whoever made it."""
 
     def actor(self, name: str, *, passing: bool = False) -> Actor:
         """Hands for this name. A passing actor lives once, and its chance is kept for nobody."""

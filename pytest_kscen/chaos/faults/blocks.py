@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_kscen.chaos.hands import NODE_A, NODE_B, TYPE, Hands, Impossible, put, remove
 from pytest_kscen.chaos.policies import cut
 from pytest_kscen.chaos.replicas import links_of
+from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Block:
         if self.volume:
             found["volumes"] = [self.volume]
         return found
+
+    @property
+    def reach(self) -> Reach:
+        return Reach((LINK, VOLUME), self.side_a, self.side_b, self.volume)
 
     async def aim(self, hands: Hands) -> Block:
         if shared := sorted(set(self.side_a) & set(self.side_b)):

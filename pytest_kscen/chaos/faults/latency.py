@@ -10,6 +10,7 @@ from pytest_kscen.chaos.faults.pairs import LATE, PROFILE, End, addresses_of, en
 from pytest_kscen.chaos.hands import put
 from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of, pair_labels
 from pytest_kscen.chaos.scripts import load_link, pushed_bytes
+from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach
 from pytest_kscen.objects.resources import JOBS
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class Latency:
     @property
     def targets(self) -> dict[str, list[str]]:
         return {"nodes": list(self.pair), "vms": list(self.pair)}
+
+    @property
+    def reach(self) -> Reach:
+        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:])
 
     async def aim(self, hands: Hands) -> Latency:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))

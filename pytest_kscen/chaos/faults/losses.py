@@ -14,6 +14,7 @@ from pytest_kscen.chaos.hands import put
 from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of, pair_labels
 from pytest_kscen.chaos.scripts import MARK, add_rule, dropped_packets, remove_rule
 from pytest_kscen.chaos.sweeping import sweep
+from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach
 from pytest_kscen.objects.resources import JOBS
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Losses:
     @property
     def targets(self) -> dict[str, list[str]]:
         return {"nodes": list(self.pair), "vms": list(self.pair)}
+
+    @property
+    def reach(self) -> Reach:
+        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:])
 
     async def aim(self, hands: Hands) -> Losses:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))

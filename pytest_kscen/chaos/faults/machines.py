@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_kscen.chaos.hands import TYPE, Hands, Impossible, put, remove
+from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Reach
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
@@ -26,6 +27,7 @@ OPERATING = 300.0  # seconds within which an operation has to be finished
 BOOTING = 600.0  # seconds within which the machine has to run, and its node to be ready
 PROFILE = "vm-reboot"
 RUNNING, STOPPED = "Running", "Stopped"
+EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 
 
 class OperationFailed(Impossible):
@@ -59,6 +61,10 @@ class Reboot:
     def targets(self) -> dict[str, list[str]]:
         return {"nodes": [self.vm], "vms": [self.vm]}
 
+    @property
+    def reach(self) -> Reach:
+        return Reach(EVERYTHING, (self.vm,))
+
     async def aim(self, hands: Hands) -> Reboot:
         await hands.must_have([self.vm])
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
@@ -89,6 +95,10 @@ class Stop:
     @property
     def targets(self) -> dict[str, list[str]]:
         return {"nodes": [self.vm], "vms": [self.vm]}
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(EVERYTHING, (self.vm,))
 
     async def aim(self, hands: Hands) -> Stop:
         await hands.must_have([self.vm])

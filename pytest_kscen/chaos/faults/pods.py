@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.chaos.sight import seen
+from pytest_kscen.chaos.troubles import VOLUME, Reach
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import PODS
@@ -41,6 +42,10 @@ class Destruction:
     def targets(self) -> dict[str, list[str]]:
         nodes = sorted({pod["spec"].get("nodeName", "") for pod in self.doomed} - {""})
         return {"pods": [pod["metadata"]["name"] for pod in self.doomed], "nodes": nodes}
+
+    @property
+    def reach(self) -> Reach:
+        return Reach((VOLUME,), tuple(self.targets["nodes"]))
 
     async def aim(self, hands: Hands) -> Destruction:
         pods = (await hands.nested.api.list(PODS, self.namespace, labels=self.label)).items

@@ -1,0 +1,206 @@
+"""The one pair of eyes of a run's chaos: it keeps pictures of what incidents may shake, and says what each has shaken.
+
+A trouble that begins belongs to the incidents that are on and could have made it; to one that is over only if there are none
+of those. An incident is recovered from when nothing that belongs to it has been in trouble for a little while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.chaos import troubles
+from pytest_kscen.chaos.replicas import node_of, volume_of
+from pytest_kscen.kube.informer import Informer
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+
+    from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.chaos.troubles import Aspect, Key
+    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.objects.resources import Obj, Resource
+
+NAME = "chaos-observer"
+FIRST_LOOK = 5.0  # seconds within which the pictures should be there; a resource that is not served has none
+SETTLED = 5.0  # seconds without trouble
+RECOVERY = 300.0  # seconds after which nobody waits any longer
+TOLD = 3  # how many effects of each kind are told
+
+
+@dataclass(slots=True, eq=False)
+class Watched:
+    """An incident that has not been recovered from, and what it has shaken."""
+
+    incident: Incident
+    shaken: dict[Key, Aspect] = field(default_factory=dict)
+    told: dict[str, int] = field(default_factory=dict)
+    calm_since: float = 0.0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Observer:
+    """Looks while somebody holds it, or an incident is not over."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._actor = stage.actor(NAME)
+        self._troubles = troubles.Troubles(self._began, self._over)
+        self._watched: dict[str, Watched] = {}
+        self._recoveries: dict[str, asyncio.Task[None]] = {}
+        self._holders = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._seen = asyncio.Event()
+
+    @classmethod
+    def of(cls, stage: Stage) -> Observer:
+        """The run's one observer."""
+        if NAME not in stage.shared:
+            stage.shared[NAME] = cls(stage)
+        observer: Observer = stage.shared[NAME]
+        return observer
+
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        self._take()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def watch(self, incident: Incident) -> None:
+        """From now on this incident is on."""
+        self._take()
+        try:
+            await _within(self._seen, FIRST_LOOK)
+        except BaseException:
+            self._leave()
+            raise
+        self._seen.set()
+        self._watched[incident.id] = Watched(incident)
+
+    def ended(self, incident: Incident) -> None:
+        """The incident is undone: see how long its traces stay."""
+        watched = self._watched[incident.id]
+        watched.calm_since = self._stage.journal.now
+        recovery = asyncio.get_running_loop().create_task(self._recovers(watched), name=f"recovery from {incident.id}")
+        self._recoveries[incident.id] = recovery
+        recovery.add_done_callback(lambda _: self._forget(incident.id))
+
+    async def settle(self) -> None:
+        """Wait until every incident that has ended is recovered from, or will not be."""
+        while self._recoveries:
+            await asyncio.wait(list(self._recoveries.values()))
+
+    # --- looking ---
+
+    def _take(self) -> None:
+        self._holders += 1
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look(), name=NAME)
+            self._looking.add_done_callback(self._stopped)
+
+    def _leave(self) -> None:
+        self._holders -= 1
+        if not self._holders and self._looking:
+            self._looking.cancel()
+            self._looking = None
+            self._seen.clear()
+            self._troubles = troubles.Troubles(self._began, self._over)
+
+    def _forget(self, incident: str) -> None:
+        del self._watched[incident], self._recoveries[incident]
+        self._leave()
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (crash := task.exception()):
+            self._actor.note("observer-crashed", error=repr(crash))
+            self._actor.log(logging.ERROR, "crashed: effects and recoveries are not seen any more", error=repr(crash))
+
+    async def _look(self) -> None:
+        replicas = self._informer(self._actor, REPLICATED_VOLUME_REPLICAS)
+        volumes = self._informer(self._actor, REPLICATED_VOLUMES)
+        of_volume = replicas.index("by volume", lambda replica: [volume_of(replica)])
+
+        def node_named(replica: str) -> str:
+            return node_of(replicas.get(replica) or {})
+
+        def nodes_of(volume: Obj) -> tuple[str, ...]:
+            return tuple(node_of(replica) for replica in of_volume.of(volume["metadata"]["name"]))
+
+        self._follow(replicas, lambda replica: troubles.of_replica(replica, node_named))
+        self._follow(volumes, lambda volume: troubles.of_volume(volume, self._stage.health, nodes_of(volume)))
+        informers = [replicas, volumes, self._follow(self._informer(self._actor, NODES), troubles.of_node)]
+        if self._stage.parent:
+            machines = self._informer(self._stage.in_parent(NAME), VIRTUAL_MACHINES, self._stage.parent.namespace)
+            informers.append(self._follow(machines, troubles.of_machine))
+        async with asyncio.TaskGroup() as looking:
+            for informer in informers:
+                looking.create_task(informer.run(), name=f"{NAME} of {informer.resource.plural}")
+            for informer in informers:
+                await informer.synced()
+            self._seen.set()
+
+    def _informer(self, actor: Actor, resource: Resource, namespace: str = "") -> Informer:
+        jitter = self._stage.chance.stream(f"{NAME} of {resource.qualified}")
+        return Informer(actor.api, actor.clock, resource, namespace, jitter=jitter)
+
+    def _follow(self, informer: Informer, aspects: Callable[[Obj], Iterable[Aspect]]) -> Informer:
+        def handler(new: Obj | None, old: Obj | None) -> None:
+            going = bool(new and new["metadata"].get("deletionTimestamp"))
+            self._troubles.see(list(aspects(old)) if old else [], list(aspects(new)) if new else [], going=going)
+
+        informer.on_change(handler)
+        return informer
+
+    # --- whose trouble it is ---
+
+    def _began(self, trouble: Aspect) -> None:
+        able = [watched for watched in self._watched.values() if watched.incident.fault.reach.covers(trouble)]
+        for watched in [one for one in able if one.incident.is_on] or able:
+            watched.shaken[trouble.key] = trouble
+            watched.changed.set()
+            told = watched.told[trouble.kind] = watched.told.get(trouble.kind, 0) + 1
+            if told <= TOLD:
+                watched.incident.has_effect(trouble.words)
+
+    def _over(self, trouble: Aspect) -> None:
+        for watched in self._watched.values():
+            if watched.shaken.pop(trouble.key, None):
+                watched.calm_since = self._stage.journal.now
+                watched.changed.set()
+
+    async def _recovers(self, watched: Watched) -> None:
+        incident = watched.incident
+        try:
+            async with asyncio.timeout(RECOVERY) as patience:
+                while watched.shaken or await self._moves(watched):
+                    await watched.changed.wait()
+                    watched.changed.clear()
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            left = [trouble.words for trouble in watched.shaken.values()]
+            incident.note("incident-unrecovered", waited=RECOVERY, left=left)
+            self._actor.log(logging.WARNING, "not recovered from", incident=incident.id, waited=RECOVERY, left="; ".join(left))
+        else:
+            incident.recovered(watched.calm_since)
+
+    async def _moves(self, watched: Watched) -> bool:
+        """Whether there is no peace yet."""
+        watched.changed.clear()
+        return await _within(watched.changed, SETTLED)
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    if not event.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+    return event.is_set()

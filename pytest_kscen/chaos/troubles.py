@@ -1,0 +1,122 @@
+"""What is out of order in a cluster, as its API tells it: links, volumes, nodes and machines that were well and are not.
+
+What has never been well is no trouble: it is only beginning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_kscen.chaos.replicas import node_of, volume_of
+from pytest_kscen.objects.conditions import condition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.volume_health import HealthSource
+
+Key: TypeAlias = tuple[str, ...]
+
+LINK, VOLUME, NODE, MACHINE = "link", "volume", "node", "machine"
+CONNECTED, RUNNING = "Connected", "Running"
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """One thing that an object says of itself. The key begins with its kind."""
+
+    key: Key
+    well: bool
+    words: str
+    nodes: tuple[str, ...]
+    volume: str = ""
+
+    @property
+    def kind(self) -> str:
+        return self.key[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What an incident may have done: things of these kinds, on these nodes; or between them and others, or to one volume."""
+
+    kinds: tuple[str, ...]
+    nodes: tuple[str, ...]
+    against: tuple[str, ...] = ()
+    volume: str = ""
+
+    def covers(self, aspect: Aspect) -> bool:
+        if aspect.kind not in self.kinds or (self.volume and aspect.volume != self.volume):
+            return False
+        sides = (self.nodes, self.against) if self.against else (self.nodes,)
+        return all(any(node in side for node in aspect.nodes) for side in sides)
+
+
+class Troubles:
+    """All troubles of one cluster, kept by the changes of its objects. Who listens hears of each beginning and each end."""
+
+    def __init__(self, began: Callable[[Aspect], None], over: Callable[[Aspect], None]) -> None:
+        self._began = began
+        self._over = over
+        self._well: dict[Key, None] = {}
+        self._troubles: dict[Key, Aspect] = {}
+
+    def see(self, old: list[Aspect], new: list[Aspect], *, going: bool) -> None:
+        """An object's aspects have changed; one that is being deleted may fail as it likes."""
+        there = [aspect.key for aspect in new]
+        for aspect in old:
+            if aspect.key not in there:
+                self._well.pop(aspect.key, None)
+                self._end(aspect.key)
+        for aspect in new:
+            if aspect.well:
+                self._well[aspect.key] = None
+                self._end(aspect.key)
+            elif aspect.key in self._well and aspect.key not in self._troubles and not going:
+                self._troubles[aspect.key] = aspect
+                self._began(aspect)
+
+    def _end(self, key: Key) -> None:
+        if trouble := self._troubles.pop(key, None):
+            self._over(trouble)
+
+
+# --- what objects say ---
+
+
+def of_node(node: Obj) -> Iterator[Aspect]:
+    name = node["metadata"]["name"]
+    if ready := condition(node, "Ready"):
+        words = f"the node {name} is not ready ({ready.get('reason') or ready['status']})"
+        yield Aspect((NODE, name), ready["status"] == "True", words, (name,))
+
+
+def of_machine(machine: Obj) -> Iterator[Aspect]:
+    name = machine["metadata"]["name"]
+    if phase := (machine.get("status") or {}).get("phase"):
+        yield Aspect((MACHINE, name), phase == RUNNING, f"the machine {name} is {phase}", (name,))
+
+
+def of_volume(volume: Obj, health: HealthSource, nodes: tuple[str, ...]) -> Iterator[Aspect]:
+    name = volume["metadata"]["name"]
+    for which, seen in health.read(volume).items():
+        words = f"{which} of the volume {name} is {seen.status}{f' ({seen.reason})' if seen.reason else ''}"
+        yield Aspect((VOLUME, name, which), seen.holds, words, nodes, name)
+
+
+def of_replica(replica: Obj, node_named: Callable[[str], str]) -> Iterator[Aspect]:
+    """Its links. A peer goes by its replica's name or by its node's, as the storage's generation has it."""
+    name, volume, node = replica["metadata"]["name"], volume_of(replica), node_of(replica)
+    for peer, state in _connections(replica.get("status") or {}):
+        other = node_named(peer) or peer
+        words = f"the link of {volume} from {node} to {other} is {state}"
+        yield Aspect((LINK, name, peer), state == CONNECTED, words, (node, other), volume)
+
+
+def _connections(status: Obj) -> Iterator[tuple[str, str]]:
+    of_drbd = (status.get("drbd") or {}).get("status") or {}
+    for each in (*(of_drbd.get("connections") or ()), *(status.get("peers") or ())):
+        if each.get("name") and each.get("connectionState"):
+            yield each["name"], each["connectionState"]

@@ -1,0 +1,234 @@
+"""Which effects an incident is said to have had, and when it is said to be recovered from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stages import VMS, staged
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+
+if TYPE_CHECKING:
+    from stages import Staged
+
+
+class Storage:
+    """Volumes whose state a test says, in the words of either generation."""
+
+    def __init__(self, world: Staged) -> None:
+        self.world = world
+
+    def volume(self, name: str, *nodes: str) -> None:
+        self.world.make(REPLICATED_VOLUMES, name, status=status(IOReady="True", Quorum="True"))
+        for number, node in enumerate(nodes):
+            peers = [f"{name}-{other}" for other in range(len(nodes)) if other != number]
+            self.world.replica(name, number, node, peers=[{"name": peer, "connectionState": "Connected"} for peer in peers])
+
+    def link(self, replica: str, peer: str, state: str) -> None:
+        self.set(REPLICATED_VOLUME_REPLICAS, replica, {"peers": [{"name": peer, "connectionState": state}]})
+
+    def health(self, volume: str, **conditions: str) -> None:
+        self.set(REPLICATED_VOLUMES, volume, status(**conditions))
+
+    def machine(self, name: str, phase: str) -> None:
+        self.set(VIRTUAL_MACHINES, name, {"phase": phase}, VMS)
+
+    def set(self, resource, name, state, namespace=""):
+        self.world.call(self.world.api.patch(resource, name, {"status": state}, namespace))
+        self.world.runner.advance(0)
+
+    def cause(self, fault):
+        return self.world.call(cause(self.world.stage, fault))
+
+
+def status(**conditions):
+    return {"conditions": [{"type": name, "status": value, "reason": f"Is{value}"} for name, value in conditions.items()]}
+
+
+def test_a_cut_link_is_an_effect_and_its_return_the_recovery():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        world.runner.advance(8)
+        storage.link("v-0", "v-1", "Connecting")
+        storage.health("v", IOReady="False", Quorum="True")
+        world.runner.advance(22)
+        assert incident.effects == [
+            "the link of v from node-1 to node-2 is Connecting",
+            "IOReady of the volume v is False (IsFalse)",
+        ]
+
+        world.call(incident.end())
+        world.runner.advance(40)
+        storage.link("v-0", "v-1", "Connected")
+        world.runner.advance(3)
+        storage.health("v", IOReady="True", Quorum="True")
+        world.runner.advance(4.5)
+        assert incident.recovered_at is None
+        world.runner.advance(1)
+
+        assert incident.recovered_at == incident.removed_at + 43
+        assert [data["took"] for _, _, data in world.told("incident-recovered")] == [43]
+
+
+def test_flapping_is_no_recovery():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.link("v-0", "v-1", "Connecting")
+        world.call(incident.end())
+        for state in ("Connected", "Connecting", "Connected"):
+            world.runner.advance(4)
+            storage.link("v-0", "v-1", state)
+        world.runner.advance(6)
+
+        assert incident.recovered_at == incident.removed_at + 12
+
+
+def test_without_an_effect_it_is_recovered_from_at_its_end():
+    with staged() as world:
+        incident = Storage(world).cause(byhand.network_block("node-1", "node-2"))
+        world.call(incident.end())
+        world.runner.advance(6)
+
+        assert (incident.had_effect, incident.recovered_at) == (False, incident.removed_at)
+
+
+def test_overlapping_incidents_have_each_its_own():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        storage.volume("w", "node-3", "node-4")
+        ours = storage.cause(byhand.network_block("node-1", "node-2"))
+        theirs = storage.cause(byhand.split_brain(["node-3"], ["node-4"]))
+        storage.link("v-0", "v-1", "Connecting")
+        storage.link("w-0", "w-1", "Connecting")
+        assert ours.effects == ["the link of v from node-1 to node-2 is Connecting"]
+        assert theirs.effects == ["the link of w from node-3 to node-4 is Connecting"]
+
+        world.call(ours.end())
+        storage.link("v-0", "v-1", "Connected")
+        world.runner.advance(6)
+        assert ours.recovered_at == ours.removed_at
+        assert theirs.is_on
+
+
+def test_what_begins_after_the_end_belongs_to_whoever_is_on():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        over = storage.cause(byhand.network_block("node-1", "node-2"))
+        world.call(over.end())
+        on = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        storage.link("v-0", "v-1", "Connecting")
+        world.runner.advance(6)
+
+        assert (over.had_effect, on.had_effect) == (False, True)
+        assert over.recovered_at == over.removed_at
+
+
+def test_one_link_that_was_cut_answers_for_its_volume_alone():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        storage.volume("w", "node-1", "node-2")
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        one = world.call(cause(world.stage, byhand.Block("blocking-drbd", ("node-1",), ("node-2",), (7000, 7001), "v")))
+        storage.link("w-0", "w-1", "Connecting")
+
+        assert (incident.had_effect, one.had_effect) == (True, False)
+
+
+def test_what_was_never_well_or_is_being_deleted_is_no_effect():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("old", "node-1", "node-2")
+        storage.set(REPLICATED_VOLUMES, "old", {}, "")
+        world.call(world.api.patch(REPLICATED_VOLUMES, "old", {"metadata": {"finalizers": ["a.b/c"]}}))
+        world.call(world.api.delete(REPLICATED_VOLUMES, "old"))
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        world.make(REPLICATED_VOLUMES, "new", status=status(IOReady="False"))
+        world.replica("new", 0, "node-1", peers=[{"name": "new-1", "connectionState": "Connecting"}])
+        world.replica("new", 1, "node-2")
+        storage.health("old", IOReady="False", Quorum="False")
+
+        assert incident.effects == []
+
+
+def test_a_volume_that_is_gone_is_out_of_trouble():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.health("v", IOReady="True", Quorum="False")
+        world.call(incident.end())
+        world.runner.advance(20)
+        world.call(world.api.delete(REPLICATED_VOLUMES, "v"))
+        world.runner.advance(6)
+
+        assert incident.recovered_at == incident.removed_at + 20
+
+
+def test_whoever_does_not_come_back_is_named():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.link("v-1", "v-0", "StandAlone")
+        world.call(incident.end())
+        world.call(Observer.of(world.stage).settle())
+
+        ((at, _, data),) = world.told("incident-unrecovered")
+        assert at == incident.removed_at + 300
+        assert data == {
+            "incident": incident.id,
+            "waited": 300,
+            "left": ["the link of v from node-2 to node-1 is StandAlone"],
+        }
+        assert incident.recovered_at is None
+
+
+def test_the_older_generation_names_peers_by_their_nodes():
+    with staged() as world:
+        storage = Storage(world)
+
+        def drbd(state):
+            return {"drbd": {"status": {"connections": [{"name": "node-2", "connectionState": state}]}}}
+
+        world.replica("v", 0, "node-1", **drbd("Connected"))
+        incident = storage.cause(byhand.split_brain(["node-1"], ["node-2"]))
+        storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", drbd("Connecting"))
+
+        assert incident.effects == ["the link of v from node-1 to node-2 is Connecting"]
+
+
+def test_of_many_effects_of_a_kind_the_first_are_told():
+    with staged() as world:
+        storage = Storage(world)
+        for name in "abcde":
+            storage.volume(name, "node-1", "node-2")
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        for name in "abcde":
+            storage.health(name, IOReady="True", Quorum="False")
+
+        assert [effect.split()[4] for effect in incident.effects] == ["a", "b", "c"]
+
+
+def test_a_machine_and_its_node_answer_for_a_stop():
+    with staged(nodes=2) as world:
+        storage = Storage(world)
+        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        gone = storage.cause(byhand.vm_reboot("node-1"))
+        storage.machine("node-1", "Stopping")
+        world.cluster.site.machines.power_off("node-1")
+        world.runner.advance(60)
+
+        assert gone.effects == ["the machine node-1 is Stopping", "the node node-1 is not ready (NodeStatusUnknown)"]
+        assert cut.effects == []
