@@ -12,6 +12,7 @@ from pytest_kscen import markers, options
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+RUNS = "kscen_runs"
 KSCEN_FIXTURES = frozenset({"cluster", "cluster_factory", "scenario_runner"})
 
 
@@ -46,10 +47,14 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     declared = [item for item in items if any(item.get_closest_marker(name) for name in markers.DECLARING)]
-    if complaints := [line for item in declared for line in markers.check(item)]:
-        raise pytest.UsageError("\n".join(complaints))
+    complaints = "\n".join(line for item in declared for line in markers.check(item))
+    if complaints and hasattr(session.config, "workerinput"):  # pytest-xdist's controller takes no usage error from a worker
+        items.clear()
+        session.shouldfail = complaints
+    elif complaints:
+        raise pytest.UsageError(complaints)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -74,10 +79,28 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed and KSCEN_FIXTURES & set(getattr(item, "fixturenames", ())):
         from pytest_kscen.fixtures import how_to_run_again
 
         report.sections.append(("run it again", how_to_run_again(item)))
+    if call.when == "teardown" and "scenario_runner" in getattr(item, "fixturenames", ()):
+        from pytest_kscen.fixtures import RUNS_TOLD
+
+        report.__dict__[RUNS] = item.stash.get(RUNS_TOLD, [])  # what a report has travels with it, from pytest-xdist's workers too
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What came of each run; of a quiet session its headline alone."""
+    reports = [report for kind in terminalreporter.stats.values() for report in kind if getattr(report, RUNS, ())]
+    if reports:
+        terminalreporter.section("kscen runs")
+    for report in reports:
+        for headline, *lines in getattr(report, RUNS):
+            terminalreporter.write_line(f"{report.nodeid}: {headline}")
+            for line in lines if terminalreporter.verbosity >= 0 else ():
+                terminalreporter.write_line(line)

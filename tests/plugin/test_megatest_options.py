@@ -312,3 +312,55 @@ def test_pytest_takes_the_four_names_of_levels(pytester, level):
             assert logging.getLogger("pytest_kscen").isEnabledFor(logging.{level.upper()})
     """)
     pytester.runpytest(f"--log-level={level}").assert_outcomes(passed=1)
+
+
+def test_the_line_that_runs_it_again_has_them(pytester, monkeypatch):
+    pytester.makepyfile("def test_it(cluster):\n    assert False")
+    monkeypatch.setenv("KSCEN_MAX_VOLUMES", "4")
+    monkeypatch.setenv("KSCEN_ENABLE_VOLUME_RESIZER", "true")
+    monkeypatch.setenv("KSCEN_ENABLE_POD_DESTROYER", "false")
+    result = pytester.runpytest("--kscen-seed=1", "--chaos-period-max=90s", "--storage-classes=a, b", "--enable-chaos-vm-reboot")
+    again = (
+        "pytest test_the_line_that_runs_it_again_has_them.py::test_it --kscen-seed=1 '--storage-classes=a, b' "
+        "--max-volumes=4 --enable-volume-resizer --enable-chaos-vm-reboot --chaos-period-max=90s"
+    )
+    assert again in result.stdout.lines
+
+
+def test_workers_are_refused_in_the_same_words(pytester):
+    pytest.importorskip("xdist")
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{FROM_COMMAND_LINE}\ndef test_it(): pass")
+    said = pytester.runpytest("-n1", "--kscen-cluster=kubeconfig")
+    assert said.ret != 0
+    said.stdout.fnmatch_lines(["*::test_it: the kubeconfig cluster has storage classes of its own*"])
+    assert "--max-volumes: '0' is no number" in pytester.runpytest("-n1", "--max-volumes=0").stderr.str()
+
+
+def test_workers_plan_what_the_command_line_says(pytester, monkeypatch):
+    pytest.importorskip("xdist")
+    pytester.makepyfile(f"""
+        import pytest
+        from pytest_kscen.markers import plan
+
+        @pytest.mark.{FROM_COMMAND_LINE}
+        def test_it(request):
+            assert plan(request.node).churn.max_volumes == 20
+            assert plan(request.node).churn.resizer
+            assert plan(request.node).chaos[0].period == (60, 120)
+    """)
+    monkeypatch.setenv("KSCEN_ENABLE_VOLUME_RESIZER", "true")
+    line = ["-n1", "--max-volumes", "20", "--enable-chaos-network-block", "--chaos-period-max", "2m"]
+    pytester.runpytest(*line).assert_outcomes(passed=1)
+
+
+def test_a_run_that_cannot_be_is_refused_without_a_traceback(pytester):
+    pytester.makepyfile("""
+        from pytest_kscen.runs.preflight import PreflightRefused
+
+        def test_it(scenario_runner):
+            raise PreflightRefused("there is no storage class nothing")
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    assert "there is no storage class nothing" in result.stdout.lines
+    result.stdout.no_fnmatch_line("*def test_it*")

@@ -1,0 +1,68 @@
+"""The same small run on the terminal, in JUnit's file, in Allure's folder and in the archive."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+TEST = """
+    import pytest
+
+    @pytest.mark.volume_churn(max_volumes=1)
+    @pytest.mark.chaos("pod-destroy", label="app=agent")
+    def test_it(scenario_runner):
+        outcome = scenario_runner.run("5m")
+        assert outcome.verdict == "valid", outcome.explain()
+"""
+
+
+def test_the_terminal_tells_each_run(pytester):
+    pytester.makepyfile(TEST)
+    result = pytester.runpytest()
+    result.stdout.fnmatch_lines(
+        ["*kscen runs*", "test_*::test_it: valid after 5m of cluster time; seed *", "  volumes: * created, 0 errors: *"]
+    )
+
+
+def test_a_quiet_terminal_tells_the_headline(pytester):
+    pytester.makepyfile(TEST)
+    result = pytester.runpytest("-q")
+    result.stdout.fnmatch_lines(["test_*::test_it: valid after *"])
+    result.stdout.no_fnmatch_line("  volumes: *")
+
+
+def test_a_worker_of_xdist_tells_it_too(pytester):
+    pytest.importorskip("xdist")
+    pytester.makepyfile(TEST)
+    pytester.runpytest_subprocess("-n1").stdout.fnmatch_lines(["test_*::test_it: valid after *"])
+
+
+def test_junit_has_properties(pytester):
+    pytester.makepyfile(TEST)
+    pytester.runpytest("--junitxml=junit.xml")
+    found = ET.parse(pytester.path / "junit.xml").iter("property")
+    told = {one.get("name"): one.get("value") for one in found}
+    assert told["kscen.verdict"] == "valid"
+    assert int(told["kscen.incidents.effective"]) >= 1
+
+
+def test_allure_has_steps_and_papers(pytester):
+    pytest.importorskip("allure")
+    pytester.makepyfile(TEST)
+    pytester.runpytest("--alluredir=allure")
+    (result,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
+    (run,) = [step for step in result["steps"] if step["name"].startswith("run 1: valid")]
+    assert {"summary", "outcome.json", "journal.jsonl"} <= {paper["name"] for paper in run["attachments"]}
+    assert any("pod-destroy" in step["name"] and step["steps"] for step in run["steps"])
+
+
+def test_the_archive_has_the_summary(pytester):
+    pytester.makepyfile(TEST)
+    pytester.runpytest("--kscen-archive=runs")
+    (folder,) = (pytester.path / "runs").iterdir()
+    assert (folder / "summary.txt").read_text().startswith("valid after 5m")
+    moved = {path.stem for path in folder.glob("stories/*.txt")}
+    volumes = json.loads((folder / "outcome.json").read_text())["volumes"]
+    assert moved == {one["name"] for one in volumes if one["verdict"] != "stable"}
