@@ -1,0 +1,182 @@
+"""What the replicas of a resource agree on whenever something has happened to one of them or between them.
+
+Disks learn what they can know, votes are counted, whoever may write does, until nobody learns anything new; then
+whoever has missed something is brought up to date.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.storage.drbd.quorum import Sight, has_quorum, has_votes
+from pytest_kscen.simulation.storage.drbd.replicas import Turn
+from pytest_kscen.simulation.storage.drbd.resync import Resync
+from pytest_kscen.simulation.storage.drbd.words import Disk, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.simulation.storage.drbd.kernel import Kernel
+    from pytest_kscen.simulation.storage.drbd.mesh import Mesh
+    from pytest_kscen.simulation.storage.drbd.replicas import Replica
+    from pytest_kscen.simulation.storage.drbd.words import Config
+    from pytest_kscen.simulation.storage.drbd.writes import Writes
+
+UNFINISHED = (Disk.OUTDATED, Disk.INCONSISTENT)
+
+
+class Accord:
+    """Of one resource."""
+
+    def __init__(self, replicas: dict[str, Replica], mesh: Mesh, writes: Writes, kernel: Kernel, agree: Callable[[], None]) -> None:
+        self.resyncs: dict[str, Resync] = {}
+        """By the nodes that are brought up to date."""
+        self._replicas = replicas
+        self._mesh = mesh
+        self._writes = writes
+        self._kernel = kernel
+        self._agree = agree
+
+    def reach(self) -> None:
+        before: list[object] = []
+        while before != (before := [replica.vital() for replica in self._replicas.values()]):
+            self._judge_disks()
+            self._count_votes()
+            writer = self._write()
+        if before:
+            self._bring_up_to_date(writer)
+
+    # --- what disks can know ---
+
+    def _judge_disks(self) -> None:
+        """Those that crashed last: the others' word counts more."""
+        running = [replica for replica in self._replicas.values() if replica.config]
+        for replica in sorted(running, key=lambda one: bool(one.activity)):
+            if replica.disk is Disk.CONSISTENT and self._knows(replica):
+                self._judge(replica)
+            if replica.role is Role.PRIMARY and replica.suspended and replica.behind and self._meets_fresh_data(replica):
+                replica.demote()  # on-suspended-primary-outdated force-secondary: it froze while others took over
+
+    def _judge(self, replica: Replica) -> None:
+        if replica.behind or (replica.activity and self._meets_fresh_data(replica)):
+            replica.turn(Turn.OVERTAKEN)
+        else:
+            replica.turn(Turn.CONFIRMED)
+            replica.activity = 0.0
+
+    def _knows(self, replica: Replica) -> bool:
+        assert replica.config
+        sight = self._sight(replica, replica.config)
+        return has_votes(replica.config, sight, had_quorum=replica.quorum) or self._meets_fresh_data(replica)
+
+    def _meets_fresh_data(self, replica: Replica) -> bool:
+        return any(peer.disk is Disk.UP_TO_DATE for peer in self._mesh.peers(replica))
+
+    # --- who may go on ---
+
+    def _count_votes(self) -> None:
+        for replica in self._replicas.values():
+            if replica.config:
+                sight = self._sight(replica, replica.config)
+                replica.quorum = has_quorum(replica.config, sight, had_quorum=replica.quorum)
+                replica.suspended = replica.role is Role.PRIMARY and not (replica.quorum and sight.up_to_date)
+
+    def _sight(self, replica: Replica, config: Config) -> Sight:
+        disks = [replica.disk]
+        quorate = 0
+        for peer in config.peers:
+            view = self._mesh.seen(replica, peer)
+            if view:
+                disks.append(view.disk)
+                quorate += view.quorum and view.disk is Disk.UP_TO_DATE
+        up_to_date, diskless = disks.count(Disk.UP_TO_DATE), disks.count(Disk.DISKLESS)
+        voters = config.diskful + sum(peer.diskful for peer in config.peers.values())
+        return Sight(
+            up_to_date=up_to_date,
+            present=len(disks) - up_to_date - diskless,
+            disks=voters,
+            diskless=diskless,
+            all_diskless=1 + len(config.peers) - voters,
+            quorate=quorate,
+        )
+
+    # --- who writes, and who misses it ---
+
+    def _write(self) -> Replica | None:
+        """Two primaries are a workload on the move: only the elder writes. Returns the one that does, or would."""
+        primaries = [replica for replica in self._replicas.values() if replica.role is Role.PRIMARY and not replica.suspended]
+        writer = min(primaries, key=lambda replica: replica.promoted, default=None)
+        if writer is None or self._waits_for_answer(writer):
+            self._writes.flow_past(())
+            return writer
+        absent = [
+            replica for replica in self._replicas.values() if replica is not writer and not self._mesh.connected(writer, replica)
+        ]
+        for replica in absent:
+            self._overtake(replica)
+        self._writes.flow_past(tuple(replica for replica in absent if replica.diskful))
+        return writer
+
+    def _waits_for_answer(self, writer: Replica) -> bool:
+        """A write that a connected peer has not acknowledged holds up all others."""
+        links = self._mesh.links_of(writer.node)
+        return any(link.silent and link.last_seen[writer.node].disk is not Disk.DISKLESS for link in links)
+
+    def _overtake(self, replica: Replica) -> None:
+        if replica.diskful or replica.suspended:
+            replica.behind = True
+        if replica.disk is Disk.UP_TO_DATE:
+            replica.turn(Turn.OVERTAKEN)
+
+    # --- who is brought up to date ---
+
+    def _bring_up_to_date(self, writer: Replica | None) -> None:
+        for node, resync in list(self.resyncs.items()):
+            if not self._may_go_on(resync, writer):
+                self._break_off(node)
+        for target in self._replicas.values():
+            if target.config and target.disk in UNFINISHED and target.node not in self.resyncs and self._keeps_up(target, writer):
+                self._begin(target)
+        for resync in self.resyncs.values():
+            self._kernel.resyncs.pace(resync)
+
+    def _may_go_on(self, resync: Resync, writer: Replica | None) -> bool:
+        target, source = self._replicas.get(resync.target), self._replicas.get(resync.source)
+        if target is None or target.config is None or target.disk is not Disk.INCONSISTENT:
+            return False
+        link = self._mesh.link(resync.source, resync.target)
+        if link is not resync.link or not (link.silent or (link.connected and source and source.disk is Disk.UP_TO_DATE)):
+            return False
+        return self._keeps_up(target, writer)
+
+    def _keeps_up(self, target: Replica, writer: Replica | None) -> bool:
+        """Whether it gets what is being written: what has not its writer's ear would be overtaken again at once."""
+        if writer is None or writer is target:
+            return True
+        link = self._mesh.link(writer.node, target.node)
+        return link is not None and (link.connected or link.silent)
+
+    def _begin(self, target: Replica) -> None:
+        sources = [peer for peer in self._mesh.peers(target) if peer.disk is Disk.UP_TO_DATE]
+        if not sources:
+            return
+        source = min(sources, key=lambda peer: (peer.role is not Role.PRIMARY, peer.config.node_id if peer.config else 0))
+        link = self._mesh.link(source.node, target.node)
+        assert link
+        target.missing = min(float(target.size), self._writes.missing(target) + target.activity)
+        target.activity, target.data = 0.0, source.data
+        target.turn(Turn.SYNC_BEGAN)
+        resync = Resync(source.node, target.node, link, target.missing, lambda: self._finish(target))
+        self.resyncs[target.node] = resync
+        self._kernel.resyncs.begin(resync)
+
+    def _break_off(self, node: str) -> None:
+        left = self._kernel.resyncs.end(self.resyncs.pop(node))
+        if node in self._replicas:
+            self._replicas[node].missing = left
+
+    def _finish(self, target: Replica) -> None:
+        self._break_off(target.node)
+        target.missing, target.behind = 0.0, False
+        target.turn(Turn.SYNC_ENDED)
+        self._agree()

@@ -1,0 +1,160 @@
+"""One connection between two kernels: a state machine, and the one timer that its state may need.
+
+Packets that vanish are noticed late; until then both ends believe in the connection, and if they come through again in
+time, nothing has happened.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.storage.drbd.weather import DARK, NOTICEABLE, pings_until_lost
+from pytest_kscen.simulation.storage.drbd.words import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.simulation.network import Flow
+    from pytest_kscen.simulation.storage.drbd.figures import Figures
+    from pytest_kscen.simulation.storage.drbd.replicas import View
+    from pytest_kscen.simulation.storage.drbd.timers import Timer, Timers
+    from pytest_kscen.simulation.storage.drbd.weather import Weather
+
+
+class Phase(Enum):
+    WAITING = auto()
+    """For the other end, or for a way to it."""
+    DIALLING = auto()
+    """Both are there and hear each other."""
+    CONNECTED = auto()
+    SILENT = auto()
+    """Nothing comes through, and nobody has noticed."""
+    STRANGERS = auto()
+    """Their data has nothing in common: neither tries again."""
+
+
+class Event(Enum):
+    CAME = auto()
+    """An end is up, and hears the other."""
+    LEFT = auto()
+    """An end said goodbye, or has begun anew."""
+    DIED = auto()
+    """An end lost its power."""
+    OPENED = auto()
+    """Packets come through."""
+    SHUT = auto()
+    """Packets vanish."""
+    MET = auto()
+    """The handshake succeeded."""
+    UNRELATED = auto()
+    """The handshake found other data."""
+    NOTICED = auto()
+    """The silence took too long."""
+    DROPPED = auto()
+    """Two pings in a row were lost."""
+
+
+TRANSITIONS = {
+    (Phase.WAITING, Event.CAME): Phase.DIALLING,
+    (Phase.WAITING, Event.OPENED): Phase.DIALLING,
+    (Phase.DIALLING, Event.MET): Phase.CONNECTED,
+    (Phase.DIALLING, Event.UNRELATED): Phase.STRANGERS,
+    (Phase.DIALLING, Event.SHUT): Phase.WAITING,
+    (Phase.DIALLING, Event.LEFT): Phase.WAITING,
+    (Phase.DIALLING, Event.DIED): Phase.WAITING,
+    (Phase.CONNECTED, Event.SHUT): Phase.SILENT,
+    (Phase.CONNECTED, Event.DIED): Phase.SILENT,
+    (Phase.CONNECTED, Event.LEFT): Phase.WAITING,
+    (Phase.CONNECTED, Event.DROPPED): Phase.DIALLING,
+    (Phase.SILENT, Event.OPENED): Phase.CONNECTED,
+    (Phase.SILENT, Event.NOTICED): Phase.WAITING,
+    (Phase.SILENT, Event.LEFT): Phase.WAITING,
+    (Phase.STRANGERS, Event.LEFT): Phase.WAITING,
+    (Phase.STRANGERS, Event.DIED): Phase.WAITING,
+}
+
+SHOWN = {
+    Phase.WAITING: State.CONNECTING,
+    Phase.DIALLING: State.CONNECTING,
+    Phase.CONNECTED: State.CONNECTED,
+    Phase.SILENT: State.CONNECTED,
+    Phase.STRANGERS: State.STAND_ALONE,
+}
+
+
+class Link:
+    """Between two nodes, for one resource."""
+
+    def __init__(
+        self, ends: tuple[str, str], stream: Stream, timers: Timers, figures: Figures, due: Callable[[Link, Event], None]
+    ) -> None:
+        self.ends = ends
+        self.phase = Phase.WAITING
+        self.weather = DARK
+        self.usable = False
+        """Both ends are up, want each other, and packets come through."""
+        self.flows: tuple[Flow, Flow] | None = None
+        """There and back, while both ends are up and want each other."""
+        self.last_seen: dict[str, View] = {}
+        """What each end last saw of the other, while silent."""
+        self._stream = stream
+        self._timers = timers
+        self._figures = figures
+        self._due = due
+        self._timer: Timer | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Really: what one end sends, the other gets."""
+        return self.phase is Phase.CONNECTED
+
+    @property
+    def silent(self) -> bool:
+        return self.phase is Phase.SILENT
+
+    def happen(self, event: Event, views: dict[str, View]) -> None:
+        """What the table says; the views are what each end remembers, should the link fall silent by it."""
+        phase = TRANSITIONS.get((self.phase, event))
+        if phase is None:
+            return
+        self.phase = phase
+        self.last_seen = views if self.silent else {}
+        self._wait_for_next(event)
+
+    def feel(self, weather: Weather) -> None:
+        """The network has changed between the ends."""
+        loss, self.weather = self.weather.loss, weather
+        if self.connected and weather.open and weather.loss != loss:
+            self._wait_for_loss()
+
+    def end(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None
+
+    def _wait_for_next(self, event: Event) -> None:
+        figures = self._figures
+        if self.phase is Phase.DIALLING:
+            self._wait(self._stream.between(*(figures.redialling if event is Event.OPENED else figures.dialling)), Event.MET)
+        elif self.phase is Phase.SILENT:
+            self._wait(self._stream.between(*figures.noticing), Event.NOTICED)
+        elif self.phase is Phase.CONNECTED:
+            self._wait_for_loss()
+        else:
+            self.end()
+
+    def _wait_for_loss(self) -> None:
+        self.end()
+        if self.weather.loss > NOTICEABLE:
+            pings = pings_until_lost(self.weather.loss, self._stream.between(0, 1))
+            self._wait(pings * self._figures.ping, Event.DROPPED)
+
+    def _wait(self, seconds: float, event: Event) -> None:
+        self.end()
+        self._timer = self._timers.after(seconds, lambda: self._ring(event))
+
+    def _ring(self, event: Event) -> None:
+        self._timer = None
+        self._due(self, event)

@@ -1,0 +1,143 @@
+"""The links of one resource: one for every pair of which an end is up and wants it, each fed with what concerns it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.network import Flow
+from pytest_kscen.simulation.storage.drbd.links import Event, Link
+from pytest_kscen.simulation.storage.drbd.weather import DARK, between
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.simulation.storage.drbd.kernel import Kernel
+    from pytest_kscen.simulation.storage.drbd.replicas import Replica, View
+    from pytest_kscen.simulation.storage.drbd.words import Config
+
+FALLS_SILENT = (Event.SHUT, Event.DIED)
+
+
+class Mesh:
+    """Who hears whom."""
+
+    def __init__(self, resource: str, replicas: dict[str, Replica], kernel: Kernel, agree: Callable[[], None]) -> None:
+        self.links: dict[tuple[str, str], Link] = {}
+        self._resource = resource
+        self._replicas = replicas
+        self._kernel = kernel
+        self._agree = agree
+
+    # --- who hears whom ---
+
+    def link(self, one: str, other: str) -> Link | None:
+        return self.links.get((one, other) if one < other else (other, one))
+
+    def links_of(self, node: str) -> list[Link]:
+        return [link for ends, link in self.links.items() if node in ends]
+
+    def connected(self, one: Replica, other: Replica) -> bool:
+        """Really: what one of them writes, the other gets."""
+        link = self.link(one.node, other.node)
+        return link is not None and link.connected
+
+    def peers(self, replica: Replica) -> Iterator[Replica]:
+        """Those that it is really connected to."""
+        return (peer for peer in self._replicas.values() if peer is not replica and self.connected(replica, peer))
+
+    def seen(self, replica: Replica, peer: str) -> View | None:
+        """What this replica believes of a peer, if it believes in their connection."""
+        link = self.link(replica.node, peer)
+        if link is None:
+            return None
+        return self._replicas[peer].view() if link.connected else link.last_seen.get(replica.node)
+
+    # --- what happens to them ---
+
+    def look(self) -> bool:
+        """See what the network has become; whether that is anything new."""
+        changed = False
+        for link in self.links.values():
+            if link.flows is None:
+                continue
+            weather = between(self._kernel.network, *link.flows)
+            if weather != link.weather:
+                link.feel(weather)
+                self._refresh(link, Event.OPENED, Event.SHUT)
+                changed = True
+        return changed
+
+    def adjust(self, replica: Replica, before: Config | None) -> None:
+        """A replica came up, or has other peers or another port than before."""
+        self.fit()
+        peers = replica.config.peers if replica.config else {}
+        for link in self.links_of(replica.node):
+            peer = link.ends[0] if link.ends[1] == replica.node else link.ends[1]
+            if before is None or (peer in peers) != (peer in before.peers):
+                self._begin_anew(link)
+            self._refresh(link, Event.CAME, Event.LEFT)
+
+    def leave(self, node: str) -> None:
+        """A replica said goodbye; whom it does not reach notices in time."""
+        for link in self.links_of(node):
+            self._refresh(link, Event.CAME, Event.LEFT)
+        self.fit()
+
+    def die(self, node: str) -> None:
+        """A replica's power went. It still looks as it did."""
+        for link in self.links_of(node):
+            self._happen(link, Event.DIED)
+            link.usable, link.flows = False, None
+
+    def fit(self) -> None:
+        wanted = {
+            tuple(sorted((replica.node, peer))): None
+            for replica in self._replicas.values()
+            if replica.config
+            for peer in replica.config.peers
+        }
+        for ends in [ends for ends in self.links if ends not in wanted]:
+            self.links.pop(ends).end()
+        for one, other in wanted:
+            if (one, other) not in self.links:
+                stream = self._kernel.stream(self._resource, one, other)
+                self.links[one, other] = Link((one, other), stream, self._kernel.timers, self._kernel.figures, self._ring)
+
+    def _begin_anew(self, link: Link) -> None:
+        link.usable = False
+        self._happen(link, Event.LEFT)
+
+    def _refresh(self, link: Link, came: Event, went: Event) -> None:
+        """Whether the ends can hear each other, and what follows if that has changed."""
+        flows = self._flows(link)
+        if flows != link.flows:
+            link.flows = flows
+            link.feel(between(self._kernel.network, *flows) if flows else DARK)
+        usable = flows is not None and link.weather.open
+        if usable != link.usable:
+            link.usable = usable
+            self._happen(link, came if usable else went)
+
+    def _flows(self, link: Link) -> tuple[Flow, Flow] | None:
+        one, other = link.ends
+        here, there = (self._replicas[end].config if end in self._replicas else None for end in link.ends)
+        if here is None or there is None or other not in here.peers or one not in there.peers:
+            return None
+        return Flow(one, other, port=there.port), Flow(other, one, port=here.port)
+
+    def _happen(self, link: Link, event: Event) -> None:
+        one, other = link.ends
+        views = {}
+        if link.connected and event in FALLS_SILENT:
+            views = {one: self._replicas[other].view(), other: self._replicas[one].view()}
+        link.happen(event, views)
+
+    def _ring(self, link: Link, event: Event) -> None:
+        if event is Event.MET and self._are_strangers(link):
+            event = Event.UNRELATED
+        self._happen(link, event)
+        self._agree()
+
+    def _are_strangers(self, link: Link) -> bool:
+        one, other = (self._replicas[end].data for end in link.ends)
+        return 0 not in (one, other) and one != other

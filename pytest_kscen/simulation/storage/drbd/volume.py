@@ -1,0 +1,93 @@
+"""One resource on all its nodes. Whatever happens to it, its replicas agree anew on what each knows and may do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.storage.drbd.accord import Accord
+from pytest_kscen.simulation.storage.drbd.mesh import Mesh
+from pytest_kscen.simulation.storage.drbd.replicas import Replica, Turn
+from pytest_kscen.simulation.storage.drbd.words import Role
+from pytest_kscen.simulation.storage.drbd.writes import Writes
+
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.storage.drbd.kernel import Kernel
+    from pytest_kscen.simulation.storage.drbd.words import Config
+
+
+class Volume:
+    """What commands, the network and the power do to it."""
+
+    def __init__(self, name: str, kernel: Kernel) -> None:
+        self.name = name
+        self.replicas: dict[str, Replica] = {}
+        self.writes = Writes(kernel.clock.now, kernel.figures.write_rate)
+        self.mesh = Mesh(name, self.replicas, kernel, self.agree)
+        self.accord = Accord(self.replicas, self.mesh, self.writes, kernel, self.agree)
+        self._kernel = kernel
+        self._initialisations = 0
+        self._promotions = 0
+
+    @property
+    def is_gone(self) -> bool:
+        """Up nowhere, and no disk remembers it."""
+        return not any(replica.config or replica.diskful for replica in self.replicas.values())
+
+    def agree(self) -> None:
+        self.accord.reach()
+        self._kernel.changed(self)
+
+    def look(self) -> None:
+        """The network may have changed."""
+        if self.mesh.look():
+            self.agree()
+
+    def up(self, node: str, config: Config) -> None:
+        replica = self.replicas.setdefault(node, Replica(node))
+        before = replica.config
+        if before == config:
+            return
+        self.writes.settle()
+        replica.configure(config)
+        self.mesh.adjust(replica, before)
+        self.agree()
+
+    def down(self, node: str, *, wipe: bool) -> None:
+        replica = self.replicas[node]
+        self.writes.settle()
+        replica.stop()
+        if wipe:
+            replica.wipe()
+        if not replica.diskful:
+            del self.replicas[node]
+        self.mesh.leave(node)
+        self.agree()
+
+    def lose_power(self, node: str) -> None:
+        replica = self.replicas[node]
+        self.writes.settle()
+        self.mesh.die(node)
+        if replica.role is Role.PRIMARY and replica.diskful and not replica.suspended:
+            replica.activity = min(float(replica.size), self._kernel.figures.activity)
+        replica.stop()
+        self.mesh.fit()
+        self.agree()
+
+    def initialize(self, node: str) -> None:
+        replica = self.replicas[node]
+        self.writes.settle()
+        self._initialisations += 1
+        replica.data = self._initialisations
+        replica.behind, replica.missing, replica.activity = False, 0.0, 0.0
+        replica.turn(Turn.INITIALIZED)
+        self.agree()
+
+    def promote(self, node: str) -> None:
+        self._promotions += 1
+        replica = self.replicas[node]
+        replica.role, replica.promoted = Role.PRIMARY, self._promotions
+        self.agree()
+
+    def demote(self, node: str) -> None:
+        self.replicas[node].demote()
+        self.agree()

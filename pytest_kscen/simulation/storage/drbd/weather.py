@@ -1,0 +1,56 @@
+"""What two kernels feel of the network between them, both directions together.
+
+Each listens on a port of its own and either may dial: one open direction is enough for a connection.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.network import Flow, Network
+    from pytest_kscen.simulation.storage.drbd.figures import Figures
+
+NOTICEABLE = 1e-6  # loss below which no connection drops within any test's life
+MATHIS = 1.22  # the constant of the Mathis formula, for the throughput of TCP that loses packets
+
+
+class Weather(NamedTuple):
+    """Between two machines, for one resource."""
+
+    open: bool
+    loss: float
+    """The share of questions that get no answer."""
+    delay: float
+    """Seconds that a question and its answer take longer."""
+    load: float
+
+
+CLEAR = Weather(open=True, loss=0.0, delay=0.0, load=0.0)
+DARK = Weather(open=False, loss=1.0, delay=0.0, load=0.0)
+
+
+def between(network: Network, there: Flow, back: Flow) -> Weather:
+    one, other = network.passage(there), network.passage(back)
+    if one.blocked and other.blocked:
+        return DARK
+    loss = 1 - (1 - one.loss) * (1 - other.loss)
+    if loss >= 1:
+        return DARK
+    return Weather(open=True, loss=loss, delay=one.delay + other.delay, load=max(one.load, other.load))
+
+
+def pings_until_lost(loss: float, draw: float) -> int:
+    """How many pings it takes until two in a row are lost, for a draw from 0 to 1."""
+    dropped = loss * loss
+    return 1 + math.floor(math.log1p(-draw) / math.log1p(-dropped))
+
+
+def throughput(weather: Weather, figures: Figures) -> float:
+    """Bytes per second that a resync gets through, alone."""
+    share = max(figures.least_share, 1 - weather.load) * figures.resync_rate
+    if not weather.loss:
+        return share
+    ceiling = figures.segment / (figures.round_trip + weather.delay) * MATHIS / math.sqrt(weather.loss)
+    return min(share, ceiling)
