@@ -1,6 +1,9 @@
-"""A replicated storage where no real one is installed: its definitions, its pods, and the controller behind them."""
+"""A replicated storage where no real one is installed: its definitions, its pods, and what runs in them.
 
+Its pods know the API, their node's kernel and each other's objects; nothing of a cluster's kind may enter.
+"""
+
+from pytest_kscen.simulation.storage.attaching import attach
 from pytest_kscen.simulation.storage.install import install, is_installed
-from pytest_kscen.simulation.storage.volumes import volume_controller
 
-__all__ = ["install", "is_installed", "volume_controller"]
+__all__ = ["attach", "install", "is_installed"]

@@ -1,4 +1,4 @@
-"""Installing the storage: definitions first, then classes, node labels and the pods that it works through."""
+"""Installing the storage: definitions first, then a pool, classes, node labels, and the pods that it works through."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES
-from pytest_kscen.objects.storage import NAMESPACE, NODE_LABEL, REPLICATED_STORAGE_CLASSES
-from pytest_kscen.simulation.storage.definitions import AGENT, CONTROLLER, DEFINITIONS, REPLICATION, storage_class
+from pytest_kscen.objects.storage import (
+    NAMESPACE,
+    NODE_LABEL,
+    REPLICATED_STORAGE_CLASSES,
+    REPLICATED_STORAGE_POOLS,
+    REPLICATED_VOLUMES,
+)
+from pytest_kscen.simulation.storage.generations import DEFAULT, GENERATIONS
+from pytest_kscen.simulation.storage.workloads import AGENT, CONTROLLER, CONTROLLERS, pool, storage_class
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
@@ -17,33 +24,48 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 PATIENCE = 120.0
+GENERATION = "kscen.io/storage-generation"
+CLASSES = {"none": "None", "availability": "Availability", "consistency-and-availability": "ConsistencyAndAvailability"}
 
 
-async def is_installed(api: Api) -> bool:
-    """Whether a storage is there already: ours from an earlier run on this cluster, or somebody's own."""
+async def is_installed(api: Api) -> str:
+    """The generation of the storage that is there, ours from an earlier run or somebody's own; empty if there is none."""
     try:
-        await api.get(CUSTOM_RESOURCE_DEFINITIONS, DEFINITIONS[0]["metadata"]["name"])
+        definition = await api.get(CUSTOM_RESOURCE_DEFINITIONS, REPLICATED_VOLUMES.qualified)
     except NotFound:
-        return False
-    return True
+        return ""
+    if told := (definition["metadata"].get("annotations") or {}).get(GENERATION):
+        return str(told)
+    status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].get("status") or {}
+    return "effectiveLayout" if "effectiveLayout" in (status.get("properties") or {}) else DEFAULT
 
 
-async def install(api: Api, clock: Clock) -> None:
-    """Returns when the storage is at work."""
-    for definition in DEFINITIONS:
-        await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
-    for definition in DEFINITIONS:
+async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
+    """Returns when the storage is at work. What its pods do has to be attached before."""
+    chosen = GENERATIONS[generation]
+    for definition in chosen.definitions:
+        marked = {**definition["metadata"], "annotations": {GENERATION: generation}}
+        await api.create(CUSTOM_RESOURCE_DEFINITIONS, {**definition, "metadata": marked})
+    for definition in chosen.definitions:
         name = definition["metadata"]["name"]
         await wait_for(api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE)
-    for name, replication in REPLICATION.items():
+    nodes = [node["metadata"]["name"] for node in (await api.list(NODES)).items if not _is_tainted(node)]
+    await api.create(REPLICATED_STORAGE_POOLS, pool(nodes))
+    for name, replication in (CLASSES | chosen.classes).items():
         await api.create(REPLICATED_STORAGE_CLASSES, storage_class(name, replication))
-    for node in (await api.list(NODES)).items:
-        await api.patch(NODES, node["metadata"]["name"], {"metadata": {"labels": {NODE_LABEL: ""}}})
+    for node in nodes:
+        await api.patch(NODES, node, {"metadata": {"labels": {NODE_LABEL: ""}}})
     await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     await api.create(DEPLOYMENTS, CONTROLLER)
     await api.create(DAEMON_SETS, AGENT)
     await wait_for(api, clock, DEPLOYMENTS, "controller", NAMESPACE, condition=_controllers_ready, timeout=PATIENCE)
     await wait_for(api, clock, DAEMON_SETS, "agent", NAMESPACE, condition=_agents_ready, timeout=PATIENCE)
+
+
+def _is_tainted(node: Obj) -> bool:
+    """A node that its owner keeps for something else."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return any(not taint["key"].startswith("node.kubernetes.io/") for taint in taints)
 
 
 def _established(definition: Obj | None) -> bool:
@@ -52,7 +74,7 @@ def _established(definition: Obj | None) -> bool:
 
 def _controllers_ready(deployment: Obj | None) -> bool:
     ready: int = (deployment or {}).get("status", {}).get("readyReplicas", 0)
-    return ready >= int(CONTROLLER["spec"]["replicas"])
+    return ready >= CONTROLLERS
 
 
 def _agents_ready(daemon_set: Obj | None) -> bool:

@@ -1,0 +1,115 @@
+"""The life of an agent's pod: for each replica on its node, orders are read, the kernel is told, and its state is reported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
+from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.storage.controller.deeds import Tell, holding, perform
+from pytest_kscen.simulation.storage.controller.releasing import without
+from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, Address
+from pytest_kscen.simulation.storage.drbd import DrbdRefused, Role
+from pytest_kscen.simulation.storage.generations.generation import PORTS, Report
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.images import ContainerContext
+    from pytest_kscen.simulation.storage.controller.view import Replica
+    from pytest_kscen.simulation.storage.drbd import Config
+    from pytest_kscen.simulation.storage.generations.generation import Orders
+    from pytest_kscen.simulation.storage.plant import Plant
+
+NAME = "replicated-volume-agent"
+ASK_AGAIN = 2.0  # seconds until a kernel that refused is asked again
+UNHEARD = 1.0  # seconds until an agent that the API cannot hear tries again
+
+
+class Agent:
+    """One process. What it remembers, the API and the kernel would tell it again."""
+
+    def __init__(self, plant: Plant, container: ContainerContext) -> None:
+        self._plant = plant
+        self._node = container.node
+        self._bench = Bench.of(f"{NAME} on {container.node}", container.api, container.clock, plant.informers)
+        self._controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas)
+        self._configs: dict[str, Config] = {}
+        self._ports: dict[str, int] = {}
+
+    async def run(self) -> None:
+        await self._plant.synced()
+        leave = self._plant.join_agents(self._node, self._controller.enqueue)
+        try:
+            for obj in self._plant.replicas_by_node.of(self._node):
+                self._controller.enqueue(obj["spec"]["replicatedVolumeName"])
+            await self._controller.run()
+        finally:
+            leave()
+
+    async def _reconcile(self, volume: str) -> float | None:
+        if not self._plant.machines[self._node].reachable:
+            return UNHEARD
+        replicas = [self._plant.generation.read(obj) for obj in self._plant.replicas_by_volume.of(volume)]
+        ours = [replica for replica in replicas if replica.node == self._node]
+        for replica in ours:
+            if replica.leaving and not replica.held:
+                await self._end(volume, replica)
+        replica = next((one for one in ours if one.held), None)
+        definition = self._plant.volumes.get(volume)
+        if replica is None or definition is None:
+            if not ours and self._plant.drbd.status(self._node, volume):
+                self._take_down(volume)
+            return None
+        return await self._tend(definition, replica, [one for one in replicas if one is not replica])
+
+    async def _tend(self, volume: Obj, replica: Replica, others: list[Replica]) -> float | None:
+        name = volume["metadata"]["name"]
+        address = replica.address or Address(self._plant.machines[self._node].address, self._free_port(name))
+        orders = self._plant.generation.orders(volume, replica, others)
+        refusal = self._obey(name, orders) if orders.config else ""
+        status = self._plant.drbd.status(self._node, name) if orders.config else None
+        report = Report(address, orders, status, {other.node: other for other in others}, refusal)
+        told = self._plant.generation.report(replica, report, self._bench.timestamp())
+        if told != replica.obj.get("status"):
+            await perform(self._bench.api, [Tell(REPLICATED_VOLUME_REPLICAS, replica.obj, told)])
+        return ASK_AGAIN if refusal else None
+
+    def _obey(self, volume: str, orders: Orders) -> str:
+        """Bring the kernel to what is asked; what it refused, and why."""
+        drbd, node = self._plant.drbd, self._node
+        if orders.config != self._configs.get(volume) or drbd.status(node, volume) is None:
+            drbd.up(node, volume, orders.config)
+            self._configs[volume] = orders.config
+        status = drbd.status(node, volume)
+        if status is None:
+            return ""
+        if orders.first and status.disk_state != "UpToDate":
+            drbd.initialize(node, volume)
+        try:
+            if orders.primary and status.role != Role.PRIMARY:
+                drbd.primary(node, volume)
+            elif not orders.primary and status.role == Role.PRIMARY:
+                drbd.secondary(node, volume)
+        except DrbdRefused as refused:
+            return str(refused)
+        return ""
+
+    async def _end(self, volume: str, replica: Replica) -> None:
+        """The controller has let it go: so does the node, with its data."""
+        self._take_down(volume)
+        if AGENT_FINALIZER in replica.obj["metadata"].get("finalizers", ()):
+            finalizers = without(replica.obj, AGENT_FINALIZER)
+            await perform(self._bench.api, [holding(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)])
+
+    def _take_down(self, volume: str) -> None:
+        self._plant.drbd.down(self._node, volume, wipe=True)
+        self._configs.pop(volume, None)
+        self._ports.pop(volume, None)
+
+    def _free_port(self, volume: str) -> int:
+        """The first one that nobody on this node listens on, nor was promised."""
+        if volume not in self._ports:
+            there = (self._plant.generation.read(obj) for obj in self._plant.replicas_by_node.of(self._node))
+            taken = [replica.address.port for replica in there if replica.address] + list(self._ports.values())
+            self._ports[volume] = next(port for port in PORTS if port not in taken)
+        return self._ports[volume]

@@ -1,0 +1,119 @@
+"""Who may be attached where, and when a replica may become Primary: pure rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.storage.controller.view import Finding
+
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.storage.controller.view import Attachment, Replica, View
+
+PENDING, ATTACHING, ATTACHED, DETACHING = "Pending", "Attaching", "Attached", "Detaching"
+PHASES = {
+    "WaitingForReplica": ATTACHING,
+    "ConvertingTieBreakerToAccess": ATTACHING,
+    "SettingPrimary": ATTACHING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an attachment stands."""
+
+    phase: str
+    attached: Finding
+    replica: Finding
+    ready: Finding
+
+
+def desired_nodes(view: View, before: list[str]) -> list[str]:
+    """First come, first served; who was served stays, and a volume that goes is attached nowhere else."""
+    wanted = [attachment.node for attachment in view.attachments if not attachment.leaving]
+    desired = [node for node in before if node in wanted and _is_possible(view, node)]
+    if not view.leaving:
+        for node in wanted:
+            if node not in desired and len(desired) < view.layout.attachments and _is_possible(view, node):
+                desired.append(node)
+    return desired
+
+
+def _is_possible(view: View, node: str) -> bool:
+    return not view.layout.is_local or _has_disk(view.on(node))
+
+
+def _has_disk(replica: Replica | None) -> bool:
+    return replica is not None and replica.is_diskful
+
+
+def primaries(view: View, *, io_ready: bool) -> dict[str, bool]:
+    """Whether each replica is to be Primary. Demotion comes first; a second one waits until every kernel allows two."""
+    asked = {replica.name: replica.node in view.desired and replica.asked_primary for replica in view.replicas}
+    busy = [replica for replica in view.replicas if replica.primary or asked[replica.name]]
+    for node in view.desired:
+        replica = view.on(node)
+        if replica is None or asked[replica.name] or not io_ready or not may_attach(replica):
+            continue
+        others = [other for other in busy if other is not replica]
+        if not others or (len(others) == 1 and view.layout.attachments > 1 and _allow_two(view)):
+            asked[replica.name] = True
+            busy.append(replica)
+    return asked
+
+
+def may_attach(replica: Replica) -> bool:
+    return not replica.leaving and replica.online.holds and not replica.is_tie_breaker and replica.actual_type != "TieBreaker"
+
+
+def _allow_two(view: View) -> bool:
+    return all(replica.two_primaries for replica in view.mesh)
+
+
+def standing(view: View, attachment: Attachment, *, io_ready: bool) -> Standing:
+    replica = view.on(attachment.node)
+    attached = _attached(view, attachment, replica, io_ready=io_ready)
+    mirrored = replica.io_ready if replica else Finding(holds=False, reason="WaitingForReplica", message="there is no replica yet")
+    if not attached.holds:
+        ready = Finding(holds=False, reason="NotAttached", message="the volume is not attached to the node")
+    elif not mirrored.holds:
+        ready = Finding(holds=False, reason="ReplicaNotReady", message="the replica is not ready for I/O")
+    else:
+        ready = Finding(holds=True, reason="Ready")
+    return Standing(_phase(attachment, attached), attached, mirrored, ready)
+
+
+def _phase(attachment: Attachment, attached: Finding) -> str:
+    if attachment.leaving:
+        return DETACHING
+    return ATTACHED if attached.holds else PHASES.get(attached.reason, PENDING)
+
+
+def _attached(view: View, attachment: Attachment, replica: Replica | None, *, io_ready: bool) -> Finding:
+    """The first that fits."""
+    node = attachment.node
+    if replica and replica.primary:
+        return Finding(holds=True, reason="Attached", message=f"the replica on {node} is Primary")
+    if view.layout.is_local and not _has_disk(replica):
+        return _not_local(view, node)
+    rows = [
+        (node not in view.desired, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be"),
+        (replica is None or replica.leaving or not replica.node, "WaitingForReplica", f"there is no replica on {node} yet"),
+        (
+            replica is not None and "TieBreaker" in (replica.type, replica.actual_type),
+            "ConvertingTieBreakerToAccess",
+            f"the replica on {node} is a tie-breaker still",
+        ),
+        (not io_ready, "WaitingForReplicatedVolumeReady", "the volume is not ready for I/O"),
+    ]
+    for holds, reason, message in rows:
+        if holds:
+            return Finding(holds=False, reason=reason, message=message)
+    return Finding(holds=False, reason="SettingPrimary", message=f"the replica on {node} is to become Primary")
+
+
+def _not_local(view: View, node: str) -> Finding:
+    if len(view.diskful) < view.layout.diskful or not all(replica.node for replica in view.diskful):
+        return Finding(holds=False, reason="LocalityNotSatisfied", message=f"there is no replica with a disk on {node} yet")
+    words = f"every replica with a disk is on another node than {node}"
+    return Finding(holds=False, reason="UnableToProvideLocalVolumeAccess", message=words)

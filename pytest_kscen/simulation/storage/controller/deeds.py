@@ -1,0 +1,81 @@
+"""What is to be done to the API's objects, as data, and doing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.errors import AlreadyExists, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """Create an object."""
+
+    resource: Resource
+    obj: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Patch an object as it was seen."""
+
+    resource: Resource
+    obj: Obj
+    patch: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Ask for an object's deletion."""
+
+    resource: Resource
+    obj: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Replace an object's status."""
+
+    resource: Resource
+    obj: Obj
+    status: Obj
+
+
+Deed = Make | Change | Remove | Tell
+
+
+def holding(resource: Resource, obj: Obj, finalizers: list[str]) -> Change:
+    """With these finalizers and no others, if nobody has written the object meanwhile."""
+    metadata = {"finalizers": finalizers, "resourceVersion": obj["metadata"]["resourceVersion"]}
+    return Change(resource, obj, {"metadata": metadata})
+
+
+async def perform(api: Api, deeds: Iterable[Deed]) -> None:
+    """One after the other; a status is written on top of what was done to its object before."""
+    latest: dict[tuple[Resource, str], Obj] = {}
+    for deed in deeds:
+        name = deed.obj["metadata"]["name"]
+        key = deed.resource, name
+        match deed:
+            case Make():
+                try:
+                    await api.create(deed.resource, deed.obj)
+                except AlreadyExists:  # which the picture will show
+                    continue
+            case Change():
+                latest[key] = await api.patch(deed.resource, name, deed.patch)
+            case Remove():
+                try:
+                    await api.delete(deed.resource, name, precondition_uid=deed.obj["metadata"]["uid"])
+                except NotFound:
+                    continue
+            case Tell():
+                obj = latest.get(key, deed.obj)
+                latest[key] = await api.update(deed.resource, {**obj, "status": deed.status}, subresource="status")

@@ -1,0 +1,115 @@
+"""How many replicas of which kind a volume has, and where they go: pure rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.objects.storage import ACCESS, DISKFUL, REPLICAS, TIE_BREAKER
+from pytest_kscen.simulation.storage.fleet import NODE_NOT_READY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.simulation.storage.controller.view import Replica, View
+    from pytest_kscen.simulation.storage.fleet import Host
+
+LOCAL, ANY = "Local", "Any"
+ZONAL, TRANS_ZONAL = "Zonal", "TransZonal"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a volume's class asks for."""
+
+    diskful: int
+    io_ready: int
+    """So many replicas with disks have to be ready for I/O."""
+    redundancy: int
+    """So many copies have to be UpToDate for a write."""
+    failures: int
+    """So many replicas may fail."""
+    access: str = "PreferablyLocal"
+    topology: str = "Ignored"
+    zones: tuple[str, ...] = ()
+    attachments: int = 2
+
+    @property
+    def is_local(self) -> bool:
+        return self.access == LOCAL
+
+
+class Quorum(NamedTuple):
+    """What the kernels are told."""
+
+    votes: int
+    redundancy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is wrong with a volume's replicas."""
+
+    diskful: int = 0
+    tie_breakers: int = 0
+    access: list[str] = field(default_factory=list)
+    """Nodes that need one."""
+    converted: list[Replica] = field(default_factory=list)
+    """Tie-breakers that are to give access."""
+    surplus: list[Replica] = field(default_factory=list)
+
+
+def changes(view: View, diskful_missing: int, tie_breakers: Callable[[int, int], int]) -> Changes:
+    """`tie_breakers` tells how many belong to so many diskful and so many access replicas."""
+    living = view.living
+    access = [replica for replica in living if replica.type == ACCESS]
+    ties = [replica for replica in living if replica.is_tie_breaker]
+    remote = [] if view.layout.is_local else view.desired
+    converted = [replica for replica in ties if replica.node in remote]
+    bare = [node for node in remote if view.on(node) is None]
+    unplaced = [replica for replica in access if not replica.node]
+    waiting = unplaced[: len(bare)]
+    in_use = dict.fromkeys([*view.desired, *view.actual])
+    idle = [replica for replica in access if replica not in waiting and replica.node not in in_use]
+    new = bare[len(waiting) :]
+    needed = tie_breakers(len(view.diskful) + diskful_missing, len(access) - len(idle) + len(converted) + len(new))
+    kept = [replica for replica in ties if replica not in converted]
+    spare = sorted(kept, key=lambda replica: (bool(replica.node), -replica.number))[: max(0, len(kept) - needed)]
+    return Changes(diskful_missing, max(0, needed - len(kept)), new, converted, [*idle, *spare])
+
+
+def free_number(taken: Sequence[int]) -> int | None:
+    return next((number for number in range(REPLICAS) if number not in taken), None)
+
+
+def place(view: View, type_: str, taken: Sequence[str], load: Callable[[str], int], chance: Stream) -> str:
+    """A node for a new replica: ready, without another one, the least loaded; empty if there is none."""
+    if type_ == ACCESS:
+        return next((node for node in view.desired if node not in taken), "")
+    free = [host for name, host in sorted(view.fleet.hosts.items()) if name not in taken and _takes(host)]
+    free = _by_zones(view, free, taken)
+    if type_ == DISKFUL and view.layout.access != ANY:
+        free = [host for host in free if host.name in view.desired] or free
+    elif type_ == TIE_BREAKER:
+        free = [host for host in free if host.name not in view.desired] or free
+    least = min((load(host.name) for host in free), default=0)
+    free = [host for host in free if load(host.name) == least]
+    return chance.choice(free).name if free else ""
+
+
+def _takes(host: Host) -> bool:
+    return host.takes_replicas and host.trouble != NODE_NOT_READY
+
+
+def _by_zones(view: View, free: list[Host], taken: Sequence[str]) -> list[Host]:
+    layout = view.layout
+    if layout.zones:
+        free = [host for host in free if host.zone in layout.zones]
+    used = [view.fleet.host(node).zone for node in taken]
+    if layout.topology == ZONAL and used:
+        return [host for host in free if host.zone == used[0]]
+    if layout.topology == TRANS_ZONAL and free:
+        fewest = min(used.count(host.zone) for host in free)
+        return [host for host in free if used.count(host.zone) == fewest]
+    return free

@@ -1,0 +1,137 @@
+"""The life of a controller's pod: it waits for the lease, and as long as it holds it, it looks after every volume."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS
+from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.storage.controller import attachments, releasing
+from pytest_kscen.simulation.storage.controller.deciding import Means, decide
+from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding, perform
+from pytest_kscen.simulation.storage.controller.layout import Layout
+from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Attachment, Finding, View
+from pytest_kscen.simulation.storage.generations.generation import judged
+from pytest_kscen.simulation.storage.lease import Lease
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.images import ContainerContext
+    from pytest_kscen.simulation.storage.plant import Plant
+
+NAME = "replicated-volume-controller"
+NO_CLASS = Layout(diskful=0, io_ready=1, redundancy=1, failures=0)
+
+
+class Leader:
+    """One process. It begins with nothing but what the API shows."""
+
+    def __init__(self, plant: Plant, container: ContainerContext) -> None:
+        self._plant = plant
+        self._container = container
+        self._bench = Bench.of(NAME, container.api, container.clock, plant.informers)
+        pictures = (plant.volumes, plant.replicas, plant.attachments, plant.classes)
+        self._controller = self._bench.controller(self._reconcile, *pictures)
+        self._chance = plant.chance.stream(NAME)
+        self._minors: dict[str, int] = {}
+
+    async def run(self) -> None:
+        lease = Lease(self._container.api, self._container.clock, self._container.pod["metadata"]["name"])
+        await self._plant.synced()
+        await lease.acquire()
+        self._container.write("became the leader\n")
+        leave = self._plant.join_leaders(self._controller.enqueue)
+        try:
+            self._begin()
+            async with asyncio.TaskGroup() as together:
+                together.create_task(lease.keep(), name=f"lease of {NAME}")
+                together.create_task(self._controller.run(), name=NAME)
+        finally:
+            leave()
+
+    def _begin(self) -> None:
+        """Everything that there is wants a look."""
+        known = [volume["metadata"]["name"] for volume in self._plant.volumes]
+        concerned = [one["spec"]["replicatedVolumeName"] for one in [*self._plant.replicas, *self._plant.attachments]]
+        for name in dict.fromkeys([*known, *concerned]):
+            self._controller.enqueue(name)
+
+    async def _reconcile(self, name: str) -> float | None:
+        volume = self._plant.volumes.get(name)
+        if volume is None:
+            self._minors.pop(name, None)
+            await perform(self._bench.api, self._without_volume(name))
+            return None
+        view = self._view(volume)
+        await perform(self._bench.api, decide(view, self._means(name)))
+        return releasing.RECHECK if any(replica.leaving and replica.held for replica in view.replicas) else None
+
+    def _view(self, volume: Obj) -> View:
+        plant, name = self._plant, volume["metadata"]["name"]
+        generation, fleet = plant.generation, plant.fleet
+        storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
+        replicas = (generation.read(obj) for obj in plant.replicas_by_volume.of(name))
+        return View(
+            name=name,
+            volume=volume,
+            layout=generation.layout(storage_class, volume) or NO_CLASS,
+            replicas=sorted((judged(one, fleet.host(one.node)) for one in replicas), key=lambda one: (one.number, one.name)),
+            attachments=self._attachments(name),
+            fleet=fleet,
+        )
+
+    def _attachments(self, name: str) -> list[Attachment]:
+        found = sorted(self._plant.attachments_by_volume.of(name), key=_age)
+        return [Attachment.of(obj) for obj in found]
+
+    def _means(self, name: str) -> Means:
+        plant = self._plant
+        return Means(
+            generation=plant.generation,
+            load=lambda node: len(plant.replicas_by_node.of(node)),
+            free_minor=lambda: self._free_minor(name),
+            chance=self._chance,
+            now=self._bench.timestamp(),
+        )
+
+    def _free_minor(self, name: str) -> int:
+        """The first number that no volume has, nor was promised one."""
+        if name not in self._minors:
+            before = (self._plant.generation.before(volume)[1] for volume in self._plant.volumes)
+            taken = dict.fromkeys([*before, *self._minors.values()])
+            self._minors[name] = next(number for number in range(2**20) if number not in taken)
+        return self._minors[name]
+
+    def _without_volume(self, name: str) -> list[Deed]:
+        """Attachments of a volume that is not there wait for it; what is left of its replicas may go."""
+        generation, now = self._plant.generation, self._bench.timestamp()
+        deeds: list[Deed] = []
+        for attachment in self._attachments(name):
+            if attachment.leaving and attachment.held:
+                finalizers = releasing.without(attachment.obj, CONTROLLER_FINALIZER)
+                deeds.append(holding(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
+            elif not attachment.leaving:
+                status = generation.tell_attachment(None, attachment, LONELY, now)
+                if status != attachment.obj.get("status"):
+                    deeds.append(Tell(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, status))
+        for obj in self._plant.replicas_by_volume.of(name):
+            replica = generation.read(obj)
+            if replica.leaving and replica.held:
+                deeds.append(holding(REPLICATED_VOLUME_REPLICAS, obj, releasing.without(obj, CONTROLLER_FINALIZER)))
+        return deeds
+
+
+_WAITING = Finding(holds=False, reason="WaitingForReplicatedVolume", message="there is no such volume")
+LONELY = attachments.Standing(
+    phase=attachments.PENDING,
+    attached=_WAITING,
+    replica=_WAITING,
+    ready=Finding(holds=False, reason="NotAttached", message="there is no such volume"),
+)
+
+
+def _age(attachment: Obj) -> tuple[str, str]:
+    """Who came first; of those of one second, by name."""
+    metadata = attachment["metadata"]
+    return metadata["creationTimestamp"], metadata["name"]

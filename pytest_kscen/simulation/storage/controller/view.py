@@ -1,0 +1,140 @@
+"""What one look at a volume sees: the volume, its replicas and attachments, and the nodes, read from the API's objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.storage import DISKFUL, TIE_BREAKER
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.storage.controller.layout import Layout
+    from pytest_kscen.simulation.storage.fleet import Fleet, Host
+
+CONTROLLER_FINALIZER = "sds-replicated-volume.deckhouse.io/controller"
+AGENT_FINALIZER = "sds-replicated-volume.deckhouse.io/agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Whether something is so, and why."""
+
+    holds: bool
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a replica listens."""
+
+    ipv4: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A ReplicatedVolumeReplica, whichever generation wrote it."""
+
+    obj: Obj
+    name: str
+    node: str
+    type: str
+    leaving: bool
+    """Its deletion was asked for."""
+    held: bool
+    """The controller has its finalizer on it."""
+    address: Address | None = None
+    initialized: bool = False
+    in_quorum: bool = False
+    in_sync: bool = False
+    primary: bool = False
+    """Its kernel was Primary when its agent last told."""
+    asked_primary: bool = False
+    two_primaries: bool = False
+    """Its kernel lets two be Primary."""
+    actual_type: str = ""
+    size: int = 0
+    """Bytes, as its kernel told."""
+    online: Finding = Finding(holds=False, reason="Unscheduled")
+    io_ready: Finding = Finding(holds=False, reason="Offline")
+
+    @property
+    def is_diskful(self) -> bool:
+        return self.type == DISKFUL
+
+    @property
+    def is_tie_breaker(self) -> bool:
+        return self.type == TIE_BREAKER
+
+    @property
+    def number(self) -> int:
+        return int(self.name.rpartition("-")[2])
+
+    @property
+    def in_mesh(self) -> bool:
+        """Whether it has a node, and has not been let go."""
+        return bool(self.node) and (self.held or not self.leaving)
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A ReplicatedVolumeAttachment."""
+
+    obj: Obj
+    name: str
+    node: str
+    leaving: bool
+    held: bool
+
+    @classmethod
+    def of(cls, obj: Obj) -> Attachment:
+        metadata = obj["metadata"]
+        held = CONTROLLER_FINALIZER in metadata.get("finalizers", ())
+        return cls(obj, metadata["name"], obj["spec"]["nodeName"], "deletionTimestamp" in metadata, held)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One volume and all that concerns it, at one instant."""
+
+    name: str
+    volume: Obj
+    layout: Layout
+    replicas: list[Replica]
+    attachments: list[Attachment]
+    """In the order in which they came."""
+    fleet: Fleet
+    desired: list[str] = field(default_factory=list)
+    """The nodes where it is to be attached."""
+
+    @property
+    def leaving(self) -> bool:
+        return "deletionTimestamp" in self.volume["metadata"]
+
+    @property
+    def living(self) -> list[Replica]:
+        return [replica for replica in self.replicas if not replica.leaving]
+
+    @property
+    def diskful(self) -> list[Replica]:
+        """Those that live and have a disk."""
+        return [replica for replica in self.living if replica.is_diskful]
+
+    @property
+    def mesh(self) -> list[Replica]:
+        return [replica for replica in self.replicas if replica.in_mesh]
+
+    @property
+    def actual(self) -> list[str]:
+        """The nodes where it is attached."""
+        return [replica.node for replica in self.replicas if replica.primary]
+
+    def on(self, node: str) -> Replica | None:
+        """The replica on a node; one that lives before one that leaves."""
+        found = [replica for replica in self.replicas if replica.node == node]
+        return min(found, key=lambda replica: replica.leaving, default=None)
+
+    def host(self, replica: Replica) -> Host:
+        return self.fleet.host(replica.node)

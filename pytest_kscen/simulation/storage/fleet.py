@@ -1,0 +1,86 @@
+"""The nodes as the storage sees them: which may hold replicas, which are ready, and whose agent works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.resources import NODES, PODS
+from pytest_kscen.objects.storage import NAMESPACE, NODE_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.objects.resources import Obj
+
+NODE_NOT_READY, AGENT_NOT_READY, AGENT_POD_MISSING = "NodeNotReady", "AgentNotReady", "AgentPodMissing"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One node."""
+
+    name: str
+    zone: str = ""
+    takes_replicas: bool = False
+    trouble: str = NODE_NOT_READY
+    """Why replicas there cannot be spoken for; empty if its agent works."""
+
+
+class Fleet:
+    """All of them, kept from the pictures of nodes and of agents' pods."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.hosts: dict[str, Host] = {}
+        self._listeners: list[Callable[[str], None]] = []
+        self._nodes = informers.of(NODES)
+        self._pods = informers.of(PODS)
+        self._agents = self._pods.index("storage's agents", _agent_on)
+        self._nodes.on_change(lambda new, old: self._look((new or old or {})["metadata"]["name"]))
+        self._pods.on_change(self._pod_changed)
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        self._listeners.append(listener)
+
+    async def synced(self) -> None:
+        await self._nodes.synced()
+        await self._pods.synced()
+
+    def host(self, name: str) -> Host:
+        """One that is not there has trouble."""
+        return self.hosts.get(name) or Host(name)
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        for node in dict.fromkeys(name for pod in (new, old) if pod for name in _agent_on(pod)):
+            self._look(node)
+
+    def _look(self, name: str) -> None:
+        node = self._nodes.get(name)
+        host = self._host(node) if node else None
+        if host != self.hosts.get(name):
+            self.hosts.pop(name, None)
+            if host:
+                self.hosts[name] = host
+            for listener in self._listeners:
+                listener(name)
+
+    def _host(self, node: Obj) -> Host:
+        name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+        return Host(name, labels.get(ZONE_LABEL, ""), NODE_LABEL in labels, self._trouble(node))
+
+    def _trouble(self, node: Obj) -> str:
+        if not is_true(node, "Ready"):
+            return NODE_NOT_READY
+        agents = self._agents.of(node["metadata"]["name"])
+        if not agents:
+            return AGENT_POD_MISSING
+        return "" if any(is_true(pod, "Ready") for pod in agents) else AGENT_NOT_READY
+
+
+def _agent_on(pod: Obj) -> list[str]:
+    metadata, node = pod["metadata"], pod["spec"].get("nodeName")
+    is_agent = metadata.get("namespace") == NAMESPACE and (metadata.get("labels") or {}).get("app") == "agent"
+    return [node] if is_agent and node else []

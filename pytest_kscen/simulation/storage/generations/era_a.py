@@ -1,0 +1,217 @@
+"""The storage that says everything in conditions: of the volume, of each replica, of each attachment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.quantities import canonical, parse
+from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
+from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
+from pytest_kscen.simulation.storage.definitions import ERA_A
+from pytest_kscen.simulation.storage.drbd import Config, Peer, QuorumRule, Role
+from pytest_kscen.simulation.storage.generations.era_a_replicas import findings_of, kernel, progress
+from pytest_kscen.simulation.storage.generations.generation import (
+    Decision,
+    Generation,
+    Orders,
+    Report,
+    basics,
+    told,
+    with_findings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.storage.controller.attachments import Standing
+    from pytest_kscen.simulation.storage.controller.view import Attachment, View
+
+NODE_IDS = 8
+LAYOUTS = {
+    "None": Layout(diskful=1, io_ready=1, redundancy=1, failures=0),
+    "Availability": Layout(diskful=2, io_ready=2, redundancy=1, failures=1),
+    "ConsistencyAndAvailability": Layout(diskful=3, io_ready=3, redundancy=2, failures=1),
+}
+
+
+class EraA(Generation):
+    """Conditions IOReady and Quorum of the volume."""
+
+    name = "conditions"
+    definitions = ERA_A
+    classes: dict[str, str] = {}
+    quorum_rule = QuorumRule.VOTES
+    forms_at_once = False
+    replaces_disks = True
+
+    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:
+        if storage_class is None:
+            return None
+        spec = storage_class["spec"]
+        base = LAYOUTS[spec.get("replication", "ConsistencyAndAvailability")]
+        access, zones = spec.get("volumeAccess", "PreferablyLocal"), tuple(spec.get("zones") or ())
+        return replace(base, access=access, topology=spec.get("topology", "Ignored"), zones=zones)
+
+    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:
+        """The total is odd."""
+        return (diskful + access + 1) % 2
+
+    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:
+        redundancy = max(2, diskful // 2 + 1) if layout.redundancy > 1 else 1
+        return Quorum(0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1)
+
+    # --- reading ---
+
+    def read(self, obj: Obj) -> Replica:
+        status = obj.get("status") or {}
+        drbd = status.get("drbd") or {}
+        config, actual, state = drbd.get("config") or {}, drbd.get("actual") or {}, drbd.get("status") or {}
+        address = config.get("address")
+        devices = state.get("devices") or [{}]
+        return Replica(
+            **basics(obj),  # type: ignore[arg-type]  # the fields of every generation
+            address=Address(address["ipv4"], address["port"]) if address else None,
+            initialized=told(obj, "DataInitialized"),
+            in_quorum=told(obj, "InQuorum"),
+            in_sync=told(obj, "InSync"),
+            primary=state.get("role") == Role.PRIMARY,
+            asked_primary=config.get("primary", False),
+            two_primaries=actual.get("allowTwoPrimaries", False),
+            actual_type=status.get("actualType", ""),
+            size=devices[0].get("size", 0) * 1024,
+        )
+
+    def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
+        status = volume.get("status") or {}
+        config = (status.get("drbd") or {}).get("config") or {}
+        size = parse(status.get("actualSize", 0)).value
+        return status.get("desiredAttachTo") or [], config.get("deviceMinor"), config.get("sharedSecret", ""), size
+
+    def orders(self, volume: Obj, replica: Replica, others: Sequence[Replica]) -> Orders:
+        status = volume.get("status") or {}
+        ours = (status.get("drbd") or {}).get("config") or {}
+        config = ((replica.obj.get("status") or {}).get("drbd") or {}).get("config") or {}
+        first = replica.is_diskful and not any(other.initialized for other in others if other.is_diskful)
+        first = first and all(other.number > replica.number for other in others if other.is_diskful and not other.leaving)
+        minor = ours.get("deviceMinor", 0)
+        if not config.get("peersInitialized") or not replica.address or "deviceMinor" not in ours:
+            return Orders(None, minor=minor)
+        peers = {
+            node: Peer(peer["nodeId"], peer["address"]["port"], not peer.get("diskless", False))
+            for node, peer in config.get("peers", {}).items()
+        }
+        wanted = Config(
+            node_id=node_id(replica.number),
+            port=replica.address.port,
+            diskful=replica.is_diskful,
+            size=max(parse(volume["spec"]["size"]).value, parse(status.get("actualSize", 0)).value),
+            quorum=ours.get("quorum", 0),
+            quorum_minimum_redundancy=ours.get("quorumMinimumRedundancy", 1),
+            two_primaries=ours.get("allowTwoPrimaries", False),
+            peers=peers,
+            quorum_rule=self.quorum_rule,
+        )
+        return Orders(wanted, config.get("primary", False), minor, first)
+
+    # --- writing ---
+
+    def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
+        status = view.volume.get("status") or {}
+        diskful, attached = view.diskful, [replica for replica in view.replicas if replica.primary]
+        placed, in_sync = sum(bool(one.node) for one in diskful), sum(one.in_sync for one in diskful)
+        findings = {"IOReady": decision.io_ready, "Quorum": decision.has_quorum}
+        told_size = min((one.size for one in diskful if one.size), default=0)
+        size = canonical(str(view.volume["spec"]["size"])) if told_size >= decision.size else status.get("actualSize")
+        config = {
+            "deviceMinor": decision.minor,
+            "quorum": decision.quorum.votes,
+            "quorumMinimumRedundancy": decision.quorum.redundancy,
+            "allowTwoPrimaries": decision.two_primaries,
+            "sharedSecret": decision.secret,
+            "sharedSecretAlg": "SHA256",
+        }
+        return {
+            **status,
+            "conditions": with_findings(status.get("conditions"), findings, view.volume["metadata"]["generation"], now),
+            "phase": _phase(view, decision),
+            "desiredAttachTo": view.desired,
+            "actuallyAttachedTo": view.actual,
+            "diskfulReplicaCount": f"{placed}/{view.layout.diskful}",
+            "diskfulReplicasInSync": f"{in_sync}/{len(diskful)}",
+            "attachedAndIOReadyCount": f"{sum(one.io_ready.holds for one in attached)}/{len(attached)}",
+            **({"actualSize": size} if size else {}),
+            "drbd": {"config": config},
+        }
+
+    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:
+        status = replica.obj.get("status") or {}
+        drbd = status.get("drbd") or {}
+        config = drbd.get("config") or {}
+        if replica.address and (decision.complete or config.get("peersInitialized")):
+            config = {**config, "peersInitialized": True, "primary": decision.primaries[replica.name]}
+            config["peers"] = peers_of(view, replica) if decision.complete else config.get("peers", {})
+        words = f"it is on {replica.node}" if replica.node else "no node that may hold it is free"
+        findings = {
+            "Scheduled": Finding(bool(replica.node), "Scheduled" if replica.node else "NoNodeFree", words),
+            "Online": replica.online,
+            "IOReady": replica.io_ready,
+        }
+        conditions = with_findings(status.get("conditions"), findings, replica.obj["metadata"]["generation"], now)
+        return {**status, "conditions": conditions, **({"drbd": {**drbd, "config": config}} if config else {})}
+
+    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:
+        findings = {"Attached": standing.attached, "ReplicaIOReady": standing.replica, "Ready": standing.ready}
+        status = attachment.obj.get("status") or {}
+        generation = attachment.obj["metadata"]["generation"]
+        conditions = with_findings(status.get("conditions"), findings, generation, now)
+        return {**status, "phase": standing.phase, "conditions": conditions}
+
+    def report(self, replica: Replica, report: Report, now: str) -> Obj:
+        status = replica.obj.get("status") or {}
+        drbd = status.get("drbd") or {}
+        address = {"ipv4": report.address.ipv4, "port": report.address.port}
+        drbd = {**drbd, "config": {**drbd.get("config", {}), "address": address}}
+        if report.status is None:
+            return {**status, "drbd": drbd}
+        findings = findings_of(replica, report)
+        drbd["actual"] = {
+            "allowTwoPrimaries": bool(report.orders.config and report.orders.config.two_primaries),
+            "initialSyncCompleted": findings["DataInitialized"].holds,
+            **({"disk": f"/dev/vg-{replica.node}/{replica.name}"} if replica.is_diskful else {}),
+        }
+        drbd["status"] = kernel(replica, report)
+        drbd.pop("errors", None)
+        if report.refusal:
+            command = f"drbdadm primary {replica.obj['spec']['replicatedVolumeName']}"
+            drbd["errors"] = {"lastPrimaryError": {"command": command, "exitCode": 17, "output": report.refusal}}
+        conditions = with_findings(status.get("conditions"), findings, replica.obj["metadata"]["generation"], now)
+        disk = {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)} if replica.is_diskful else {}
+        return {**status, **disk, "actualType": replica.type, "conditions": conditions, "drbd": drbd}
+
+
+def node_id(number: int) -> int:
+    """The kernel knows eight of them."""
+    return number % NODE_IDS
+
+
+def peers_of(view: View, replica: Replica) -> Obj:
+    return {
+        other.node: {
+            "nodeId": node_id(other.number),
+            "address": {"ipv4": other.address.ipv4, "port": other.address.port},
+            "diskless": not other.is_diskful,
+        }
+        for other in view.mesh
+        if other is not replica and other.address
+    }
+
+
+def _phase(view: View, decision: Decision) -> str:
+    """The first that fits."""
+    if view.leaving:
+        return "Terminating"
+    if len(view.diskful) < view.layout.diskful or not all(one.initialized for one in view.diskful):
+        return "Configuring" if not all(one.address for one in view.diskful) else "Synchronizing"
+    return "Ready" if decision.io_ready.holds else "Degraded"

@@ -1,0 +1,190 @@
+"""What every generation of the storage answers, and the two questions that all answer alike: is a replica online, is it ready."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.conditions import condition
+from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Finding, Replica
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.storage.controller.attachments import Standing
+    from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
+    from pytest_kscen.simulation.storage.controller.view import Address, Attachment, View
+    from pytest_kscen.simulation.storage.drbd import Config, QuorumRule, Status
+    from pytest_kscen.simulation.storage.fleet import Host
+
+PORTS = range(7000, 8000)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the controller has decided for a volume as it is."""
+
+    quorum: Quorum
+    minor: int
+    secret: str
+    size: int
+    """Bytes that the kernels shall make of it."""
+    primaries: dict[str, bool]
+    """By the replicas' names."""
+    two_primaries: bool
+    complete: bool
+    """Whether everybody who can has told an address."""
+    io_ready: Finding
+    has_quorum: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What an agent reads out of the API for its kernel."""
+
+    config: Config | None
+    """None until the peers are known."""
+    primary: bool = False
+    minor: int = 0
+    first: bool = False
+    """Nobody has data: this replica's shall be the volume's."""
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an agent tells of its replica."""
+
+    address: Address
+    orders: Orders
+    status: Status | None
+    names: dict[str, Replica] = field(default_factory=dict)
+    """The other replicas of the volume by their nodes."""
+    refusal: str = ""
+    """Why the kernel did not do what was asked."""
+
+
+class Generation(ABC):
+    """Stateless."""
+
+    name: str
+    definitions: tuple[Obj, ...]
+    classes: dict[str, str]
+    """Replications that have a class of their own, besides those that all generations know."""
+    quorum_rule: QuorumRule
+    forms_at_once: bool
+    """Whether all disks are made together, or the first one before the others."""
+    replaces_disks: bool
+    """Whether a replica with a disk that was deleted gets a successor by itself."""
+
+    @abstractmethod
+    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None: ...
+
+    @abstractmethod
+    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int: ...
+
+    @abstractmethod
+    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum: ...
+
+    # --- reading ---
+
+    @abstractmethod
+    def read(self, obj: Obj) -> Replica:
+        """A replica without what the controller finds."""
+
+    @abstractmethod
+    def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
+        """What was decided before: nodes to attach to, minor number, secret, and the size in bytes."""
+
+    @abstractmethod
+    def orders(self, volume: Obj, replica: Replica, others: Sequence[Replica]) -> Orders: ...
+
+    # --- writing ---
+
+    @abstractmethod
+    def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
+        """The volume's status."""
+
+    @abstractmethod
+    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:
+        """A replica's status with what the controller has to say."""
+
+    @abstractmethod
+    def tell_attachment(self, view: View, attachment: Attachment, standing: Standing, now: str) -> Obj: ...
+
+    @abstractmethod
+    def report(self, replica: Replica, report: Report, now: str) -> Obj:
+        """A replica's status with what its agent has to say."""
+
+    # --- alike for all ---
+
+    def lonely_attachment(self, attachment: Attachment, standing: Standing, now: str) -> Obj:
+        """Of an attachment whose volume is not there."""
+        raise NotImplementedError
+
+
+def basics(obj: Obj) -> dict[str, object]:
+    """The fields of a Replica that every generation has in the same places."""
+    metadata, spec = obj["metadata"], obj["spec"]
+    return {
+        "obj": obj,
+        "name": metadata["name"],
+        "node": spec.get("nodeName", ""),
+        "type": spec["type"],
+        "leaving": "deletionTimestamp" in metadata,
+        "held": CONTROLLER_FINALIZER in metadata.get("finalizers", ()),
+    }
+
+
+def judged(replica: Replica, host: Host) -> Replica:
+    """With what follows from what its agent told, and from whether there is one to tell."""
+    online = _online(replica, host)
+    return replace(replica, online=online, io_ready=_io_ready(replica, host, online))
+
+
+def _online(replica: Replica, host: Host) -> Finding:
+    """The first that fits."""
+    rows = (
+        (not replica.node, "Unscheduled", "no node has been found for it"),
+        (bool(host.trouble), host.trouble, f"nobody speaks for {replica.node}"),
+        (not replica.initialized, "Uninitialized", "it has never had the volume's data"),
+        (not replica.in_quorum, "QuorumLost", "its kernel has no quorum"),
+    )
+    return _first(rows, Finding(holds=True, reason="Online"))
+
+
+def _io_ready(replica: Replica, host: Host, online: Finding) -> Finding:
+    rows = (
+        (bool(replica.node and host.trouble), host.trouble, f"nobody speaks for {replica.node}"),
+        (not online.holds, "Offline", f"it is not online: {online.reason}"),
+        (not replica.in_sync, "OutOfSync", "its data is not up to date"),
+    )
+    return _first(rows, Finding(holds=True, reason="IOReady"))
+
+
+def _first(rows: Iterable[tuple[bool, str, str]], otherwise: Finding) -> Finding:
+    return next((Finding(holds=False, reason=reason, message=message) for fits, reason, message in rows if fits), otherwise)
+
+
+def told(obj: Obj, type_: str) -> bool:
+    found = condition(obj, type_)
+    return found is not None and found["status"] == "True"
+
+
+def with_findings(conditions: Sequence[Obj] | None, findings: dict[str, Finding], generation: int, now: str) -> list[Obj]:
+    """Conditions with these in their places; each keeps its time while its status stays."""
+    kept = {one["type"]: one for one in conditions or ()}
+    for type_, finding in findings.items():
+        old, status = kept.get(type_), "True" if finding.holds else "False"
+        since = old["lastTransitionTime"] if old and old["status"] == status else now
+        kept[type_] = {
+            "type": type_,
+            "status": status,
+            "reason": finding.reason,
+            "message": finding.message,
+            "lastTransitionTime": since,
+            "observedGeneration": generation,
+        }
+    return list(kept.values())

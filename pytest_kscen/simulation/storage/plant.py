@@ -1,0 +1,136 @@
+"""What all pods of one cluster's storage have in common: the kernels under them, one picture of the API, and who is at work.
+
+What changes is passed on to those who are at work at that moment; whoever comes to work begins with what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.informer import Informers
+from pytest_kscen.objects.storage import (
+    REPLICATED_STORAGE_CLASSES,
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
+from pytest_kscen.simulation.storage.drbd import Drbd
+from pytest_kscen.simulation.storage.fleet import Fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any, Never
+
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.images import ContainerContext
+    from pytest_kscen.simulation.site import Site
+    from pytest_kscen.simulation.storage.generations import Generation
+
+    Hear = Callable[[str], None]
+
+
+class Plant:
+    """One cluster's storage."""
+
+    def __init__(self, site: Site, api: Api, clock: Clock, chance: Chance, generation: Generation) -> None:
+        self.machines, self.clock, self.chance, self.generation = site.machines, clock, chance, generation
+        self.drbd = Drbd(site.machines, site.network, clock, chance)
+        self.informers = Informers(api, clock, chance)
+        self.volumes = self.informers.of(REPLICATED_VOLUMES)
+        self.replicas = self.informers.of(REPLICATED_VOLUME_REPLICAS)
+        self.attachments = self.informers.of(REPLICATED_VOLUME_ATTACHMENTS)
+        self.classes = self.informers.of(REPLICATED_STORAGE_CLASSES)
+        self.fleet = Fleet(self.informers)
+        self.replicas_by_volume = self.replicas.index("volume", _volume_of)
+        self.replicas_by_node = self.replicas.index("node", _node_of)
+        self.attachments_by_volume = self.attachments.index("volume", _volume_of)
+        self._pictures: asyncio.Task[Never] | None = None
+        self._leaders: list[Hear] = []
+        self._agents: dict[str, list[Hear]] = {}
+        self.volumes.on_change(self._volume_changed)
+        self.replicas.on_change(self._replica_changed)
+        self.attachments.on_change(self._attachment_changed)
+        self.classes.on_change(self._class_changed)
+        self.fleet.on_change(self._host_changed)
+        self.drbd.on_change(self.tell_agents)
+
+    async def staff(self, container: ContainerContext, life: Coroutine[Any, Any, None]) -> int:
+        """Live this life in a container until it is asked to stop; a crash of the life or of the pictures is the container's."""
+        loop = asyncio.get_running_loop()
+        self._pictures = self._pictures or loop.create_task(self.informers.run(), name="informers of the storage")
+        tasks = [
+            loop.create_task(life, name=f"life of {container.pod['metadata']['name']}"),
+            loop.create_task(container.stopping(), name=f"end of {container.pod['metadata']['name']}"),
+        ]
+        try:
+            await asyncio.wait([*tasks, self._pictures], return_when=asyncio.FIRST_COMPLETED)
+            for task in [*tasks, self._pictures]:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+        return 0
+
+    async def synced(self) -> None:
+        for picture in (self.volumes, self.replicas, self.attachments, self.classes):
+            await picture.synced()
+        await self.fleet.synced()
+
+    # --- who is at work ---
+
+    def join_leaders(self, hear: Hear) -> Callable[[], None]:
+        """Tell of volumes; what is returned ends it."""
+        self._leaders.append(hear)
+        return lambda: self._leaders.remove(hear)
+
+    def join_agents(self, node: str, hear: Hear) -> Callable[[], None]:
+        self._agents.setdefault(node, []).append(hear)
+        return lambda: self._agents[node].remove(hear)
+
+    def tell_leaders(self, volume: str) -> None:
+        for hear in self._leaders:
+            hear(volume)
+
+    def tell_agents(self, node: str, volume: str) -> None:
+        for hear in self._agents.get(node, ()):
+            hear(volume)
+
+    # --- what changes ---
+
+    def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        self.tell_leaders(name)
+        for replica in self.replicas_by_volume.of(name):
+            for node in _node_of(replica):
+                self.tell_agents(node, name)
+
+    def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
+        replica = new or old or {}
+        self.tell_leaders(replica["spec"]["replicatedVolumeName"])
+        for node in _node_of(replica):
+            self.tell_agents(node, replica["spec"]["replicatedVolumeName"])
+
+    def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
+        self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])
+
+    def _class_changed(self, _: Obj | None, __: Obj | None) -> None:
+        for volume in self.volumes:
+            self.tell_leaders(volume["metadata"]["name"])
+
+    def _host_changed(self, node: str) -> None:
+        """Replicas there stand otherwise; those that wait for a node may have one."""
+        for replica in [*self.replicas_by_node.of(node), *self.replicas_by_node.of("")]:
+            self.tell_leaders(replica["spec"]["replicatedVolumeName"])
+
+
+def _volume_of(obj: Obj) -> list[str]:
+    return [obj["spec"]["replicatedVolumeName"]]
+
+
+def _node_of(replica: Obj) -> list[str]:
+    return [replica["spec"].get("nodeName", "")]
