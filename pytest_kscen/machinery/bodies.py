@@ -57,12 +57,18 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
 
 
 def _refuse_nameless(kind: Kind, body: Obj) -> None:
+    if misfit := misnamed(body):
+        raise Undecodable(kind.resource.kind, kind.resource.version, f"{NAMELESS}: {misfit}")
+
+
+def misnamed(body: Obj) -> Mismatch | None:
     """A body says in words what it is, if it says so at all."""
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str | None):
             misfit = Mismatch(body[field], "string")
             misfit.inside("", field)
-            raise Undecodable(kind.resource.kind, kind.resource.version, f"{NAMELESS}: {misfit}")
+            return misfit
+    return None
 
 
 def _stated_name(body: Obj) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.requests import JSON_PATCH, MERGE_PATCH, Answer
 from pytest_kscen.machinery.admission import Review
-from pytest_kscen.machinery.bodies import NAMELESS, decode, refuse_other_name, stated_version
+from pytest_kscen.machinery.bodies import decode, misnamed, refuse_other_name, stated_version
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.creating import make
 from pytest_kscen.machinery.metadata import doubtful_finalizers, without_repetition, wrong_in_update
@@ -70,8 +70,11 @@ def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> O
         _, undecodable, why = refusal.message.partition(f" cannot be handled as a {kind.resource.kind}: ")
         if not undecodable:
             raise
-        if isinstance(kind.schema, BuiltinSchema) and not why.startswith(NAMELESS):
-            why = kind.schema.why_unfit(body, is_json=request.patch_type in {MERGE_PATCH, JSON_PATCH}) or why
+        is_json = request.patch_type in {MERGE_PATCH, JSON_PATCH}
+        if nameless := misnamed(body):
+            why = why if is_json else nameless.converted()
+        elif isinstance(kind.schema, BuiltinSchema):
+            why = kind.schema.why_unfit(body, is_json=is_json) or why
         raise misfit(request, body, why) from None
     refuse_other_name(request, new["metadata"])
     if old is None and (uid := new["metadata"].get("uid")):

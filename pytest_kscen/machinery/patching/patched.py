@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kscen.clock import timestamp_of
@@ -104,44 +103,15 @@ def _undecoded(value: Any, target: str) -> BadRequest:
 
 
 def misfit(request: Request, body: Obj, why: str) -> ApiError:
-    """The refusal of a patch whose outcome is no object of its kind; `why` is the decoder's own word."""
+    """The refusal of a patch whose outcome is no object of its kind; `why` is the decoder's own word, or the converter's."""
     if request.patch_type == APPLY_PATCH:
         version = body["apiVersion"] if "/" in body["apiVersion"] else f"/{body['apiVersion']}"
         gvk, metadata = f"{version}, Kind={body['kind']}", request.body.get("metadata") or {}
         whose = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {gvk}"
         said = f"failed to convert new object ({whose}) to proper version: unable to convert unstructured object to {gvk}: "
-        return ApiError(said + _restored(why))
-    if request.patch_type == STRATEGIC_PATCH:
-        shown, why = plain(request.body), _restored(why)
-    else:
-        shown = as_json(dict(sorted(materialised(body).items())))
+        return ApiError(said + why)
+    is_strategic = request.patch_type == STRATEGIC_PATCH
+    shown = plain(request.body) if is_strategic else as_json(dict(sorted(materialised(body).items())))
     message = f"Invalid value: {quoted(shown)}: {why}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return Invalid(f' "" is invalid: patch: {message}', details={"causes": [cause]})
-
-
-_MISMATCH = re.compile(
-    r"(couldn't get version/kind; json parse error: )?"
-    r"json: cannot unmarshal (?P<found>\w+)(?: (?P<value>\S+))? into Go .*type (?P<wanted>\S.*?)(?: named (?P<name>\S+))?$"
-)
-_KINDS = {"number": "int64", "array": "slice", "object": "map"}
-
-
-def _restored(why: str) -> str:
-    """A strategic merge patch's outcome goes another way into Go's structs, which words a wrong type otherwise."""
-    if why.startswith("illegal base64 "):
-        return f"error decoding from json: {why}"
-    found = _MISMATCH.match(why)
-    if not found:
-        return why
-    kind, wanted = _KINDS.get(found["found"], found["found"]), found["wanted"]
-    if "." in (found["value"] or ""):
-        kind = "float64"
-    if wanted.startswith("map["):
-        return f"cannot restore map from {kind}"
-    if wanted.startswith("[]"):
-        return f"cannot restore slice from {kind}"
-    if "." in wanted:
-        return f"cannot restore struct from: {kind}"
-    convertible = (kind == "int64" and wanted == "string") or (kind == "float64" and "int" in wanted)
-    return f"cannot convert {kind} to {found['name'] or wanted}" if convertible else f"unrecognized type: {wanted}"

@@ -47,7 +47,7 @@ class BuiltinSchema:
         """What is told of a patch's outcome; empty if it fits."""
         walk, known = walk_of(self._definition), without_strangers(patched, self._definition, [])
         if not is_json:
-            return str(foremost(walk, known, self._definition) or "")
+            return foremost(walk, known, self._definition)
         written = alphabetical(known)
         try:
             walk(written, None)

@@ -1,7 +1,8 @@
 """A body that is wrong in several places: of which of them the client is told.
 
-Go's JSON decoder goes on after a value of a wrong type, and tells of it only if nothing worse comes. Its converter, which
-applied configurations and strategic merge patches go through, stops at the first fault in the struct's own order.
+Go's JSON decoder goes on after a value of a wrong type or a text that is no base64, and tells of the first of them only if
+nothing worse comes. Its converter, which applied configurations and strategic merge patches go through, stops at the
+first fault in the struct's own order.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.recorded.reading import definition, protobuf_fields
-from pytest_kscen.machinery.schema.mismatch import Mismatch, Stranger, Unfit
+from pytest_kscen.machinery.schema.mismatch import Illegible, Mismatch, Stranger, Unfit
 
 if TYPE_CHECKING:
     from pytest_kscen.machinery.schema.leaves import Walk
@@ -20,18 +21,20 @@ EMBEDDED = "+"
 def worst(walk: Walk, body: Any, first: Unfit) -> Unfit:
     """The fault that the decoder tells of."""
     fault: Unfit | None = first
-    while isinstance(fault, Mismatch) and not fault.is_final:
+    while isinstance(fault, Mismatch | Illegible) and not fault.is_final:
         body, was_there = _without(body, fault.value)
         fault = _fault(walk, body) if was_there else None
     return fault or first
 
 
-def foremost(walk: Walk, body: Any, name: str) -> Unfit | None:
-    """The fault that the converter tells of."""
+def foremost(walk: Walk, body: Any, name: str) -> str:
+    """The fault that the converter tells of, in its words; empty if there is none."""
     fault = _fault(walk, _in_order(body, {"$ref": name}))
     if isinstance(fault, Mismatch):
-        fault.convert()
-    return fault
+        return fault.converted()
+    if isinstance(fault, Illegible):
+        return f"error decoding from json: {fault}"
+    return str(fault or "")
 
 
 def alphabetical(value: Any) -> Any:

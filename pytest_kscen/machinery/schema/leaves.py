@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.schema.mismatch import Mismatch, Unfit
+from pytest_kscen.machinery.schema.mismatch import Illegible, Mismatch, Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,16 +87,26 @@ def number(go_type: str, *, keep: bool) -> Walk:
 
 
 def octets(go_type: str, *, keep: bool) -> Walk:
-    """Base64."""
+    """Base64, or, as Go takes it too, a list of numbers."""
 
     def walk(value: Any, _: Any) -> Any:
         if isinstance(value, str):
             return _canonical_base64(value) if value or keep else None
         if value is None:
             return None
+        if isinstance(value, list):
+            return base64.b64encode(bytes(map(_octet, value))).decode()
         raise Mismatch(value, go_type)
 
     return walk
+
+
+def _octet(value: Any) -> int:
+    if value is None:
+        return 0
+    if type(value) is not int or value not in range(256):
+        raise Mismatch(value, "uint8", literal=type(value) in {int, float})
+    return value
 
 
 @lru_cache(maxsize=4096)
@@ -104,7 +114,7 @@ def _canonical_base64(value: str) -> str:
     try:
         decoded = base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError):
-        raise Unfit(f"illegal base64 data at input byte {_first_bad_byte(value)}") from None
+        raise Illegible(value, _first_bad_byte(value)) from None
     return base64.b64encode(decoded).decode()
 
 

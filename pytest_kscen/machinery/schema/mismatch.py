@@ -7,6 +7,7 @@ from typing import Any
 from pytest_kscen.objects.errors import BadRequest, shown
 
 JSON_TYPES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object", type(None): "null"}
+GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}
 
 
 class Unfit(Exception):
@@ -30,12 +31,18 @@ class Mismatch(Unfit):
         self._struct = ""
         self._path: list[str] = []
 
-    def convert(self) -> None:
-        """Say it as what does not come from JSON: with the number, and with what the type is beneath its own name."""
-        if self._wanted != self._basic:
-            self._wanted = f"{self._basic} named {self._wanted}"
-        if isinstance(self.value, int | float) and not isinstance(self.value, bool):
-            self._found = f"number {self.value}"
+    def converted(self) -> str:
+        """The same in the words of Go's converter, which leaves types that decode themselves to JSON."""
+        if self.is_final:
+            self._path.clear()
+            return str(self)
+        found, wanted = GO_TYPES.get(type(self.value), type(self.value).__name__), self._basic
+        for shape, words in {"map[": "map from", "[]": "slice from", "": "struct from:"}.items():
+            if wanted.startswith(shape) and (shape or "." in wanted):
+                return f"cannot restore {words} {found}"
+        if (found == "int64" and wanted == "string") or (found == "float64" and "int" in wanted):
+            return f"cannot convert {found} to {self._wanted}"
+        return f"unrecognized type: {wanted}"
 
     def inside(self, struct: str, field: str) -> None:
         self._struct = self._struct or struct
@@ -44,6 +51,16 @@ class Mismatch(Unfit):
     def __str__(self) -> str:
         where = f"struct field {self._struct}.{'.'.join(reversed(self._path))} of" if self._path else "value of"
         return f"json: cannot unmarshal {self._found} into Go {where} type {self._wanted}"
+
+
+class Illegible(Unfit):
+    """A text that is no base64."""
+
+    is_final = False
+
+    def __init__(self, value: str, place: int) -> None:
+        super().__init__(f"illegal base64 data at input byte {place}")
+        self.value = value
 
 
 class Misplaced(Unfit):

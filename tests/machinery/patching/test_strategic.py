@@ -228,21 +228,7 @@ def test_a_stranger_in_a_json_patch_is_told_or_refused():
     ("patch_type", "why", "message"),
     [
         (MERGE_PATCH, "json: oh", ' "" is invalid: patch: Invalid value: "{\\"a\\":1,\\"b\\":{}}": json: oh'),
-        (
-            STRATEGIC_PATCH,
-            "json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string",
-            ' "" is invalid: patch: Invalid value: "map[data:x]": cannot restore map from string',
-        ),
-        (
-            STRATEGIC_PATCH,
-            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
-            ' "" is invalid: patch: Invalid value: "map[data:x]": cannot convert int64 to string',
-        ),
-        (
-            STRATEGIC_PATCH,
-            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
-            ' "" is invalid: patch: Invalid value: "map[data:x]": unrecognized type: int32',
-        ),
+        (STRATEGIC_PATCH, "oh", ' "" is invalid: patch: Invalid value: "map[data:x]": oh'),
     ],
 )
 def test_an_outcome_that_is_no_object_of_its_kind(patch_type, why, message):
