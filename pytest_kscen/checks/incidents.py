@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.checks.verdict import UNKNOWN, VALID, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pytest_kscen.journal import Entry
 
@@ -23,7 +23,23 @@ class IncidentRecord:
     targets: dict[str, list[str]]
     started_at: float
     removed_at: float | None = None
+    recovered_at: float | None = None
     effects: list[str] = field(default_factory=list)
+    lasting: bool = False
+    """Whether it was stated by hand and left on until the run was judged."""
+    failed: str = ""
+    """Why it could not be caused as it should."""
+    not_undone: str = ""
+    """Why nobody knows that it is undone."""
+    unrecovered: list[str] = field(default_factory=list)
+    """What was still as the incident had left it when nobody waited any longer."""
+
+    @property
+    def recovery(self) -> float | None:
+        """Seconds from its end until what it had touched was as before."""
+        if self.recovered_at is None or self.removed_at is None:
+            return None
+        return round(self.recovered_at - self.removed_at, 6)
 
     @property
     def had_effect(self) -> bool:
@@ -37,28 +53,82 @@ class IncidentRecord:
             "targets": self.targets,
             "started_at": self.started_at,
             "removed_at": self.removed_at,
+            "recovered_at": self.recovered_at,
+            "recovery": self.recovery,
             "effects": self.effects,
+            "lasting": self.lasting,
+            "failed": self.failed,
+            "not_undone": self.not_undone,
+            "unrecovered": self.unrecovered,
         }
 
 
 def incidents(journal: Iterable[Entry]) -> list[IncidentRecord]:
     found: dict[str, IncidentRecord] = {}
     for entry in journal:
-        data = entry.data
         if entry.what == "incident-started":
+            data = entry.data
             found[data["incident"]] = IncidentRecord(data["incident"], data["profile"], data["variant"], data["targets"], entry.at)
-        elif entry.what == "incident-effect":
-            found[data["incident"]].effects.append(data["effect"])
-        elif entry.what == "incident-ended":
-            found[data["incident"]].removed_at = entry.at
+        elif entry.what in _READ:
+            _READ[entry.what](found[entry.data["incident"]], entry)
     return list(found.values())
 
 
+def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
+    incident.effects.append(entry.data["effect"])
+
+
+def _ended(incident: IncidentRecord, entry: Entry) -> None:
+    incident.removed_at = entry.at
+
+
+def _recovered(incident: IncidentRecord, entry: Entry) -> None:
+    """It is told a little later: when it has stayed so."""
+    incident.recovered_at = round((incident.removed_at or 0.0) + entry.data["took"], 6)
+
+
+def _failed(incident: IncidentRecord, entry: Entry) -> None:
+    incident.failed = entry.data["error"]
+
+
+def _not_undone(incident: IncidentRecord, entry: Entry) -> None:
+    incident.not_undone = entry.data["error"]
+
+
+def _unrecovered(incident: IncidentRecord, entry: Entry) -> None:
+    incident.unrecovered = entry.data["left"]
+
+
+def _lasts(incident: IncidentRecord, _: Entry) -> None:
+    incident.lasting = True
+
+
+_READ: dict[str, Callable[[IncidentRecord, Entry], None]] = {
+    "incident-effect": _had_effect,
+    "incident-failed": _failed,
+    "incident-ended": _ended,
+    "incident-not-undone": _not_undone,
+    "incident-recovered": _recovered,
+    "incident-unrecovered": _unrecovered,
+    "incident-lasting": _lasts,
+}
+
+
 def judge(declared: Sequence[str], seen: Sequence[IncidentRecord]) -> Iterator[Finding]:
-    """A profile that did nothing proves nothing."""
-    for profile in declared:
+    """A profile that did nothing proves nothing; a fault that may still be on proves too much."""
+    for profile in dict.fromkeys(declared):
         own = [incident for incident in seen if incident.profile == profile]
         if any(incident.had_effect for incident in own):
             yield Finding(f"chaos:{profile}", VALID)
         else:
-            yield Finding(f"chaos:{profile}", UNKNOWN, f"none of the {len(own)} incidents of {profile} had an effect: run longer")
+            yield Finding(f"chaos:{profile}", UNKNOWN, _without_effect(profile, own))
+    if stuck := [f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone]:
+        yield Finding("chaos", UNKNOWN, f"nobody knows whether these faults are undone: {'; '.join(stuck)}")
+
+
+def _without_effect(profile: str, own: Sequence[IncidentRecord]) -> str:
+    failed = [incident for incident in own if incident.failed]
+    said = f"none of the {len(own)} incidents of {profile} had an effect"
+    if failed:
+        return f"{said}, and {len(failed)} could not be caused: {failed[0].failed}"
+    return f"{said}: run longer"

@@ -1,0 +1,89 @@
+"""Hand-written journals, good and bad: what each says of its incidents."""
+
+from __future__ import annotations
+
+import json
+
+from pytest_kscen.checks.incidents import incidents, judge
+from pytest_kscen.journal import Entry
+
+STARTED = {"profile": "network-block", "variant": "split-brain", "targets": {"nodes": ["node-1", "node-2"]}}
+
+
+def told(*lines):
+    """(at, what, particulars) as entries of the incident `i`, which began after two seconds."""
+    first = (2, "incident-started", STARTED)
+    return [Entry(at, "chaos", f"{what}", {"incident": "i", **data}) for at, what, data in (first, *lines)]
+
+
+def test_a_whole_life():
+    effects = [(8, "incident-effect", {"effect": "a link is down"}), (9, "incident-effect", {"effect": "a volume is lame"})]
+    (seen,) = incidents(told(*effects, (32, "incident-ended", {"lasted": 30}), (80, "incident-recovered", {"took": 43})))
+
+    assert json.loads(json.dumps(seen.as_json())) == {
+        "id": "i",
+        "profile": "network-block",
+        "variant": "split-brain",
+        "targets": {"nodes": ["node-1", "node-2"]},
+        "started_at": 2,
+        "removed_at": 32,
+        "recovered_at": 75,
+        "recovery": 43,
+        "effects": ["a link is down", "a volume is lame"],
+        "lasting": False,
+        "failed": "",
+        "not_undone": "",
+        "unrecovered": [],
+    }
+    assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["valid"]
+
+
+def test_an_incident_that_is_cut_off_has_no_end():
+    (seen,) = incidents(told((8, "incident-effect", {"effect": "a link is down"})))
+
+    assert (seen.removed_at, seen.recovered_at, seen.recovery, seen.had_effect) == (None, None, None, True)
+
+
+def test_what_does_not_come_back_is_told():
+    left = {"waited": 300, "left": ["the node node-1 is not ready"]}
+    (seen,) = incidents(told((32, "incident-ended", {}), (332, "incident-unrecovered", left)))
+
+    assert (seen.recovered_at, seen.unrecovered) == (None, ["the node node-1 is not ready"])
+
+
+def test_overlapping_incidents_are_kept_apart():
+    other = [
+        Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED}),
+        Entry(4, "chaos", "incident-ended", {"incident": "j"}),
+    ]
+    first, second = incidents(told() + other)
+
+    assert (first.removed_at, second.removed_at) == (None, 4)
+
+
+def test_one_effect_is_enough_for_a_profile():
+    idle = incidents(told((3, "incident-ended", {})))
+    busy = incidents(told((3, "incident-effect", {"effect": "a link is down"})))
+
+    assert [finding.verdict for finding in judge(["network-block"], idle + busy)] == ["valid"]
+    (finding,) = judge(["network-block", "network-block"], idle)
+    assert (finding.verdict, finding.why) == ("unknown", "none of the 1 incidents of network-block had an effect: run longer")
+    (finding,) = judge(["vm-reboot"], busy)
+    assert (finding.check, finding.verdict) == ("chaos:vm-reboot", "unknown")
+
+
+def test_a_fault_that_could_not_be_caused_says_why():
+    seen = incidents(told((3, "incident-failed", {"error": "Forbidden('no')"}), (4, "incident-ended", {})))
+    (finding,) = judge(["network-block"], seen)
+
+    assert finding.why == "none of the 1 incidents of network-block had an effect, and 1 could not be caused: Forbidden('no')"
+
+
+def test_a_fault_that_may_still_be_on_makes_everything_doubtful():
+    lines = [(3, "incident-effect", {"effect": "a link is down"}), (903, "incident-not-undone", {"error": "TimeoutError()"})]
+    seen = incidents(told(*lines))
+
+    assert [(finding.check, finding.verdict) for finding in judge(["network-block"], seen)] == [
+        ("chaos:network-block", "valid"),
+        ("chaos", "unknown"),
+    ]
