@@ -67,13 +67,18 @@ async def detach(rv: Subject, actor: Actor, node: str) -> None:
 
 
 async def detach_everywhere(rv: Subject, actor: Actor) -> None:
-    """The attacher's last act. It asks the API itself what there is, for its view may be older than its own last request."""
+    """The attacher's last act."""
     async with attempt(actor, "detach everywhere", volume=rv.name):
-        listing = await actor.api.list(REPLICATED_VOLUME_ATTACHMENTS)
-        for one in listing.items:
-            if volume_of(one) == rv.name:
-                await _delete(actor, one)
+        await give_back(rv, actor)
         await _gone(rv)
+
+
+async def give_back(rv: Subject, actor: Actor) -> None:
+    """Delete what attachments there are. The API itself is asked, for the view may be older than our own last request."""
+    listing = await actor.api.list(REPLICATED_VOLUME_ATTACHMENTS)
+    for one in listing.items:
+        if volume_of(one) == rv.name:
+            await _delete(actor, one)
 
 
 async def _delete(actor: Actor, attachment: Obj) -> None:

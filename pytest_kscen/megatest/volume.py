@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import Signal
 from pytest_kscen.megatest.attacher import attach_and_detach
-from pytest_kscen.megatest.attachments import request
+from pytest_kscen.megatest.attachments import give_back, request
 from pytest_kscen.megatest.checker import check
 from pytest_kscen.megatest.placement import placement_noted
 from pytest_kscen.megatest.replica_creator import create_replicas, sweep_replicas
@@ -159,6 +159,7 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
 
 
 async def _delete(rv: Subject, actor: Actor, version: str) -> None:
+    await give_back(rv, actor)  # what the attacher could not, or it would outlive the volume
     try:
         await actor.api.delete(REPLICATED_VOLUMES, rv.name)
     except NotFound:

@@ -9,13 +9,14 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.machinery.kinds import Kinds
 from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.megatest.season import Season
 from pytest_kscen.megatest.subject import Subject
-from pytest_kscen.objects.errors import AlreadyExists, NotFound
+from pytest_kscen.objects.errors import AlreadyExists, Invalid, NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from pytest_kscen.objects.storage import (
     NODE_LABEL,
@@ -60,29 +61,35 @@ class TinyStorage:
         self.forms = self.attaches = self.sweeps = True
 
     async def run(self):
+        informers = Informers(self.api, self.clock)
         async with asyncio.TaskGroup() as tasks:
             for resource, born, doomed in (
                 (REPLICATED_VOLUMES, self._form, self._remove),
                 (REPLICATED_VOLUME_ATTACHMENTS, self._attach, self._detach),
             ):
-                tasks.create_task(self._follow(resource, born, doomed, tasks))
+                informers.of(resource).on_change(self._follower(resource, born, doomed, tasks))
+            await informers.run()
 
-    async def _follow(self, resource, born, doomed, tasks):
-        going = {}
-        async for event in self.api.watch(resource):
-            metadata = event.object["metadata"]
-            if event.type == "ADDED":
-                await self.api.patch(resource, metadata["name"], {"metadata": {"finalizers": [FINALIZER]}})
-                tasks.create_task(self._quietly(born(event.object)))
-            elif metadata.get("deletionTimestamp") and event.type == "MODIFIED" and metadata["uid"] not in going:
-                going[metadata["uid"]] = None
-                tasks.create_task(self._quietly(doomed(event.object)))
-            elif resource is REPLICATED_VOLUMES and event.type == "MODIFIED":
-                tasks.create_task(self._quietly(self._grow(event.object)))
+    def _follower(self, resource, born, doomed, tasks):
+        def follow(new, old):
+            if new is None:
+                return
+            if old is None:
+                tasks.create_task(self._quietly(self._hold(resource, new)))
+                tasks.create_task(self._quietly(born(new)))
+            elif new["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionTimestamp"):
+                tasks.create_task(self._quietly(doomed(new)))
+            elif resource is REPLICATED_VOLUMES:
+                tasks.create_task(self._quietly(self._grow(new)))
+
+        return follow
+
+    async def _hold(self, resource, obj):
+        await self.api.patch(resource, obj["metadata"]["name"], {"metadata": {"finalizers": [FINALIZER]}})
 
     @staticmethod
     async def _quietly(coroutine):
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(NotFound, Invalid):  # nobody holds back what is going already
             await coroutine
 
     async def _form(self, volume):

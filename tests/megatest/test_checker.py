@@ -1,0 +1,139 @@
+"""volume-checker: what is a transition, and what is none."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tiny_storage import conditions
+
+from pytest_kscen.megatest.checker import check, replicas_false
+from pytest_kscen.megatest.placement import nodes_of
+from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+
+
+@pytest.fixture
+def checked(world):
+    """The volume is ready and its checker is at work, from 10 s on."""
+    world.volume()
+    rv = world.subject()
+    world.advance(10)
+    world.start(check(rv), "volume-checker")
+    return world
+
+
+def changes(world):
+    return [(at, data["condition"], data["expected"], data["observed"]) for at, _, data in world.notes("condition-changed")]
+
+
+def tell(world, **statuses):
+    world.advance(1)
+    world.ask(world.storage.tell("v", **statuses))
+    world.advance(0)
+
+
+def test_each_change_of_each_condition_counts(checked):
+    tell(checked, IOReady="False", Quorum="True")
+    tell(checked, IOReady="False", Quorum="False")
+    tell(checked, IOReady="True", Quorum="True")
+    assert changes(checked) == [
+        (11, "IOReady", "True", "False"),
+        (12, "Quorum", "True", "False"),
+        (13, "IOReady", "False", "True"),
+        (13, "Quorum", "False", "True"),
+    ]
+    assert checked.notes("condition-changed")[0][2] == {
+        "volume": "v", "condition": "IOReady", "expected": "True", "observed": "False",
+        "reason": "IOReadyReason", "details": "so it is",
+    }  # fmt: skip
+
+
+def test_what_is_absent_or_said_again_is_no_change(checked):
+    checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"conditions": None}))
+    tell(checked, Quorum="True")
+    tell(checked, Quorum="True", IOReady="True")
+    checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"phase": "Moved"}))
+    checked.advance(1)
+    assert changes(checked) == []
+
+
+def test_two_changes_within_one_instant_are_two(checked):
+    async def flap():
+        await checked.storage.tell("v", Quorum="False")
+        await checked.storage.tell("v", Quorum="True")
+
+    checked.ask(flap())
+    checked.advance(0)
+    assert len(changes(checked)) == 2
+
+
+def test_unknown_is_not_true_and_parity_holds(checked):
+    tell(checked, Quorum="Unknown", IOReady="True")
+    tell(checked, Quorum="False", IOReady="True")
+    tell(checked, Quorum="True", IOReady="True")
+    assert changes(checked) == [(11, "Quorum", "True", "Unknown"), (13, "Quorum", "False", "True")]
+
+
+def test_what_a_volume_says_while_it_goes_is_no_change(checked):
+    checked.ask(checked.api.delete(REPLICATED_VOLUMES, "v"))
+    tell(checked, Quorum="False", IOReady="False")
+    checked.advance(10)
+    assert checked.names(REPLICATED_VOLUMES) == []
+    assert changes(checked) == []
+
+
+def test_replicas_that_are_false_are_told_with_it(checked):
+    checked.ask(checked.storage.tell_replica("v-1", Online="False", IOReady="False", InQuorum="True"))
+    assert checked.notes("replicas-false") == []
+    tell(checked, IOReady="False", Quorum="True")
+    assert [data for *_, data in checked.notes("replicas-false")] == [
+        {"volume": "v", "replicas": {"v-1": ["Online (OnlineReason)", "IOReady (IOReadyReason)"]}}
+    ]
+
+
+def test_the_log_has_the_transition_as_a_warning_and_the_details(checked, caplog):
+    caplog.set_level(logging.INFO, "pytest_kscen.volume-checker")
+    tell(checked, IOReady="False", Quorum="True")
+    changed, details = caplog.records
+    assert (changed.levelname, changed.volume, changed.condition) == ("WARNING", "v", "IOReady")
+    assert (changed.expected, changed.observed, changed.transition) == ("True", "False", "True->False")
+    assert "condition changed volume=v condition=IOReady expected=True observed=False transition=True->False" in changed.message
+    assert (details.levelname, details.reason, details.details, details.replicas) == ("INFO", "IOReadyReason", "so it is", {})
+
+
+def test_the_layouts_levels(world):
+    def layout(**levels):
+        world.advance(1)
+        world.ask(world.storage.status(REPLICATED_VOLUMES, "v", {"effectiveLayout": {"totalVoters": 3, "message": "m", **levels}}))
+        world.advance(0)
+
+    world.volume()
+    rv = world.subject(health=HEALTH_SOURCES["effectiveLayout"])
+    world.start(check(rv), "volume-checker")
+    layout(failuresToTolerate=1, guaranteedMinimumDataRedundancy=1)
+    layout(failuresToTolerate=0, guaranteedMinimumDataRedundancy=-1)
+    layout(failuresToTolerate=-1, guaranteedMinimumDataRedundancy=-1)
+    layout(failuresToTolerate=1, guaranteedMinimumDataRedundancy=0)
+    assert changes(world) == [
+        (2, "IOWorks", "True", "False"),
+        (3, "QuorumMet", "True", "False"),
+        (4, "QuorumMet", "False", "True"),
+        (4, "IOWorks", "False", "True"),
+    ]
+
+
+def test_where_it_lives_puts_data_first():
+    replicas = [
+        {"spec": {"nodeName": "b", "type": "TieBreaker"}},
+        {"spec": {"nodeName": "d", "type": "Diskful"}},
+        {"spec": {"type": "Diskful"}},
+        {"spec": {"nodeName": "c", "type": "Diskful"}},
+        {"spec": {"nodeName": "a", "type": "Access"}},
+    ]
+    assert nodes_of(replicas) == ["c", "d", "a", "b"]
+
+
+def test_only_replicas_with_something_false_are_listed():
+    fine = {"metadata": {"name": "v-0"}, "status": {"conditions": conditions(Online="True", InSync="Unknown")}}
+    assert replicas_false([fine, {"metadata": {"name": "v-1"}}]) == {}

@@ -1,0 +1,78 @@
+"""What may stand in volume_churn, and what is drawn from it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.megatest.destiny import Growth, attachments_for, draw
+
+ORDER = "give the least and the most, in this order, each more than zero"
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"storage_classes": ()}, "storage_classes=(): give a list of names"),
+        ({"storage_classes": "none"}, "storage_classes='none': give a list of names"),
+        ({"storage_classes": ("",)}, "storage_classes=('',): give a list of names"),
+        ({"max_volumes": 0}, "max_volumes=0: give a whole number, 1 or more"),
+        ({"max_volumes": True}, "max_volumes=True: give a whole number, 1 or more"),
+        ({"step": (0, 1)}, "step=(0, 1): give two whole numbers, 1 or more"),
+        ({"step": (3, 1)}, f"step=(3, 1): {ORDER}"),
+        ({"step_period": (30.0, 10.0)}, f"step_period=(30.0, 10.0): {ORDER}"),
+        ({"lifetime": (0.0, 10.0)}, f"lifetime=(0.0, 10.0): {ORDER}"),
+        ({"attacher_period": (1.0,)}, f"attacher_period=(1.0,): {ORDER}"),
+        ({"resizer_period": (2.0, 1.0)}, f"resizer_period=(2.0, 1.0): {ORDER}"),
+        ({"replica_destroyer_period": (2.0, 1.0)}, f"replica_destroyer_period=(2.0, 1.0): {ORDER}"),
+        ({"replica_creator_period": (2.0, 1.0)}, f"replica_creator_period=(2.0, 1.0): {ORDER}"),
+        ({"resizer": "yes"}, "resizer='yes': give True or False"),
+        ({"replica_destroyer": 1}, "replica_destroyer=1: give True or False"),
+        ({"replica_creator": 0}, "replica_creator=0: give True or False"),
+        ({"pod_destroyer": None}, "pod_destroyer=None: give True or False"),
+        ({"size": "big"}, "size='big' is no quantity: write it as in 100Mi or 1Gi"),
+        ({"size": "0"}, "size='0': give more than zero"),
+        ({"resizer_step": ("4Ki", "much")}, "resizer_step='much' is no quantity: write it as in 100Mi or 1Gi"),
+        ({"resizer_step": ("64Ki", "4Ki")}, f"resizer_step=('64Ki', '4Ki'): {ORDER}"),
+        (
+            {"resizer": True, "size": "2Gi"},
+            "max_size='1Gi' is less than size='2Gi': the resizer could not grow anything",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(given, complaint):
+    with pytest.raises(ValueError, match=f"^{re.escape(complaint)}$"):
+        Churn(**given)
+
+
+def test_large_volumes_need_no_largest_size_unless_they_grow():
+    assert Churn(size="2Gi").max_size == "1Gi"
+    assert Churn(size="2Gi", resizer=True, max_size="4Gi").resizer
+
+
+def test_attached_at_first():
+    assert Counter(attachments_for(number) for number in range(100)) == {0: 30, 1: 60, 2: 10}
+
+
+def test_a_thousand_destinies():
+    chance = Chance("destinies").stream("multivolume")
+    drawn = [draw(chance, Churn()) for _ in range(1000)]
+    assert Counter(one.attachments for one in drawn) == {0: 307, 1: 608, 2: 85}
+    assert Counter(one.storage_class for one in drawn) == {"availability": 500, "consistency-and-availability": 500}
+    assert len({one.name for one in drawn}) == 1000
+    assert all(60 <= one.lifetime <= 300 for one in drawn)
+    assert 175 < sum(one.lifetime for one in drawn) / 1000 < 185
+
+
+def test_who_acts_on_the_volume_is_who_was_asked_for():
+    chance = Chance("destinies").stream("multivolume")
+    calm = draw(chance, Churn())
+    assert calm.attacher_period == (30, 60)
+    assert (calm.growth, calm.replica_destroyer_period, calm.replica_creator_period) == (None, None, None)
+    shaken = draw(chance, Churn(resizer=True, replica_destroyer=True, replica_creator=True))
+    assert shaken.growth == Growth((50, 50), ("4Ki", "64Ki"), "1Gi")
+    assert shaken.replica_destroyer_period == shaken.replica_creator_period == (30, 300)

@@ -1,0 +1,128 @@
+"""multivolume: how many, how often, and how all of it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_kscen.megatest import multivolume as module
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.megatest.multivolume import POD_DESTROYERS, multivolume
+
+
+def born(world):
+    return [at for at, *_ in world.notes("volume")]
+
+
+def test_steps_until_there_are_enough_and_one_step_more(world):
+    churn = Churn(max_volumes=5, step=(3, 3), step_period=(10.0, 10.0), lifetime=(500.0, 500.0))
+    world.start(multivolume(world.stage, churn, world.season))
+    world.advance(100)
+    assert born(world) == [0, 0, 0, 10, 10, 10]
+
+
+def test_who_is_gone_makes_room(world):
+    churn = Churn(("none",), max_volumes=1, step=(1, 1), step_period=(10.0, 10.0), lifetime=(20.0, 20.0))
+    world.start(multivolume(world.stage, churn, world.season))
+    world.advance(100)
+    gone = [at for at, action, *_ in world.deeds("delete the volume")]
+    assert born(world)[:3] == [0, 30, 60]
+    assert gone[:2] == [27, 57] or gone[0] > 27  # an attachment may have to go first
+
+
+def test_the_end_in_two_steps(world):
+    churn = Churn(max_volumes=3, step=(3, 3), step_period=(10.0, 10.0), lifetime=(500.0, 500.0))
+    world.start(multivolume(world.stage, churn, world.season))
+    world.advance(60)
+    world.season.frozen.give()
+    world.advance(100)
+    assert {at for at, *_ in world.notes("checker-stopped")} == {60}
+    assert len(born(world)) == 3
+    world.season.over.give()
+    world.advance(10)
+    assert {at for at, *_ in world.deeds("delete the volume")} == {164}
+    assert world.left() == []
+
+
+def test_abandoned_they_all_leave_at_once(world):
+    churn = Churn(max_volumes=3, step=(3, 3), lifetime=(500.0, 500.0))
+    world.start(multivolume(world.stage, churn, world.season))
+    world.advance(60)
+    for signal in (world.season.frozen, world.season.abandoned):
+        signal.give()
+    world.advance(100)
+    assert len([name for name in world.left() if name.startswith("mgt-")]) >= 3
+    assert world.deeds("delete the volume") == []
+    assert not [task for task in world.runner.loop.tasks() if "mgt-" in task.get_name()]
+
+
+@dataclass
+class Noted:
+    """A pod-destroyer that says when it begins and ends."""
+
+    label: str
+
+    async def run(self, stage, stop):
+        stage.actor("noted").note("began-pods", label=self.label)
+        await stop.wait()
+        stage.actor("noted").note("ended-pods", label=self.label)
+
+
+def test_the_pod_destroyers_last_as_long_as_the_run(world, monkeypatch):
+    monkeypatch.setattr(module, "POD_DESTROYERS", (Noted("app=agent"), Noted("app=controller")))
+    world.start(multivolume(world.stage, Churn(max_volumes=1, pod_destroyer=True), world.season))
+    world.advance(50)
+    world.season.frozen.give()
+    world.advance(0)
+    assert [(at, what, data["label"]) for at, what, data in world.notes("began-pods", "ended-pods")] == [
+        (0, "began-pods", "app=agent"),
+        (0, "began-pods", "app=controller"),
+        (50, "ended-pods", "app=agent"),
+        (50, "ended-pods", "app=controller"),
+    ]
+
+
+def test_the_pod_destroyers_are_the_documents():
+    assert [(one.label, one.pods, one.period) for one in POD_DESTROYERS] == [
+        ("app=agent", (1, 2), (30.0, 60.0)),
+        ("app=controller", (1, 3), (30.0, 60.0)),
+    ]
+
+
+class Counting:
+    """Counts the watches that are opened."""
+
+    opened = 0
+
+    def __init__(self, api):
+        self._api = api
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
+
+    def watch(self, resource, namespace="", **options):
+        Counting.opened += 1
+        return self._api.watch(resource, namespace, **options)
+
+
+def test_ten_volumes_share_one_watch_of_each_resource(build):
+    Counting.opened = 0
+    world = build(wrap=lambda api, _: Counting(api))
+    world.start(multivolume(world.stage, Churn(), world.season))
+    world.advance(600)
+    assert len(born(world)) > 10
+    assert Counting.opened == 4
+
+
+@pytest.mark.parametrize("seed", ["one", "two"])
+def test_the_same_seed_is_the_same_journal(build, seed):
+    journals = []
+    for _ in range(2):
+        world = build(seed)
+        churn = Churn(max_volumes=4, replica_destroyer=True, replica_creator=True, resizer=True)
+        world.start(multivolume(world.stage, churn, world.season))
+        world.advance(400)
+        journals.append(world.notes())
+    assert journals[0] == journals[1]
+    assert len(journals[0]) > 100

@@ -1,0 +1,143 @@
+"""An API that refuses, loses answers and drops watches: nobody ends for good, nothing is counted, and everything goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.kube.forwarding import ForwardingApi
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.megatest.multivolume import multivolume
+from pytest_kscen.objects.errors import Conflict, Expired, InternalError, TooManyRequests
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES
+
+
+class Faulty(ForwardingApi):
+    """One request in four goes wrong: refused beforehand, or done and its answer lost. Watches break off after a while."""
+
+    def __init__(self, api, world, share=0.25):
+        super().__init__(api)
+        self.world, self.share = world, share
+        self.stream = world.chance.stream("faults")
+
+    async def _shaken(self, verb, request):
+        fate = self.stream.between(0, 1) / self.share
+        if fate >= 1:
+            return await request
+        self.world.faults[verb] = self.world.faults.get(verb, 0) + 1
+        if fate < 0.5:
+            request.close()
+            raise (TooManyRequests("slow down"), InternalError("no"), ConnectionResetError("gone"))[int(fate * 6)]
+        await request
+        raise InternalError("the answer was lost")
+
+    async def list(self, resource, namespace="", **options):
+        return await self._shaken("list", self._api.list(resource, namespace, **options))
+
+    async def create(self, resource, obj, namespace="", **options):
+        return await self._shaken("create", self._api.create(resource, obj, namespace, **options))
+
+    async def patch(self, resource, name, patch, namespace="", **options):
+        if self.stream.between(0, 1) < self.share / 2:
+            raise Conflict("changed in between")
+        return await self._shaken("patch", self._api.patch(resource, name, patch, namespace, **options))
+
+    async def delete(self, resource, name, namespace="", **options):
+        return await self._shaken("delete", self._api.delete(resource, name, namespace, **options))
+
+    def watch(self, resource, namespace="", **options):
+        return Broken(self._api.watch(resource, namespace, **options), self)
+
+
+class Broken:
+    """A watch that ends by and by, in one of three ways."""
+
+    def __init__(self, watch, api):
+        self.watch, self.api = watch, api
+        self.left = api.stream.whole(1, 20)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        self.left -= 1
+        if self.left < 0:
+            self.api.world.faults["watch"] = self.api.world.faults.get("watch", 0) + 1
+            raise (StopAsyncIteration(), ConnectionResetError("gone"), Expired("too old"))[self.api.stream.below(3)]
+        return await self.watch.__anext__()
+
+    def close(self):
+        self.watch.close()
+
+
+@pytest.fixture
+def world(build):
+    world = build(wrap=Faulty)
+    world.faults = {}
+    return world
+
+
+@pytest.mark.parametrize("seed", ["one", "two", "three"])
+def test_an_hour_of_refusals(build, seed):
+    world = build(seed, wrap=Faulty)
+    world.faults = {}
+    churn = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True)
+    world.start(multivolume(world.stage, churn, world.season), "multivolume")
+    world.advance(3600)
+    world.season.frozen.give()
+    world.advance(60)
+    world.season.over.give()
+    world.advance(900)
+    assert min(world.faults[verb] for verb in ("list", "create", "delete", "watch")) >= 5, world.faults
+    assert len(world.notes("volume")) >= 50
+    assert world.notes("condition-changed") == world.notes("check-crashed") == world.notes("never-ready") == []
+    assert world.left() == []
+    assert not [task for task in world.runner.loop.tasks() if "mgt-" in task.get_name()]
+
+
+def test_an_attacher_goes_on_after_whatever_happens_to_it(world):
+    churn = Churn(max_volumes=1, step=(1, 1), lifetime=(7200.0, 7200.0))
+    world.start(multivolume(world.stage, churn, world.season), "multivolume")
+    world.advance(7200)
+    cycles = [at for at, *_ in world.notes("cycle")]
+    assert len(cycles) > 60
+    assert cycles[-1] > 7000
+
+
+def test_what_is_refused_for_longer_than_anybody_tries_ends_the_action_alone(world, monkeypatch):
+    """Half an hour in which nothing can be written."""
+    down = {"now": False}
+    shaken = Faulty._shaken
+
+    async def out_of_order(self, verb, request):
+        if down["now"] and verb != "list":
+            request.close()
+            raise InternalError("no leader")
+        return await shaken(self, verb, request)
+
+    monkeypatch.setattr(Faulty, "_shaken", out_of_order)
+    world.start(multivolume(world.stage, Churn(max_volumes=3, replica_destroyer=True), world.season), "multivolume")
+    world.advance(100)
+    down["now"] = True
+    world.advance(1800)
+    failed = [data["action"] for *_, data in world.notes("ended") if data["result"].startswith("failed")]
+    assert {"detach everywhere", "delete a replica"} <= set(failed)
+    assert world.notes("never-gone")
+    down["now"] = False
+    world.advance(600)
+    assert [at for at, *_ in world.notes("ready") if at > 1900]
+    world.season.frozen.give()
+    world.season.over.give()
+    world.advance(900)
+    assert world.names(REPLICATED_VOLUMES) == world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
+
+
+def test_a_watch_that_breaks_and_a_list_that_says_the_same_are_no_transition(world):
+    churn = Churn(max_volumes=1, step=(1, 1), lifetime=(3000.0, 3000.0), attacher_period=(20.0, 20.0))
+    world.start(multivolume(world.stage, churn, world.season), "multivolume")
+    world.advance(2000)
+    assert world.faults["watch"] > 20
+    assert world.notes("condition-changed") == []
+    (volume,) = world.names(REPLICATED_VOLUMES)
+    world.ask(world.storage.tell(volume, IOReady="False", Quorum="True"))
+    world.advance(60)
+    assert [(data["condition"], data["observed"]) for *_, data in world.notes("condition-changed")] == [("IOReady", "False")]
