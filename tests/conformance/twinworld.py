@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).parent
 WORLD = yaml.safe_load((HERE / "world.yaml").read_text())
 GADGETS = yaml.safe_load((HERE / "gadgets.yaml").read_text())
 ALSO = {"gadgets": "kit.example.com/v1"}
+PANICS = "/$retainKeys"  # the directive's elements are taken for text, unseen
 UNSETTLED = {"jobs", "persistentvolumeclaims"}
 ABOUT = WORLD["metadata"]
 
@@ -83,8 +84,8 @@ def places(value, path=""):
 
 
 def twisted(body, twist):
-    """A body with one thing in it replaced by nonsense."""
-    found = [place for place, _ in places(body) if not place.endswith("/-")]
+    """A body with one thing in it replaced by nonsense, but nothing over which the real server falls."""
+    found = [place for place, _ in places(body) if not place.endswith("/-") and PANICS not in place]
     if twist is None or not found:
         return body
     number, nonsense = twist

@@ -175,7 +175,7 @@ def _scope(path: str, given: Obj) -> Causes:
 
 
 def update_class(new: Obj, old: Obj) -> Causes:
-    yield from checks.immutable("spec.controller", new["spec"].get("controller"), old["spec"].get("controller"))
+    yield from checks.immutable("spec.controller", new["spec"].get("controller", ""), old["spec"].get("controller", ""))
     yield from validate_class(new)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.schema.leaves import Walk
 
     Filling = tuple[str, Callable[[], Any]]
+ANY_MAP, ANY_SLICE = "map[", "[]"
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ def listing(go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool 
             return value
         if type(value) is not list:
             if not isinstance(value, list):
-                raise Mismatch(value, go_type)
+                raise Mismatch(value, go_type, basic=ANY_SLICE)
             value = list(value)  # one that is worked out when it is looked at
         if type(old) is list:
             new = [element(part, before) for part, before in zip_longest(value, old[: len(value)])]
@@ -91,7 +92,7 @@ def mapping(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
         if value is old or value is None:
             return value
         if type(value) is not dict and not isinstance(value, dict):
-            raise Mismatch(value, go_type)
+            raise Mismatch(value, go_type, basic=ANY_MAP)
         before = old if type(old) is dict else NOTHING
         new = {}
         for name, part in value.items():
