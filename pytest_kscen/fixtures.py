@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.clusters.kind.wish import KindWish
+    from pytest_kscen.kube.actor import Parent
     from pytest_kscen.options import Settings
     from pytest_kscen.runs.runner import ScenarioRunner
 
@@ -62,13 +63,21 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
         cluster,
         markers.plan(request.node),
         default_duration=settings.kscen_duration,
-        parent=lambda: cluster.parent(kubeconfig=settings.parent_kubeconfig, namespace=settings.vm_namespace),
+        parent=lambda: _parent(cluster, settings),
     )
     with contextlib.closing(runner):
         yield runner
         _keep(runner, request.node)
     if overlooked := runner.overlooked():
         pytest.fail(f"the run was not valid, and the test did not look at its verdict:\n{overlooked}", pytrace=False)
+
+
+def _parent(cluster: Cluster, settings: Settings) -> Parent | None:
+    """The parent cluster; a real cluster of which nobody has said that it has one has none."""
+    kubeconfig, namespace = settings.parent_kubeconfig, settings.vm_namespace
+    if cluster.backend not in REMADE and not kubeconfig and not namespace:
+        return None
+    return cluster.parent(kubeconfig=kubeconfig, namespace=namespace)
 
 
 def _keep(runner: ScenarioRunner, item: pytest.Item) -> None:

@@ -37,8 +37,8 @@ GENERAL = (
         "--kscen-duration",
         values.duration,
         "TIME",
-        "how long a run lasts in cluster time, as in 90s or 1h30m, where the test leaves it open",
-        "1h",
+        "how long a run lasts in cluster time, as in 90s or 1h30m, where the test leaves it open "
+        "(default: an hour on embedded, until Ctrl-C elsewhere)",
     ),
     Option(
         "--kscen-archive",
