@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.network.cilium import CiliumAgents
 from pytest_kscen.simulation.virtualization.bodies import CONTAINER, IMAGE
 from pytest_kscen.simulation.virtualization.hypervisor import Hypervisor
 from pytest_kscen.simulation.virtualization.launcher import Launcher
@@ -40,4 +41,5 @@ def actors(
         ("virtualization-informers", informers.run()),
         ("virtual-machine-controller", machines.run()),
         ("virtual-machine-operation-controller", operations.run()),
+        ("cilium-agents", CiliumAgents(informers, nested.network, namespace).run()),
     ]

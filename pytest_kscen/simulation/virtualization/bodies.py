@@ -10,7 +10,7 @@ from pytest_kscen.simulation.workloads.owners import reference_to
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
-IMAGE = "virt-launcher"
+IMAGE = "virt-launcher:v1"
 CONTAINER = "compute"
 RECEIVES = "kscen.io/receives-guest"  # an annotation: this launcher is the target of a migration
 GRACE = 60  # seconds that a guest has for its shutdown, unless its machine says otherwise

@@ -43,6 +43,9 @@ class Launcher:
 
     async def _start(self, guest: Guest, container: ContainerContext, chance: Stream) -> bool:
         """Until the guest is up, or is to stop before that."""
+        while guest.container:  # another launcher has not let go of its disks yet
+            if await container.stopping(within=timings.LOCKED):
+                return True
         self._hypervisor.hold(guest, container)
         if guest.state == UP:
             container.write("the guest runs already\n")

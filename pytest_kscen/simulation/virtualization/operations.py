@@ -77,7 +77,7 @@ class VirtualMachineOperations:
             words = f"{blocking['metadata']['name']} ({blocking['spec']['type']}) is not over yet."
             await self._fail(operation, "NotReadyToBeExecuted", words)
             return
-        if why := refusal(operation, vm):
+        if why := refusal(operation, vm, takes_over=bool(older)):
             await self._fail(operation, *why)
             return
         if vm is None:

@@ -49,8 +49,8 @@ def supersedes(new: Obj, old: Obj) -> bool:
     return kind in SUPERSEDED_BY.get(older, ())
 
 
-def refusal(operation: Obj, vm: Obj | None) -> tuple[str, str] | None:
-    """Why this cannot be done to this machine: a reason and a message."""
+def refusal(operation: Obj, vm: Obj | None, *, takes_over: bool = False) -> tuple[str, str] | None:
+    """Why this cannot be done to this machine: a reason and a message. It may take over from another that was begun."""
     name = operation["spec"]["type"]
     if vm is None:
         return "VirtualMachineNotFound", f"There is no VirtualMachine {operation['spec']['virtualMachineName']}."
@@ -60,6 +60,7 @@ def refusal(operation: Obj, vm: Obj | None) -> tuple[str, str] | None:
     if policy_of(vm) not in kind.policies:
         return "NotApplicableForRunPolicy", f"{name} is not for a virtual machine with the run policy {policy_of(vm)}."
     phase = (vm.get("status") or {}).get("phase", "Pending")
-    if phase not in kind.phases and not (name == "Stop" and phase == "Stopping" and is_forced(operation)):
+    stops_what_is_stopping = name == "Stop" and phase == "Stopping" and (is_forced(operation) or takes_over)
+    if phase not in kind.phases and not stops_what_is_stopping:
         return "NotApplicableForVMPhase", f"{name} is not for a virtual machine that is {phase}."
     return None

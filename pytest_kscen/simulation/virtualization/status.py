@@ -60,7 +60,7 @@ def phase_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool) -> str
         return "Terminating"
     if not pods:
         return "Pending" if wanted else "Stopped"
-    if (holder and is_ending(holder)) or not living:
+    if (holder and (is_ending(holder) or guest.state == OFF)) or not living:
         return "Stopping"
     if holder and guest.state in RUNS:
         return "Migrating" if any(pod is not holder and receives(pod) for pod in living) else "Running"
