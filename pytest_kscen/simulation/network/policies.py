@@ -47,6 +47,8 @@ class Outside:
 
 
 Party: TypeAlias = Pod | Outside
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+Range: TypeAlias = tuple[Network, tuple[Network, ...]]
 Selector: TypeAlias = tuple[Requirement, ...]
 
 
@@ -70,7 +72,7 @@ class Rule:
 
     selectors: tuple[Selector, ...] | None
     entities: tuple[str, ...] | None
-    networks: tuple[tuple[str, tuple[str, ...]], ...] | None
+    networks: tuple[Range, ...] | None
     ports: tuple[Ports, ...] | None
     icmp: bool
 
@@ -156,12 +158,12 @@ def _is_entity(peer: Party, entity: str) -> bool:
     return peer.entity == entity or (entity == "cluster" and peer.entity in CLUSTER)
 
 
-def _is_within(peer: Party, network: str, exceptions: tuple[str, ...]) -> bool:
+def _is_within(peer: Party, network: Network, exceptions: tuple[Network, ...]) -> bool:
     """Networks are for parties outside: pods are known by their labels alone."""
     if isinstance(peer, Pod) or not peer.address:
         return False
     address = ipaddress.ip_address(peer.address)
-    return address in ipaddress.ip_network(network) and not any(address in ipaddress.ip_network(one) for one in exceptions)
+    return address in network and not any(address in one for one in exceptions)
 
 
 def _holds(selector: Selector, labels: Mapping[str, str]) -> bool:
@@ -196,20 +198,24 @@ def _rule(rule: Obj, peer: str, namespace: str) -> Rule:
     )
 
 
-def _networks(rule: Obj, peer: str) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+def _networks(rule: Obj, peer: str) -> tuple[Range, ...] | None:
     plain, sets = rule.get(f"{peer}CIDR"), rule.get(f"{peer}CIDRSet")
     if plain is None and sets is None:
         return None
     return (
-        *((network, ()) for network in plain or ()),
-        *((one["cidr"], tuple(one.get("except") or ())) for one in sets or () if "cidr" in one),
+        *((_network(network), ()) for network in plain or ()),
+        *((_network(one["cidr"]), tuple(map(_network, one.get("except") or ()))) for one in sets or () if "cidr" in one),
     )
+
+
+def _network(text: str) -> Network:
+    return ipaddress.ip_network(text, strict=False)
 
 
 def _ports(entry: Obj) -> Ports:
     """A port by its name is one of no machine."""
     named = str(entry.get("port", "0"))
-    first = int(named) if named.isdigit() else -1
+    first = int(named) if named.isdecimal() else -1
     return Ports(first, max(first, int(entry.get("endPort") or 0)), entry.get("protocol") or "ANY")
 
 
