@@ -48,8 +48,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    declared = [item for item in items if any(item.get_closest_marker(name) for name in markers.DECLARING)]
-    complaints = "\n".join(line for item in declared for line in markers.check(item))
+    complaints = "\n".join(markers.check(items))
     if complaints and hasattr(session.config, "workerinput"):  # pytest-xdist's controller takes no usage error from a worker
         items.clear()
         session.shouldfail = complaints

@@ -8,6 +8,8 @@ from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
 from pytest_kscen.markers.wish import ClusterWish, cluster_wish
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pytest
 
 __all__ = ["DECLARING", "MARKERS", "ClusterWish", "check", "cluster_wish", "plan"]
@@ -24,12 +26,21 @@ MARKERS = (
 )
 
 
-def check(item: pytest.Item) -> list[str]:
-    """What is wrong with this test's markers and with the settings that fill them, one line each."""
-    complaints = []
+def check(items: Iterable[pytest.Item]) -> list[str]:
+    """What is wrong with the markers of these tests and with the settings that fill them: a line for each complaint."""
+    concerned: dict[str, list[str]] = {}
+    for item in items:
+        if any(item.get_closest_marker(name) for name in DECLARING):
+            for complaint in dict.fromkeys(_complaints(item)):
+                concerned.setdefault(complaint, []).append(item.nodeid)
+    return [f"{first}{f' and {len(more)} more' if more else ''}: {said}" for said, (first, *more) in concerned.items()]
+
+
+def _complaints(item: pytest.Item) -> list[str]:
+    said = []
     for read in (cluster_wish, plan):
         try:
             read(item)
         except (TypeError, ValueError) as error:
-            complaints += [f"{item.nodeid}: {line}" for line in str(error).splitlines()]
-    return complaints
+            said += str(error).splitlines()
+    return said

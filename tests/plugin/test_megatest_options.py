@@ -66,7 +66,7 @@ def plan(item):
 @pytest.fixture
 def complaints(item):
     """What is said of the test, without its name."""
-    return lambda marks, *arguments: [line.partition("test_it: ")[2] for line in markers.check(item(marks, *arguments))]
+    return lambda marks, *arguments: [line.partition("test_it: ")[2] for line in markers.check([item(marks, *arguments)])]
 
 
 def test_every_flag_is_there_with_its_default():
@@ -329,10 +329,10 @@ def test_the_line_that_runs_it_again_has_them(pytester, monkeypatch):
 
 def test_workers_are_refused_in_the_same_words(pytester):
     pytest.importorskip("xdist")
-    pytester.makepyfile(f"import pytest\n@pytest.mark.{FROM_COMMAND_LINE}\ndef test_it(): pass")
+    pytester.makepyfile(f"import pytest\npytestmark = pytest.mark.{FROM_COMMAND_LINE}\ndef test_it(): pass\ndef test_too(): pass")
     said = pytester.runpytest("-n1", "--kscen-cluster=kubeconfig")
     assert said.ret != 0
-    said.stdout.fnmatch_lines(["*::test_it: the kubeconfig cluster has storage classes of its own*"])
+    said.stdout.fnmatch_lines(["*::test_it and 1 more: the kubeconfig cluster has storage classes of its own*"])
     assert "--max-volumes: '0' is no number" in pytester.runpytest("-n1", "--max-volumes=0").stderr.str()
 
 
