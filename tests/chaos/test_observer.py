@@ -9,7 +9,6 @@ from stages import VMS, staged
 from pytest_kscen.chaos import byhand
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.observer import Observer
-from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 

@@ -1,0 +1,116 @@
+"""What is cleared away before a run and after it, on clusters that are ours and on those that are not."""
+
+from __future__ import annotations
+
+import pytest
+from stages import VMS, staged
+
+from pytest_kscen.chaos import byhand, cleanup
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.jobs import job
+from pytest_kscen.chaos.scripts import add_rule, remove_rule
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
+
+OTHERS = {"app": "theirs"}
+GO = {"chaos.megatest/type": "blocking-everything"}
+OURS = {"kscen.io/run": "an-older-run"}
+GO_SCRIPT = 'set -e\nCOMMENT="node-1-add-iptables"\nwhile iptables -L INPUT --line-numbers | grep -q "$COMMENT"; do true; done\n'
+
+
+def furnish(world):
+    for name, labels in (("theirs", OTHERS), ("go", GO), ("ours", OURS)):
+        world.make(CILIUM_NETWORK_POLICIES, f"{name}-policy", VMS, metadata={"labels": labels}, spec={})
+        world.call(world.api.create(JOBS, job(f"{name}-job", "", "true", 10, labels)))
+        world.call(
+            world.api.create(JOBS, {**job(f"{name}-elsewhere", "", "true", 10, labels), "metadata": elsewhere(name, labels)})
+        )
+    world.make(CILIUM_NETWORK_POLICIES, "far", "default", metadata={"labels": OTHERS}, spec={})
+
+
+def elsewhere(name, labels):
+    return {"name": f"{name}-elsewhere", "namespace": VMS, "labels": labels}
+
+
+def test_on_our_own_cluster_all_policies_and_jobs_go():
+    with staged() as world:
+        furnish(world)
+        world.call(cleanup.clear_before(world.stage))
+
+        assert world.names(CILIUM_NETWORK_POLICIES) == []
+        assert world.names(JOBS, "default") == []
+        assert world.names(JOBS, VMS) == ["go-elsewhere", "ours-elsewhere", "theirs-elsewhere"]
+
+
+def test_on_somebodys_cluster_only_what_is_chaos_goes():
+    with staged(owned=False) as world:
+        furnish(world)
+        world.call(cleanup.clear_before(world.stage))
+
+        assert world.names(CILIUM_NETWORK_POLICIES) == ["far", "theirs-policy"]
+        assert world.names(JOBS, "default") == ["theirs-job"]
+
+
+def test_finished_operations_of_chaos_go():
+    with staged() as world:
+        for name, phase, labels in (("a", "Completed", OURS), ("b", "InProgress", OURS), ("c", "Completed", OTHERS)):
+            world.make(VIRTUAL_MACHINE_OPERATIONS, name, VMS, metadata={"labels": labels}, spec={}, status={"phase": phase})
+        world.call(cleanup.clear_before(world.stage))
+
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("script", "mark"),
+    [
+        (add_rule("chaos-losses-x-add-a", "10.0.0.1", 0.1), "kscen/"),
+        (remove_rule("chaos-losses-x-add-a", "10.0.0.1", 0.1, 30), "kscen/"),
+        (GO_SCRIPT, "node-1-add-iptables"),
+        ('iptables -A INPUT -s 10.0.0.1 -m comment --comment "node-1-add-iptables" -j DROP', "node-1-add-iptables"),
+    ],
+)
+def test_jobs_tell_where_rules_may_have_stayed(script, mark):
+    assert cleanup.marks([job("j", "node-1", script, 30, {})]) == [("node-1", mark)]
+
+
+def test_other_jobs_tell_nothing():
+    assert cleanup.marks([job("j", "node-1", 'echo --comment "x"', 30, {}), job("k", "", GO_SCRIPT, 30, {})]) == []
+
+
+def test_each_node_is_swept_once(monkeypatch):
+    swept = []
+
+    async def sweep(actor, name, node, mark):
+        swept.append((node, mark))
+
+    monkeypatch.setattr(cleanup, "sweep", sweep)
+    with staged(nodes=2) as world:
+        for number in range(2):
+            for node in ("node-1", "node-9"):
+                script = add_rule(f"j{number}", "10.0.0.1", 0.1)
+                world.call(world.api.create(JOBS, job(f"j{number}-{node}", node, script, 30, GO)))
+        world.call(cleanup.clear_before(world.stage))
+
+        assert swept == [("node-1", "kscen/")]
+        assert world.names(JOBS, "default") == []
+
+
+def test_after_a_run_nothing_of_it_is_left():
+    with staged(owned=False) as world:
+        furnish(world)
+        world.call(cause(world.stage, byhand.network_block("node-1", "node-2")))
+        world.call(cleanup.clear_after(world.stage))
+
+        assert world.names(CILIUM_NETWORK_POLICIES, VMS) == ["go-policy", "ours-policy", "theirs-policy"]
+
+
+def test_without_a_parent_jobs_go_all_the_same():
+    with staged() as world:
+        furnish(world)
+        world.stage = type(world.stage)(
+            world.stage.api_for, world.stage.clock, world.stage.chance, world.journal, "run-1", owned=True, parent=None
+        )
+        world.call(cleanup.clear_before(world.stage))
+
+        assert world.names(JOBS, "default") == []

@@ -1,0 +1,186 @@
+"""What losses and latency make, and that no rule stays behind."""
+
+from __future__ import annotations
+
+import pytest
+from stages import VMS, staged
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.faults import latency, losses
+from pytest_kscen.chaos.faults.latency import Latency
+from pytest_kscen.chaos.faults.losses import Losses
+from pytest_kscen.chaos.hands import Impossible
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.scripts import add_rule, load_link, remove_rule
+from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+
+
+class Nodes:
+    """Nodes that do what Jobs say, as a test wants it: which steps never complete, and what the logs say."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.stuck: tuple[str, ...] = ()
+        self.logs = {"del": "dropped 7 packets\n", "end": "dropped 3 packets\n", "load": ""}
+        self.awaited: list[tuple[str, float]] = []
+        self.swept: list[tuple[str, str]] = []
+        self.jobs: dict[str, dict] = {}
+        for module in (losses, latency):
+            monkeypatch.setattr(module, "completes", self.completes)
+            monkeypatch.setattr(module, "log_of", self.log_of)
+        monkeypatch.setattr(losses, "sweep", self.sweep)
+
+    def step(self, name):
+        return name.split("-")[-2]
+
+    async def completes(self, actor, name, timeout):  # noqa: ASYNC109  # as it is called
+        self.jobs[name] = await actor.api.get(JOBS, name, "default")
+        self.awaited.append((self.step(name), timeout))
+        return self.step(name) not in self.stuck
+
+    async def log_of(self, actor, name):
+        return self.logs[self.step(name)]
+
+    async def sweep(self, actor, name, node, mark):
+        self.swept.append((node, mark))
+        return 1
+
+
+@pytest.fixture
+def nodes(monkeypatch):
+    return Nodes(monkeypatch)
+
+
+def cause_of(world, fault):
+    incident = world.call(cause(world.stage, fault))
+    jobs = world.call(world.api.list(JOBS, "default")).items
+    return incident, {job["metadata"]["name"].removeprefix(f"chaos-{incident.id}-"): job for job in jobs}
+
+
+def test_a_rule_is_brought_and_taken_away_on_each_side(nodes):
+    with staged() as world:
+        incident, jobs = cause_of(world, Losses(("node-1", "node-2"), 0.001, 30.5))
+
+        assert list(jobs) == ["add-a", "add-b", "del-a", "del-b"]
+        labels = {
+            "chaos.megatest/type": "losses",
+            "chaos.megatest/node-a": "node-1",
+            "chaos.megatest/node-b": "node-2",
+            "kscen.io/run": "run-1",
+        }
+        rule = f"chaos-{incident.id}-add-b"
+        deleting = jobs["del-b"]
+        assert deleting["metadata"]["labels"].items() >= labels.items()
+        spec = deleting["spec"]
+        assert (spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"], spec["backoffLimit"]) == (41, 43, 0)
+        pod = spec["template"]["spec"]
+        assert spec["template"]["metadata"]["labels"].items() >= labels.items()
+        assert (pod["hostNetwork"], pod["nodeName"], pod["restartPolicy"]) == (True, "node-2", "Never")
+        (container,) = pod["containers"]
+        assert (container["image"], container["securityContext"]) == ("krpsh/iperf3:0.1.0", {"privileged": True})
+        assert (container["command"], container["args"]) == (
+            ["/bin/sh", "-c"],
+            [remove_rule(rule, "10.0.0.1", 0.001, 30.5)],
+        )
+        assert jobs["add-b"]["spec"]["template"]["spec"]["containers"][0]["args"] == [add_rule(rule, "10.0.0.1", 0.001)]
+        assert jobs["add-a"]["spec"]["template"]["spec"]["nodeName"] == "node-1"
+
+
+def test_the_packets_that_were_lost_are_the_effect(nodes):
+    with staged() as world:
+        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
+        world.runner.advance(30)
+        world.call(incident.end())
+
+        assert incident.effects == ["node-1 lost 7 packets from node-2", "node-2 lost 7 packets from node-1"]
+        assert world.names(JOBS, "default") == []
+        assert nodes.swept == []
+
+
+def test_an_early_end_takes_the_rule_away_at_once(nodes):
+    with staged() as world:
+        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 60))
+        world.runner.advance(5)
+        world.call(incident.end())
+
+        assert incident.effects[0] == "node-1 lost 3 packets from node-2"
+        (script,) = nodes.jobs[f"chaos-{incident.id}-end-a"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert script == remove_rule(f"chaos-{incident.id}-add-a", "10.0.0.2", 0.01, 0)
+        assert world.names(JOBS, "default") == []
+
+
+def test_by_hand_it_lasts_as_long_as_it_is_held(nodes):
+    with staged() as world:
+        incident, jobs = cause_of(world, byhand.losses("node-1", "node-2", 0.5))
+        assert list(jobs) == ["add-a", "add-b"]
+        world.runner.advance(4000)
+        world.call(incident.end())
+
+        assert incident.removed_at - incident.started_at == 4000
+        assert world.names(JOBS, "default") == []
+
+
+@pytest.mark.parametrize("trouble", ["stuck", "nothing found"])
+def test_a_rule_that_may_still_be_there_is_swept(nodes, trouble):
+    with staged() as world:
+        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
+        nodes.stuck = ("del",) if trouble == "stuck" else ()
+        nodes.logs["del"] = "" if trouble == "nothing found" else nodes.logs["del"]
+        world.runner.advance(30)
+        world.call(incident.end())
+
+        assert nodes.swept == [(node, f"kscen/chaos-{incident.id}-add-{side}") for node, side in (("node-1", "a"), ("node-2", "b"))]
+        assert world.names(JOBS, "default") == []
+
+
+def test_a_machine_that_is_off_has_forgotten_its_rules(nodes):
+    with staged() as world:
+        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
+        world.call(world.api.patch(VIRTUAL_MACHINES, "node-1", {"status": {"phase": "Stopped"}}, VMS))
+        world.runner.advance(30)
+        nodes.awaited.clear()
+        world.call(incident.end())
+
+        assert [data["node"] for _, _, data in world.told("rule-gone-with-its-machine")] == ["node-1"]
+        assert [step for step, _ in nodes.awaited] == ["del"]
+
+
+def test_a_rule_that_does_not_come_is_a_failed_incident_that_is_undone(nodes):
+    nodes.stuck = ("add",)
+    with staged() as world:
+        with pytest.raises(TimeoutError, match="did not come to node-1"):
+            world.call(cause(world.stage, Losses(("node-1", "node-2"), 0.01, 30)))
+
+        assert [what for _, what, _ in world.told("incident-started", "incident-failed", "incident-ended")] == [
+            "incident-started",
+            "incident-failed",
+            "incident-ended",
+        ]
+        assert world.names(JOBS, "default") == []
+
+
+def test_the_link_is_loaded_from_both_sides(nodes):
+    nodes.logs["load"] = "[  5]   0.00-1.00   sec  16.0 MBytes  134 Mbits/sec\n"
+    with staged() as world:
+        incident, jobs = cause_of(world, Latency(("node-1", "node-2"), 30))
+        assert list(jobs) == ["load-a", "load-b"]
+        assert jobs["load-a"]["spec"]["template"]["spec"]["containers"][0]["args"] == [load_link("10.0.0.2", 30)]
+        assert jobs["load-a"]["spec"]["activeDeadlineSeconds"] == 40
+        world.runner.advance(30)
+        world.call(incident.end())
+
+        assert incident.effects == ["node-1 pushed 16 MiB to node-2", "node-2 pushed 16 MiB to node-1"]
+        assert world.names(JOBS, "default") == []
+
+
+def test_a_machine_without_an_address_cannot_be_degraded():
+    with staged() as world:
+        world.machine("node-9", "")
+        with pytest.raises(Impossible, match="node-9 has no address yet"):
+            world.call(cause(world.stage, byhand.latency("node-1", "node-9")))
+
+
+@pytest.mark.parametrize("loss", [5, -0.1, True, "0.1"])
+def test_a_loss_is_a_share(loss):
+    with pytest.raises(ValueError, match=r"from 0 to 1: 0\.05 is 5 %"):
+        byhand.losses("a", "b", loss)

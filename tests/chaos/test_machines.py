@@ -1,0 +1,172 @@
+"""Machines that are restarted and stopped: the operations, the reboter's manners, and when it is over."""
+
+from __future__ import annotations
+
+import pytest
+from stages import VMS, staged
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.faults.machines import OperationFailed
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.clock import Signal
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
+
+
+class Hypervisor:
+    """Does each operation at once, as a test wants it to end; a machine that is switched on boots for a minute."""
+
+    def __init__(self, world, *, ends="Completed", takes=5.0, boots=60.0) -> None:
+        self.world = world
+        self.ends = ends
+        self.takes = takes
+        self.boots = boots
+        self.made = []
+        world.runner.start(self._live(), "hypervisor")
+
+    async def _live(self):
+        api, clock = self.world.api, self.world.runner.clock
+        while True:
+            for operation in (await api.list(VIRTUAL_MACHINE_OPERATIONS, VMS)).items:
+                if not operation.get("status"):
+                    self.made.append(operation)
+                    await clock.sleep(self.takes)
+                    await self._do(api, clock, operation["spec"])
+                    await self._say(api, operation["metadata"]["name"])
+            await clock.sleep(1, background=True)
+
+    async def _do(self, api, clock, spec):
+        if self.ends != "Completed":
+            return
+        machines, vm = self.world.cluster.site.machines, spec["virtualMachineName"]
+        if spec["type"] in {"Stop", "Restart"}:
+            machines.power_off(vm)
+            await self._phase(api, vm, "Stopped")
+        if spec["type"] in {"Start", "Restart"}:
+            await self._phase(api, vm, "Running")
+            self.world.runner.start(self._boot(clock, vm), f"boot of {vm}")
+
+    async def _boot(self, clock, vm):
+        await clock.sleep(self.boots)
+        self.world.cluster.site.machines.power_on(vm)
+
+    async def _phase(self, api, vm, phase):
+        await api.patch(VIRTUAL_MACHINES, vm, {"status": {"phase": phase}}, VMS)
+
+    async def _say(self, api, name):
+        status = {"phase": self.ends, "conditions": [{"type": "Completed", "status": "False", "message": "no such luck"}]}
+        await api.patch(VIRTUAL_MACHINE_OPERATIONS, name, {"status": status}, VMS)
+
+
+def spec(kind, **more):
+    return {"type": kind, "virtualMachineName": "node-1", **more}
+
+
+def test_a_restart_lasts_until_the_node_is_ready_in_another_boot():
+    with staged(nodes=2) as world:
+        hypervisor = Hypervisor(world)
+        incident = world.call(cause(world.stage, byhand.vm_reboot("node-1")))
+        (operation,) = world.call(world.api.list(VIRTUAL_MACHINE_OPERATIONS, VMS)).items
+        assert operation["metadata"]["name"] == f"chaos-restart-{incident.id}"
+        assert operation["metadata"]["labels"] == {"chaos.megatest/type": "vm-reboot", "kscen.io/run": "run-1"}
+        assert operation["spec"] == spec("Restart", force=True)
+        world.runner.advance(60)
+        assert incident.is_on
+        world.runner.advance(30)
+
+        assert 65 <= incident.removed_at - incident.started_at < 75
+        assert "node-1 was restarted" in incident.effects
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
+        assert len(hypervisor.made) == 1
+
+
+def test_a_restart_that_fails_is_over_without_an_effect():
+    with staged(nodes=2) as world:
+        Hypervisor(world, ends="Failed")
+        incident = world.call(cause(world.stage, byhand.vm_reboot("node-1")))
+        world.runner.advance(10)
+
+        assert (incident.is_on, incident.had_effect) == (False, False)
+        assert [data["error"] for _, _, data in world.told("operation-failed")] == [
+            "the operation Restart of node-1 is Failed: no such luck"
+        ]
+
+
+def test_a_stop_lasts_until_it_is_undone_by_a_start():
+    with staged(nodes=2) as world:
+        hypervisor = Hypervisor(world)
+        incident = world.call(cause(world.stage, byhand.vm_stop("node-1")))
+        world.runner.advance(600)
+        assert incident.is_on
+        world.call(incident.end())
+
+        assert [operation["spec"] for operation in hypervisor.made] == [spec("Stop", force=True), spec("Start")]
+        assert incident.removed_at - incident.started_at >= 600 + 60
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
+
+
+def test_a_stop_that_the_hypervisor_refuses_fails():
+    with staged(nodes=2) as world:
+        Hypervisor(world, ends="Failed")
+        with pytest.raises(OperationFailed, match="Stop of node-1 is Failed: no such luck"):
+            world.call(cause(world.stage, byhand.vm_stop("node-1")))
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
+
+
+def run(world, profile, seconds):
+    stop = Signal()
+
+    async def play():
+        task = world.runner.loop.create_task(profile.run(world.stage, stop))
+        await world.runner.clock.sleep(seconds)
+        stop.give()
+        await task
+
+    world.call(play())
+
+
+def test_the_next_restart_does_not_wait_for_the_last():
+    with staged(nodes=4) as world:
+        hypervisor = Hypervisor(world, takes=0, boots=200)
+        run(world, VmReboot(period=(50, 50)), 180)
+
+        started = [at for at, _, _ in world.told("incident-started")]
+        assert len(started) + len(world.told("incident-skipped")) == 3
+        assert len(hypervisor.made) == len(started) >= 2
+        assert len(world.told("incident-ended")) == len(started)
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
+
+
+@pytest.mark.parametrize("phase", [None, "Pending", "InProgress", "Terminating"])
+def test_a_machine_with_unfinished_operations_is_left_alone(phase):
+    with staged(1) as world:
+        status = {"status": {"phase": phase}} if phase else {}
+        world.make(VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), **status)
+        run(world, VmReboot(period=(30, 30)), 40)
+
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["theirs"]
+        assert [data["why"] for _, _, data in world.told("incident-skipped")] == [
+            "node-1 has operations that are not finished: theirs"
+        ]
+
+
+@pytest.mark.parametrize("phase", ["Completed", "Failed", "Superseded"])
+def test_finished_operations_are_in_nobodys_way(phase):
+    with staged(nodes=1, machines=1) as world:
+        world.make(VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), status={"phase": phase})
+        Hypervisor(world)
+        run(world, VmReboot(period=(30, 30)), 40)
+
+        assert len(world.told("incident-started")) == 1
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["theirs"]
+
+
+def test_the_floor_holds_for_the_default_alone(caplog):
+    with staged(1) as world:
+        chance = world.cluster.chance.stream("test")
+        pauses = [VmReboot().pause(chance) for _ in range(200)]
+        assert all(300 <= pause <= 360 for pause in pauses)
+        assert all(30 <= VmReboot(period=(30, 60)).pause(chance) <= 60 for _ in range(200))
+        caplog.set_level("WARNING")
+        run(world, VmReboot(period=(30, 60)), 1)
+        assert "more often than every five minutes" in caplog.text

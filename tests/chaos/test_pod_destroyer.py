@@ -1,0 +1,132 @@
+"""Pods are destroyed, and it lasts until others are ready in their place."""
+
+from __future__ import annotations
+
+import pytest
+from stages import staged
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.faults.pods import missing
+from pytest_kscen.chaos.hands import Impossible
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.clock import Signal
+from pytest_kscen.objects.resources import DAEMON_SETS, DEPLOYMENTS, NAMESPACES, PODS
+from pytest_kscen.objects.storage import NAMESPACE
+
+
+def workloads(world, controllers=3):
+    world.make(NAMESPACES, NAMESPACE)
+    for resource, app, more in ((DEPLOYMENTS, "controller", {"replicas": controllers}), (DAEMON_SETS, "agent", {})):
+        pod = {"containers": [{"name": "c", "image": "pause"}], "terminationGracePeriodSeconds": 1}
+        template = {"metadata": {"labels": {"app": app}}, "spec": pod}
+        world.make(resource, app, NAMESPACE, spec={"selector": {"matchLabels": {"app": app}}, "template": template, **more})
+    world.runner.advance(30)
+
+
+def uids(world, app):
+    pods = world.call(world.api.list(PODS, NAMESPACE, labels=f"app={app}")).items
+    return {pod["metadata"]["uid"] for pod in pods}
+
+
+def test_it_lasts_until_the_replacements_are_ready():
+    with staged(nodes=3) as world:
+        workloads(world)
+        before = uids(world, "agent")
+        incident = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+        assert incident.effects == ["2 of 3 pods with app=agent are gone or going"]
+        assert incident.is_on
+        assert len(incident.targets["nodes"]) == len(incident.targets["pods"]) == 2
+        world.runner.advance(30)
+
+        assert 0 < incident.removed_at - incident.started_at < 15
+        assert len(uids(world, "agent") - before) == 2
+        assert world.told("pods-missing") == []
+
+
+def test_whoever_is_down_elsewhere_is_not_waited_for():
+    with staged(nodes=4) as world:
+        workloads(world)
+        world.cluster.site.machines.power_off("node-1")
+        world.runner.advance(60)
+        incident = world.call(cause(world.stage, byhand.pod_destroy("app=controller", 1)))
+        while incident.targets["nodes"] == ["node-1"]:
+            incident = world.call(cause(world.stage, byhand.pod_destroy("app=controller", 1)))
+        world.runner.advance(20)
+
+        assert incident.removed_at - incident.started_at < 15
+
+
+def test_a_pod_on_a_node_that_is_down_is_waited_for_until_the_node_is_back():
+    with staged(nodes=2) as world:
+        workloads(world)
+        world.cluster.site.machines.power_off("node-1")
+        incident = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+        world.runner.advance(100)
+        assert incident.is_on
+        world.cluster.site.machines.power_on("node-1")
+        world.runner.advance(60)
+
+        assert 100 < incident.removed_at - incident.started_at < 160
+
+
+def test_and_not_for_ever():
+    with staged(nodes=2) as world:
+        workloads(world)
+        world.cluster.site.machines.power_off("node-1")
+        incident = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+        world.runner.advance(301)
+
+        assert incident.removed_at == incident.started_at + 300
+        assert [data["waited"] for _, _, data in world.told("pods-missing")] == [300]
+
+
+def test_nothing_to_destroy():
+    with staged() as world:
+        world.make(NAMESPACES, NAMESPACE)
+        with pytest.raises(Impossible, match="no pod with app=agent in the namespace 'd8-sds-replicated-volume'"):
+            world.call(cause(world.stage, byhand.pod_destroy("app=agent")))
+
+
+def pod(owner="", **rest):
+    references = [{"uid": owner, "controller": True}] if owner else []
+    return {"metadata": {"ownerReferences": references, **rest.pop("metadata", {})}, **rest}
+
+
+@pytest.mark.parametrize(
+    ("doomed", "wanted"),
+    [
+        ([pod("a"), pod("a"), pod("b")], {"a": 2, "b": 1}),
+        ([pod()], {}),
+        ([pod("a", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), pod("a")], {"a": 1}),
+        ([pod("a", status={"phase": "Failed"})], {}),
+    ],
+)
+def test_how_many_each_owner_has_to_replace(doomed, wanted):
+    assert missing(doomed) == wanted
+
+
+def test_without_a_label_agents_and_controllers_are_destroyed_side_by_side():
+    with staged(nodes=3) as world:
+        workloads(world)
+        stop = Signal()
+
+        async def play():
+            task = world.runner.loop.create_task(PodDestroy(period=(30, 30)).run(world.stage, stop))
+            await world.runner.clock.sleep(301)
+            stop.give()
+            await task
+
+        world.call(play())
+        counts = {"agent": set(), "controller": set()}
+        for _, _, data in world.told("incident-started"):
+            pods = data["targets"]["pods"]
+            counts[pods[0].partition("-")[0]].add(len(pods))
+        assert counts == {"agent": {1, 2}, "controller": {1, 2, 3}}
+        assert len(world.told("incident-started")) == len(world.told("incident-ended")) == 20
+
+
+@pytest.mark.parametrize(("mistake", "words"), [({"pods": (0, 2)}, "1 or more"), ({"label": "a=("}, "found")])
+def test_mistakes(mistake, words):
+    with pytest.raises(ValueError, match=words):
+        PodDestroy(**mistake)

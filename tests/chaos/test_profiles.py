@@ -1,0 +1,275 @@
+"""What profiles draw, when, and that nothing ends them for good."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from stages import VMS, staged
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.hands import Hands, Impossible
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.network_blocker import WEIGHTS, NetworkBlock
+from pytest_kscen.chaos.network_degrader import WEIGHTS as DEGRADING
+from pytest_kscen.chaos.network_degrader import NetworkDegrade
+from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.profiles import PROFILES, kind_of
+from pytest_kscen.chaos.seasons import drawn
+from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.clock import Signal
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.errors import InternalError
+
+
+class Number:
+    """A chance that says this number."""
+
+    def __init__(self, number) -> None:
+        self.number = number
+
+    def below(self, bound):
+        assert bound == 100
+        return self.number
+
+
+@pytest.mark.parametrize(
+    ("weights", "number", "variant"),
+    [
+        (WEIGHTS, 0, "blocking-everything"),
+        (WEIGHTS, 29, "blocking-everything"),
+        (WEIGHTS, 30, "blocking-drbd"),
+        (WEIGHTS, 59, "blocking-drbd"),
+        (WEIGHTS, 60, "split-brain"),
+        (WEIGHTS, 99, "split-brain"),
+        (DEGRADING, 49, "losses"),
+        (DEGRADING, 50, "latency"),
+    ],
+)
+def test_a_number_from_0_to_99_decides(weights, number, variant):
+    assert drawn(Number(number), tuple(reversed(weights)), weights) == variant
+
+
+def test_fewer_variants_keep_their_proportions():
+    chance = Chance(1).stream("x")
+    seen = [drawn(chance, ("split-brain", "blocking-drbd"), WEIGHTS) for _ in range(700)]
+    assert 350 < seen.count("split-brain") < 450
+    assert seen.count("split-brain") + seen.count("blocking-drbd") == 700
+
+
+def draws(world, profile, count=40):
+    hands = Hands.of(world.stage, "test")
+    return [world.call(profile._draw(hands, 30)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("machines", "group_size", "sizes"), [(4, 0, (2, 2)), (5, 0, (3, 2)), (5, 1, (1, 4)), (5, 4, (4, 1))])
+def test_split_brain_has_its_larger_part_first(machines, group_size, sizes):
+    with staged(machines) as world:
+        for fault in draws(world, NetworkBlock(group_size=group_size, variants=("split-brain",)), 5):
+            assert (len(fault.side_a), len(fault.side_b)) == sizes
+            assert sorted(fault.side_a + fault.side_b) == [f"node-{number}" for number in range(1, machines + 1)]
+
+
+def test_blocking_drbd_draws_one_link_of_the_machine():
+    with staged(3) as world:
+        for volume in "ab":
+            for number, node in enumerate(("node-1", "node-2", "node-3")):
+                world.replica(volume, number, node, port=7000 + number + (10 if volume == "b" else 0))
+        world.replica("alone", 0, "node-1", port=7900)
+        faults = draws(world, NetworkBlock(variants=("blocking-drbd",)))
+
+        for fault in faults:
+            (node,), (peer,) = fault.side_a, fault.side_b
+            base = 6999 + (10 if fault.volume == "b" else 0)
+            assert fault.ports == (base + int(node[-1]), base + int(peer[-1]))
+        assert len({(fault.side_a, fault.side_b, fault.volume) for fault in faults}) == 12
+
+
+def test_a_degraded_pair_and_its_time():
+    with staged() as world:
+        faults = draws(world, NetworkDegrade(loss=0.1))
+        assert {fault.variant for fault in faults} == {"losses", "latency"}
+        assert all(fault.pair[0] != fault.pair[1] and fault.seconds == 30 for fault in faults)
+        assert {fault.loss for fault in faults if fault.variant == "losses"} == {0.1}
+
+
+@pytest.mark.parametrize(
+    ("profile", "machines", "words"),
+    [
+        (NetworkBlock(variants=("blocking-everything",)), 1, "blocking-everything needs 2 virtual machines, and there are 1"),
+        (NetworkBlock(variants=("split-brain",), group_size=3), 3, "split-brain needs 4 virtual machines, and there are 3"),
+        (NetworkBlock(variants=("blocking-drbd",)), 3, "no volume has a link between node-"),
+        (NetworkDegrade(), 1, "network-degrade needs 2 virtual machines, and there are 1"),
+    ],
+)
+def test_too_little_for_an_incident(profile, machines, words):
+    with staged(machines) as world, pytest.raises(Impossible, match=words):
+        draws(world, profile, 1)
+
+
+def run(world, profile, seconds, *, cancel=False):
+    stop = Signal()
+
+    async def play():
+        task = world.runner.loop.create_task(profile.run(world.stage, stop))
+        await world.runner.clock.sleep(seconds)
+        if cancel:
+            task.cancel()
+            await asyncio.wait([task])
+        else:
+            stop.give()
+            await task
+
+    world.call(play())
+
+
+def test_pauses_and_incidents_are_exactly_as_long_as_drawn():
+    with staged() as world:
+        began = world.journal.now
+        run(world, NetworkBlock(period=(100, 100), incident=(30, 30), variants=("split-brain",)), 300)
+        times = [round(at - began, 3) for at, _, _ in world.told("incident-started", "incident-ended")]
+
+        assert times == [100, 130, 230, 260]
+        assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_what_is_on_is_undone_when_the_time_is_up_or_everything_is_cancelled(cancel):
+    with staged() as world:
+        began = world.journal.now
+        run(world, NetworkBlock(period=(10, 10), incident=(500, 500), variants=("split-brain",)), 60, cancel=cancel)
+
+        assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
+        ((at, _, data),) = world.told("incident-ended")
+        assert (round(at - began, 3), data["lasted"]) == (60, 50)
+
+
+def test_too_few_machines_are_noted_and_tried_again():
+    with staged(1) as world:
+        run(world, NetworkBlock(period=(10, 10), incident=(10, 10)), 35)
+
+        assert len(world.told("incident-skipped")) == 3
+        world.machine("node-2")
+        run(world, NetworkBlock(period=(10, 10), incident=(10, 10), variants=("split-brain",)), 35)
+        assert len(world.told("incident-ended")) == 2
+
+
+class Unreliable:
+    """An API that refuses some writes in passing, the first time each."""
+
+    def __init__(self, api) -> None:
+        self._api = api
+        self.refused = {}
+
+    def __getattr__(self, name):
+        call = getattr(self._api, name)
+        if name not in {"create", "delete", "list", "get"}:
+            return call
+
+        async def first_refused(*args, **kwargs):
+            self.refused[name] = self.refused.get(name, 0) + 1
+            if self.refused[name] % 2:
+                raise InternalError("etcd is having a bad day")
+            return await call(*args, **kwargs)
+
+        return first_refused
+
+
+def test_an_api_that_stumbles_stops_nothing():
+    with staged() as world:
+        parent = world.stage.parent
+        api_for = parent.api_for
+        unreliable = Unreliable(api_for("chaos"))
+        stage = type(world.stage)(
+            world.stage.api_for,
+            world.stage.clock,
+            world.stage.chance,
+            world.journal,
+            "run-1",
+            owned=True,
+            parent=type(parent)(lambda _: unreliable, VMS, True),
+        )
+        world.stage = stage
+        run(world, NetworkBlock(period=(30, 30), incident=(10, 10), variants=("split-brain",)), 100)
+
+        assert unreliable.refused["create"] >= 4
+        assert len(world.told("incident-started")) == len(world.told("incident-ended")) == 2
+        assert world.told("incident-failed") == []
+        assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
+
+
+def test_a_policy_of_the_same_name_is_deleted_first():
+    with staged() as world:
+        name = f"chaos-net-blocking-everything-{Chance(0).stream('blocker').suffix(8)}"
+        old = world.make(CILIUM_NETWORK_POLICIES, name, VMS, spec={})
+        world.call(cause(world.stage, byhand.network_block("node-1", "node-2"), by="blocker"))
+
+        (new,) = world.call(world.api.list(CILIUM_NETWORK_POLICIES, VMS)).items
+        assert new["metadata"]["name"] == name
+        assert new["metadata"]["uid"] != old["metadata"]["uid"]
+
+
+# --- the registry ---
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("network-block", NetworkBlock),
+        ("network-degrade", NetworkDegrade),
+        ("degrade", NetworkDegrade),
+        ("vm-reboot", VmReboot),
+        ("pod-destroy", PodDestroy),
+    ],
+)
+def test_names(name, kind):
+    assert kind_of(name) is kind
+    assert PROFILES[kind.profile] is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "words"),
+    [
+        (
+            "network-blok",
+            (),
+            r"no chaos profile 'network-blok' \(did you mean 'network-block'\?\); the profiles are network-block, ",
+        ),
+        ("degrade", ["los"], r"no parameter 'los' \(did you mean 'loss'\?\); its parameters are period, incident, loss, variants"),
+        ("vm-reboot", ["incident"], "its parameters are period"),
+    ],
+)
+def test_an_unknown_name_or_parameter_lists_the_valid_ones(name, parameters, words):
+    with pytest.raises(ValueError, match=words):
+        kind_of(name, parameters)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda: NetworkBlock(variants=("splitbrain",)), "blocking-everything, blocking-drbd, split-brain"),
+        (lambda: NetworkBlock(variants=()), "one or more of"),
+        (lambda: NetworkBlock(group_size=-1), "whole number"),
+        (lambda: NetworkDegrade(loss=5), "from 0 to 1"),
+        (lambda: NetworkDegrade(variants=("loss",)), "losses, latency"),
+    ],
+)
+def test_mistakes(mistake, words):
+    with pytest.raises(ValueError, match=words):
+        mistake()
+
+
+@pytest.mark.parametrize(
+    ("profile", "machines"),
+    [
+        (NetworkBlock(), 2),
+        (NetworkBlock(group_size=3), 4),
+        (NetworkBlock(group_size=3, variants=("blocking-drbd",)), 2),
+        (NetworkDegrade(), 2),
+        (VmReboot(), 1),
+        (PodDestroy(), 0),
+    ],
+)
+def test_how_many_machines_a_profile_needs(profile, machines):
+    assert profile.needs_machines() == machines
