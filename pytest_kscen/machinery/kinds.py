@@ -94,6 +94,7 @@ class Part:
 
     prepare: Callable[[Obj, Obj, Core], None] = status_alone
     validate: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
+    judges_finalizers: bool = True  # if its kind does
 
 
 @dataclass(frozen=True, slots=True)

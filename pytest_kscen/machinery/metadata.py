@@ -29,12 +29,14 @@ def wrong_in_new(kind: Kind, metadata: Obj) -> Iterator[Cause]:
     yield from _unqualified(kind, metadata)
 
 
-def wrong_in_update(kind: Kind, new: Obj, old: Obj) -> Iterator[Cause]:
+def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> Iterator[Cause]:
     """Kubernetes judges an update's metadata once as new, once as a change for all kinds, and once more for its own."""
     yield from _wrong_name(kind, new, lenient=True)
     yield from _wrong_anywhere(new)
     yield from list(_wrong_change(new, old)) * 2
-    yield from _unqualified(kind, new)
+    part = kind.rules.parts.get(subresource)
+    if part is None or part.judges_finalizers:
+        yield from _unqualified(kind, new)
 
 
 def doubtful_finalizers(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:

@@ -109,7 +109,7 @@ async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -
     part = kind.rules.parts.get(request.subresource)
     validate = part.validate if part else kind.rules.validate_update
     if causes := [
-        *wrong_in_update(kind, new["metadata"], old["metadata"]),
+        *wrong_in_update(kind, new["metadata"], old["metadata"], request.subresource),
         *kind.schema.validate(new, old, request.subresource),
         *validate(new, old),
     ]:

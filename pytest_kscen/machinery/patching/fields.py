@@ -167,4 +167,8 @@ def _spelt(element: str) -> str:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, dict):  # Go's own way: no bounds, and nothing in between
+        return "".join(f"{name}={_text(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return f"[{','.join(map(_text, value))}]"
     return orjson.dumps(value).decode()

@@ -98,7 +98,7 @@ RULES = {
         prepare_update=update,
         validate=validate,
         validate_update=validate_update,
-        parts={"status": Part(keep_spec)},
+        parts={"status": Part(keep_spec, judges_finalizers=False)},
         qualified_finalizers=True,
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.machinery.patching.wording import plain
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ def _found(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
     for depth, step in enumerate(steps):
         if not isinstance(value, dict):
             where = "." + ".".join(steps[: depth + 1])
-            return None, f"{where} accessor error: {value} is of the type {_go(value)}, expected map[string]interface{{}}"
+            return None, f"{where} accessor error: {plain(value)} is of the type {_go(value)}, expected map[string]interface{{}}"
         if step not in value:
             return None, ""
         value = value[step]
     if type(value) is not wanted:
-        return None, f".{'.'.join(steps)} accessor error: {value} is of the type {_go(value)}, expected {GO_TYPES[wanted]}"
+        return None, f".{'.'.join(steps)} accessor error: {plain(value)} is of the type {_go(value)}, expected {GO_TYPES[wanted]}"
     return value, ""
 
 
