@@ -21,7 +21,7 @@ from pytest_kscen.simulation.storage.workloads import AGENT, CONTROLLER, CONTROL
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.resources import Obj, Resource
 
 PATIENCE = 120.0
 GENERATION = "kscen.io/storage-generation"
@@ -50,9 +50,9 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
         name = definition["metadata"]["name"]
         await wait_for(api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE)
     nodes = [node["metadata"]["name"] for node in (await api.list(NODES)).items if not _is_tainted(node)]
-    await api.create(REPLICATED_STORAGE_POOLS, pool(nodes))
+    await _create(api, REPLICATED_STORAGE_POOLS, pool(nodes), chosen.status_of_pool(nodes))
     for name, replication in (CLASSES | chosen.classes).items():
-        await api.create(REPLICATED_STORAGE_CLASSES, storage_class(name, replication))
+        await _create(api, REPLICATED_STORAGE_CLASSES, storage_class(name, replication), chosen.status_of_class(replication))
     for node in nodes:
         await api.patch(NODES, node, {"metadata": {"labels": {NODE_LABEL: ""}}})
     await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -60,6 +60,13 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
     await api.create(DAEMON_SETS, AGENT)
     await wait_for(api, clock, DEPLOYMENTS, "controller", NAMESPACE, condition=_controllers_ready, timeout=PATIENCE)
     await wait_for(api, clock, DAEMON_SETS, "agent", NAMESPACE, condition=_agents_ready, timeout=PATIENCE)
+
+
+async def _create(api: Api, resource: Resource, obj: Obj, status: Obj) -> None:
+    """With its status, wherever that is written."""
+    made = await api.create(resource, {**obj, "status": status})
+    if made.get("status") != status:
+        await api.update(resource, {**made, "status": status}, subresource="status")
 
 
 def _is_tainted(node: Obj) -> bool:

@@ -1,4 +1,4 @@
-"""A cluster with a storage at work in it, on kernels that do at once what they are told."""
+"""A cluster with a storage at work in it."""
 
 import pytest
 from storage_yard import Yard
@@ -10,10 +10,10 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 def yard_of():
     opened = []
 
-    def make(generation="conditions", *, nodes=6, seed="storage", kernels=None):
+    def make(generation="conditions", *, nodes=6, seed="storage"):
         cluster = EmbeddedCluster(seed, nodes=nodes)
         opened.append(cluster)
-        return Yard(cluster, generation, kernels)
+        return Yard(cluster, generation)
 
     yield make
     for cluster in opened:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from kernels import PlainDrbd
-
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.storage import (
@@ -12,7 +10,7 @@ from pytest_kscen.objects.storage import (
     REPLICATED_VOLUME_REPLICAS,
     REPLICATED_VOLUMES,
 )
-from pytest_kscen.simulation.storage import attach, install, plant
+from pytest_kscen.simulation.storage import attach, install
 
 RV, RVR, RVA = REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHMENTS
 LONG = 60
@@ -21,14 +19,10 @@ LONG = 60
 class Yard:
     """A cluster and its storage, installed."""
 
-    def __init__(self, cluster, generation, kernels=None):
+    def __init__(self, cluster, generation):
         self.cluster, self.site, self.runner = cluster, cluster.site, cluster.runner
         self.api = cluster.api("test")
-        made, plant.Drbd = plant.Drbd, kernels or PlainDrbd
-        try:
-            self.plant = attach(cluster.site, cluster.api("storage"), self.runner.clock, cluster.chance, generation)
-        finally:
-            plant.Drbd = made
+        self.plant = attach(cluster.site, cluster.api("storage"), self.runner.clock, cluster.chance, generation)
         self.call(install(cluster.api("installer"), self.runner.clock, generation))
         self.began = self.runner.clock.now()
 

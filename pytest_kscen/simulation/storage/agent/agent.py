@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.plant import Plant
 
 NAME = "replicated-volume-agent"
+SETTLES = 0.1  # seconds within which a kernel has said all that it has to say of one event
+LINKS_COME = 3.5  # seconds within which new peers are connected, if they are there
 ASK_AGAIN = 2.0  # seconds until a kernel that refused is asked again
 UNHEARD = 1.0  # seconds until an agent that the API cannot hear tries again
 
@@ -38,7 +40,7 @@ class Agent:
 
     async def run(self) -> None:
         await self._plant.synced()
-        leave = self._plant.join_agents(self._node, self._controller.enqueue)
+        leave = self._plant.join_agents(self._node, self._hear)
         try:
             for obj in self._plant.replicas_by_node.of(self._node):
                 self._controller.enqueue(obj["spec"]["replicatedVolumeName"])
@@ -46,16 +48,19 @@ class Agent:
         finally:
             leave()
 
+    def _hear(self, volume: str) -> None:
+        self._controller.enqueue_after(volume, SETTLES)
+
     async def _reconcile(self, volume: str) -> float | None:
         if not self._plant.machines[self._node].reachable:
             return UNHEARD
-        replicas = [self._plant.generation.read(obj) for obj in self._plant.replicas_by_volume.of(volume)]
+        definition = self._plant.volumes.get(volume)
+        replicas = [self._plant.generation.read(obj, definition) for obj in self._plant.replicas_by_volume.of(volume)]
         ours = [replica for replica in replicas if replica.node == self._node]
         for replica in ours:
             if replica.leaving and not replica.held:
                 await self._end(volume, replica)
         replica = next((one for one in ours if one.held), None)
-        definition = self._plant.volumes.get(volume)
         if replica is None or definition is None:
             if not ours and self._plant.drbd.status(self._node, volume):
                 self._take_down(volume)
@@ -66,7 +71,10 @@ class Agent:
         name = volume["metadata"]["name"]
         address = replica.address or Address(self._plant.machines[self._node].address, self._free_port(name))
         orders = self._plant.generation.orders(volume, replica, others)
+        known = self._configs.get(name)
         refusal = self._obey(name, orders) if orders.config else ""
+        if orders.config and any(node not in (known.peers if known else {}) for node in orders.config.peers):
+            return LINKS_COME  # the kernel has news of them soon
         status = self._plant.drbd.status(self._node, name) if orders.config else None
         report = Report(address, orders, status, {other.node: other for other in others}, refusal)
         told = self._plant.generation.report(replica, report, self._bench.timestamp())
@@ -109,7 +117,7 @@ class Agent:
     def _free_port(self, volume: str) -> int:
         """The first one that nobody on this node listens on, nor was promised."""
         if volume not in self._ports:
-            there = (self._plant.generation.read(obj) for obj in self._plant.replicas_by_node.of(self._node))
+            there = (self._plant.generation.read(obj, None) for obj in self._plant.replicas_by_node.of(self._node))
             taken = [replica.address.port for replica in there if replica.address] + list(self._ports.values())
             self._ports[volume] = next(port for port in PORTS if port not in taken)
         return self._ports[volume]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.objects.quantities import parse
 from pytest_kscen.objects.storage import (
     ACCESS,
@@ -19,7 +20,7 @@ from pytest_kscen.objects.storage import (
 )
 from pytest_kscen.simulation.storage.controller import attachments, layout, releasing
 from pytest_kscen.simulation.storage.controller.deeds import Change, Deed, Make, Remove, Tell, holding
-from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, CONTROLLER_FINALIZER, Finding
+from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER
 from pytest_kscen.simulation.storage.generations.generation import Decision
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ class Means:
     """How many replicas a node has."""
     free_minor: Callable[[], int]
     chance: Stream
-    now: str
+    now: float
+
+
+PROMPT = 2.0  # seconds within which an agent that works answers
 
 
 def decide(view: View, means: Means) -> list[Deed]:
@@ -51,7 +55,18 @@ def decide(view: View, means: Means) -> list[Deed]:
         if deeds := _hold(view) + _form(view, means):
             return deeds
     decision = _decision(view, means, minor, secret, size)
-    return [*_remove_all(view), *_let_go(view, decision.quorum), *_tell(view, means, decision)]
+    deeds = [*_remove_all(view), *_let_go(view, decision.quorum)]
+    return deeds if _is_about_to_change(view, means.now) else [*deeds, *_tell(view, means, decision)]
+
+
+def _is_about_to_change(view: View, now: float) -> bool:
+    """Whether a new replica's agent works and will tell an address at once: what is told, is told then."""
+    return any(
+        not replica.address
+        and not view.host(replica).trouble
+        and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT
+        for replica in view.mesh
+    )
 
 
 # --- replicas ---
@@ -123,7 +138,7 @@ class _Hands:
 
     def make(self, type_: str, node: str = "") -> list[Deed]:
         number = layout.free_number(self._numbers)
-        if number is None:
+        if number is None or node in self._nodes:  # a replica that is made beside it may have taken the node
             return []
         self._numbers.append(number)
         if node:
@@ -186,13 +201,14 @@ def _decision(view: View, means: Means, minor: int | None, secret: str, size: in
     living = [replica for replica in view.living if replica.node]
     diskful = [replica for replica in living if replica.is_diskful]
     quorum = means.generation.quorum(view.layout, len(diskful), len(living))
-    io_ready, has_quorum = _io_ready(view), _has_quorum(view, quorum)
+    generation = means.generation
+    io_ready, has_quorum = generation.io_ready(view, quorum), generation.has_quorum(view, quorum)
     return Decision(
         quorum=quorum,
         minor=means.free_minor() if minor is None else minor,
         secret=secret or means.chance.suffix(32),
         size=max(size, parse(view.volume["spec"]["size"]).value),
-        primaries=attachments.primaries(view, io_ready=io_ready.holds),
+        primaries=attachments.primaries(view, io_ready=bool(io_ready.holds)),
         two_primaries=len(view.desired) > 1,
         complete=all(replica.address or view.host(replica).trouble for replica in view.mesh),
         io_ready=io_ready,
@@ -200,27 +216,8 @@ def _decision(view: View, means: Means, minor: int | None, secret: str, size: in
     )
 
 
-def _io_ready(view: View) -> Finding:
-    needed = view.layout.io_ready
-    ready = sum(replica.is_diskful and replica.io_ready.holds for replica in view.mesh)
-    words = f"{ready} of {needed} replicas with disks are ready for I/O"
-    if ready >= needed:
-        return Finding(holds=True, reason="IOReady", message=words)
-    return Finding(holds=False, reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas", message=words)
-
-
-def _has_quorum(view: View, quorum: Quorum) -> Finding:
-    total = len(view.mesh)
-    needed = quorum.votes or total // 2 + 1
-    held = sum(replica.in_quorum for replica in view.mesh)
-    words = f"{held} of {total} replicas have quorum, {needed} are needed"
-    if held >= needed:
-        return Finding(holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words)
-    return Finding(holds=False, reason="QuorumLost", message=words)
-
-
 def _tell(view: View, means: Means, decision: Decision) -> list[Deed]:
-    generation, now = means.generation, means.now
+    generation, now = means.generation, timestamp_of(means.now)
     deeds: list[Deed] = []
     for replica in view.replicas:
         if replica.leaving and not replica.held:
@@ -230,7 +227,7 @@ def _tell(view: View, means: Means, decision: Decision) -> list[Deed]:
         deeds += _hold_attachment(attachment)
         if attachment.leaving and (not attachment.held or releasing.is_detached(view, attachment)):
             continue
-        standing = attachments.standing(view, attachment, io_ready=decision.io_ready.holds)
+        standing = attachments.standing(view, attachment, io_ready=bool(decision.io_ready.holds))
         _say(
             deeds,
             Tell(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, generation.tell_attachment(view, attachment, standing, now)),

@@ -34,6 +34,8 @@ class Layout:
     topology: str = "Ignored"
     zones: tuple[str, ...] = ()
     attachments: int = 2
+    guards_diskless: bool = True
+    """Whether a replica without a disk stays, too, until the others can do without it."""
 
     @property
     def is_local(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.storage.controller import attachments, releasing
-from pytest_kscen.simulation.storage.controller.deciding import Means, decide
+from pytest_kscen.simulation.storage.controller.deciding import PROMPT, Means, decide
 from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding, perform
 from pytest_kscen.simulation.storage.controller.layout import Layout
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Attachment, Finding, View
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.plant import Plant
 
 NAME = "replicated-volume-controller"
+SETTLES = 0.05  # seconds within which what belongs together has come in, so that it is told together
 NO_CLASS = Layout(diskful=0, io_ready=1, redundancy=1, failures=0)
 
 
@@ -41,7 +42,7 @@ class Leader:
         await self._plant.synced()
         await lease.acquire()
         self._container.write("became the leader\n")
-        leave = self._plant.join_leaders(self._controller.enqueue)
+        leave = self._plant.join_leaders(self._hear)
         try:
             self._begin()
             async with asyncio.TaskGroup() as together:
@@ -49,6 +50,9 @@ class Leader:
                 together.create_task(self._controller.run(), name=NAME)
         finally:
             leave()
+
+    def _hear(self, volume: str) -> None:
+        self._controller.enqueue_after(volume, SETTLES)
 
     def _begin(self) -> None:
         """Everything that there is wants a look."""
@@ -65,13 +69,15 @@ class Leader:
             return None
         view = self._view(volume)
         await perform(self._bench.api, decide(view, self._means(name)))
+        if not all(replica.address for replica in view.mesh):
+            return PROMPT
         return releasing.RECHECK if any(replica.leaving and replica.held for replica in view.replicas) else None
 
     def _view(self, volume: Obj) -> View:
         plant, name = self._plant, volume["metadata"]["name"]
         generation, fleet = plant.generation, plant.fleet
         storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
-        replicas = (generation.read(obj) for obj in plant.replicas_by_volume.of(name))
+        replicas = (generation.read(obj, volume) for obj in plant.replicas_by_volume.of(name))
         return View(
             name=name,
             volume=volume,
@@ -92,7 +98,7 @@ class Leader:
             load=lambda node: len(plant.replicas_by_node.of(node)),
             free_minor=lambda: self._free_minor(name),
             chance=self._chance,
-            now=self._bench.timestamp(),
+            now=self._bench.now(),
         )
 
     def _free_minor(self, name: str) -> int:
@@ -116,7 +122,7 @@ class Leader:
                 if status != attachment.obj.get("status"):
                     deeds.append(Tell(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, status))
         for obj in self._plant.replicas_by_volume.of(name):
-            replica = generation.read(obj)
+            replica = generation.read(obj, None)
             if replica.leaving and replica.held:
                 deeds.append(holding(REPLICATED_VOLUME_REPLICAS, obj, releasing.without(obj, CONTROLLER_FINALIZER)))
         return deeds

@@ -22,9 +22,11 @@ def may_leave(view: View, replica: Replica, quorum: Quorum) -> bool:
         return not view.actual
     if replica.primary or replica.asked_primary:
         return False
+    if not replica.is_diskful and not view.layout.guards_diskless:
+        return True
     others = [other for other in view.living if other is not replica]
-    online = sum(other.online.holds for other in others)
-    ready = sum(other.is_diskful and other.io_ready.holds for other in others)
+    online = sum(bool(other.online.holds) for other in others)
+    ready = sum(other.is_diskful and bool(other.io_ready.holds) for other in others)
     return online >= quorum.votes and ready >= view.layout.io_ready
 
 

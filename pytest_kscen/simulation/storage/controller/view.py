@@ -20,7 +20,8 @@ AGENT_FINALIZER = "sds-replicated-volume.deckhouse.io/agent"
 class Finding:
     """Whether something is so, and why."""
 
-    holds: bool
+    holds: bool | None
+    """None: nobody can tell."""
     reason: str
     message: str = ""
 
@@ -57,6 +58,10 @@ class Replica:
     actual_type: str = ""
     size: int = 0
     """Bytes, as its kernel told."""
+    linked: tuple[str, ...] = ()
+    """The nodes that its kernel was connected with."""
+    up_to_date: bool = False
+    """Its data was UpToDate when its agent last told."""
     online: Finding = Finding(holds=False, reason="Unscheduled")
     io_ready: Finding = Finding(holds=False, reason="Offline")
 
@@ -130,6 +135,11 @@ class View:
     def actual(self) -> list[str]:
         """The nodes where it is attached."""
         return [replica.node for replica in self.replicas if replica.primary]
+
+    @property
+    def speaking(self) -> list[Replica]:
+        """Those of the mesh whose agents work, so that what they tell is so."""
+        return [replica for replica in self.mesh if not self.host(replica).trouble]
 
     def on(self, node: str) -> Replica | None:
         """The replica on a node; one that lives before one that leaves."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.objects.quantities import canonical, parse
 from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
 from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
 from pytest_kscen.simulation.storage.definitions import ERA_A
-from pytest_kscen.simulation.storage.drbd import Config, Peer, QuorumRule, Role
+from pytest_kscen.simulation.storage.drbd import Config, Disk, Peer, QuorumRule, Role, State
 from pytest_kscen.simulation.storage.generations.era_a_replicas import findings_of, kernel, progress
 from pytest_kscen.simulation.storage.generations.generation import (
     Decision,
@@ -41,12 +41,12 @@ class EraA(Generation):
 
     name = "conditions"
     definitions = ERA_A
-    classes: dict[str, str] = {}
+    classes: ClassVar[dict[str, str]] = {}
     quorum_rule = QuorumRule.VOTES
     forms_at_once = False
     replaces_disks = True
 
-    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:
+    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:  # noqa: ARG002  # the class says it all
         if storage_class is None:
             return None
         spec = storage_class["spec"]
@@ -54,7 +54,7 @@ class EraA(Generation):
         access, zones = spec.get("volumeAccess", "PreferablyLocal"), tuple(spec.get("zones") or ())
         return replace(base, access=access, topology=spec.get("topology", "Ignored"), zones=zones)
 
-    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:
+    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002  # the same for all
         """The total is odd."""
         return (diskful + access + 1) % 2
 
@@ -62,14 +62,37 @@ class EraA(Generation):
         redundancy = max(2, diskful // 2 + 1) if layout.redundancy > 1 else 1
         return Quorum(0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1)
 
+    def io_ready(self, view: View, quorum: Quorum) -> Finding:  # noqa: ARG002  # it goes by replicas that are ready
+        needed = view.layout.io_ready
+        ready = sum(replica.is_diskful and bool(replica.io_ready.holds) for replica in view.mesh)
+        words = f"{ready} of {needed} replicas with disks are ready for I/O"
+        if ready >= needed:
+            return Finding(holds=True, reason="IOReady", message=words)
+        return Finding(holds=False, reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas", message=words)
+
+    def has_quorum(self, view: View, quorum: Quorum) -> Finding:
+        total = len(view.mesh)
+        needed = quorum.votes or total // 2 + 1
+        held = sum(replica.in_quorum for replica in view.mesh)
+        words = f"{held} of {total} replicas have quorum, {needed} are needed"
+        if held >= needed:
+            return Finding(holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words)
+        return Finding(holds=False, reason="QuorumLost", message=words)
+
+    def status_of_pool(self, nodes: Sequence[str]) -> Obj:  # noqa: ARG002  # it does not name them
+        return {"phase": "Completed"}
+
+    def status_of_class(self, replication: str) -> Obj:  # noqa: ARG002  # it is the same for all
+        return {"phase": "Created"}
+
     # --- reading ---
 
-    def read(self, obj: Obj) -> Replica:
+    def read(self, obj: Obj, volume: Obj | None) -> Replica:  # noqa: ARG002  # it stands in the replica alone
         status = obj.get("status") or {}
         drbd = status.get("drbd") or {}
         config, actual, state = drbd.get("config") or {}, drbd.get("actual") or {}, drbd.get("status") or {}
         address = config.get("address")
-        devices = state.get("devices") or [{}]
+        device = (state.get("devices") or [{}])[0]
         return Replica(
             **basics(obj),  # type: ignore[arg-type]  # the fields of every generation
             address=Address(address["ipv4"], address["port"]) if address else None,
@@ -80,7 +103,9 @@ class EraA(Generation):
             asked_primary=config.get("primary", False),
             two_primaries=actual.get("allowTwoPrimaries", False),
             actual_type=status.get("actualType", ""),
-            size=devices[0].get("size", 0) * 1024,
+            size=device.get("size", 0) * 1024,
+            linked=tuple(one["name"] for one in state.get("connections", ()) if one["connectionState"] == State.CONNECTED),
+            up_to_date=device.get("diskState") == Disk.UP_TO_DATE,
         )
 
     def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
@@ -140,7 +165,7 @@ class EraA(Generation):
             "actuallyAttachedTo": view.actual,
             "diskfulReplicaCount": f"{placed}/{view.layout.diskful}",
             "diskfulReplicasInSync": f"{in_sync}/{len(diskful)}",
-            "attachedAndIOReadyCount": f"{sum(one.io_ready.holds for one in attached)}/{len(attached)}",
+            "attachedAndIOReadyCount": f"{sum(bool(one.io_ready.holds) for one in attached)}/{len(attached)}",
             **({"actualSize": size} if size else {}),
             "drbd": {"config": config},
         }
@@ -161,7 +186,7 @@ class EraA(Generation):
         conditions = with_findings(status.get("conditions"), findings, replica.obj["metadata"]["generation"], now)
         return {**status, "conditions": conditions, **({"drbd": {**drbd, "config": config}} if config else {})}
 
-    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:
+    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:  # noqa: ARG002  # it all stands in the standing
         findings = {"Attached": standing.attached, "ReplicaIOReady": standing.replica, "Ready": standing.ready}
         status = attachment.obj.get("status") or {}
         generation = attachment.obj["metadata"]["generation"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Finding, Replica
@@ -71,7 +71,7 @@ class Generation(ABC):
 
     name: str
     definitions: tuple[Obj, ...]
-    classes: dict[str, str]
+    classes: ClassVar[dict[str, str]]
     """Replications that have a class of their own, besides those that all generations know."""
     quorum_rule: QuorumRule
     forms_at_once: bool
@@ -88,10 +88,24 @@ class Generation(ABC):
     @abstractmethod
     def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum: ...
 
+    @abstractmethod
+    def io_ready(self, view: View, quorum: Quorum) -> Finding:
+        """Whether the volume can be used."""
+
+    @abstractmethod
+    def has_quorum(self, view: View, quorum: Quorum) -> Finding: ...
+
+    @abstractmethod
+    def status_of_pool(self, nodes: Sequence[str]) -> Obj:
+        """What a pool says when it is installed."""
+
+    @abstractmethod
+    def status_of_class(self, replication: str) -> Obj: ...
+
     # --- reading ---
 
     @abstractmethod
-    def read(self, obj: Obj) -> Replica:
+    def read(self, obj: Obj, volume: Obj | None) -> Replica:
         """A replica without what the controller finds."""
 
     @abstractmethod
@@ -112,17 +126,11 @@ class Generation(ABC):
         """A replica's status with what the controller has to say."""
 
     @abstractmethod
-    def tell_attachment(self, view: View, attachment: Attachment, standing: Standing, now: str) -> Obj: ...
+    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj: ...
 
     @abstractmethod
     def report(self, replica: Replica, report: Report, now: str) -> Obj:
         """A replica's status with what its agent has to say."""
-
-    # --- alike for all ---
-
-    def lonely_attachment(self, attachment: Attachment, standing: Standing, now: str) -> Obj:
-        """Of an attachment whose volume is not there."""
-        raise NotImplementedError
 
 
 def basics(obj: Obj) -> dict[str, object]:
@@ -173,11 +181,14 @@ def told(obj: Obj, type_: str) -> bool:
     return found is not None and found["status"] == "True"
 
 
+STATUSES = {True: "True", False: "False", None: "Unknown"}
+
+
 def with_findings(conditions: Sequence[Obj] | None, findings: dict[str, Finding], generation: int, now: str) -> list[Obj]:
     """Conditions with these in their places; each keeps its time while its status stays."""
     kept = {one["type"]: one for one in conditions or ()}
     for type_, finding in findings.items():
-        old, status = kept.get(type_), "True" if finding.holds else "False"
+        old, status = kept.get(type_), STATUSES[finding.holds]
         since = old["lastTransitionTime"] if old and old["status"] == status else now
         kept[type_] = {
             "type": type_,
