@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.kind.wish import KindWish
     from pytest_kscen.kube.actor import Parent
     from pytest_kscen.options import Settings
+    from pytest_kscen.runs.run import Run
     from pytest_kscen.runs.runner import ScenarioRunner
 
 _SHARED = pytest.StashKey[dict[Any, Any]]()
+RUNS_TOLD = pytest.StashKey[list[list[str]]]()
+"""The runs of a test that are over, each in lines."""
+
 _SEED = pytest.StashKey[str]()
 _KIND_KEPT = pytest.StashKey[bool]()
 
@@ -64,12 +68,32 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
         markers.plan(request.node),
         default_duration=settings.kscen_duration,
         parent=lambda: _parent(cluster, settings),
+        tell=lambda run: _tell(request.node, run),
     )
     with contextlib.closing(runner):
         yield runner
         _keep(runner, request.node)
     if overlooked := runner.overlooked():
         pytest.fail(f"the run was not valid, and the test did not look at its verdict:\n{overlooked}", pytrace=False)
+
+
+def _tell(item: pytest.Item, run: Run) -> None:
+    """A run is over, inside its test: put it where people look."""
+    if not run.is_over:
+        return
+    from pytest_kscen.reports.properties import properties
+    from pytest_kscen.reports.summary import summary
+
+    told = item.stash.setdefault(RUNS_TOLD, [])
+    told.append(summary(run.outcome))
+    number = f".{len(told)}" if len(told) > 1 else ""
+    item.user_properties += [(f"{name}{number}", value) for name, value in properties(run.outcome)]
+    if item.config.getoption("allure_report_dir", None):
+        from pytest_kscen.reports.allure import attach
+
+        attach(run.outcome, run.journal, f"run {len(told)}")
+    if run.outcome.stopped_early or run.life.is_stopped:
+        item.session.shouldstop = "told to stop"
 
 
 def _parent(cluster: Cluster, settings: Settings) -> Parent | None:
@@ -94,7 +118,7 @@ def _keep(runner: ScenarioRunner, item: pytest.Item) -> None:
         "again": how_to_run_again(item),
     }
     for number, run in enumerate(runner.runs, 1):
-        outcome = run.outcome.as_json() if run.outcome else None
+        outcome = run.outcome if run.is_over else None
         archive(settings.kscen_archive / folder_name(item.nodeid, number), run.journal, outcome, facts)
 
 

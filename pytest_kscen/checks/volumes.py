@@ -74,7 +74,7 @@ def _stopped(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _placed(volume: VolumeRecord, entry: Entry) -> None:
-    volume.nodes = entry.data["nodes"]
+    volume.nodes = list(dict.fromkeys([*volume.nodes, *entry.data["nodes"]]))
 
 
 def _crashed(volume: VolumeRecord, entry: Entry) -> None:
@@ -113,7 +113,11 @@ def _excused(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
     if at is None:
         return False
     return any(
-        _touches(one, volume) and one.started_at <= at and (one.removed_at is None or at - one.removed_at < GRACE) for one in shaken
+        not one.lasting
+        and _touches(one, volume)
+        and one.started_at <= at
+        and (one.removed_at is None or at - one.removed_at < GRACE)
+        for one in shaken
     )
 
 

@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Coroutine
 
 T = TypeVar("T")
@@ -27,6 +28,9 @@ class Runner(Protocol):
 
     @property
     def clock(self) -> Clock: ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end."""

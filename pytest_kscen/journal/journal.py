@@ -60,6 +60,14 @@ class Journal:
             *lines, rest = (rest + block).split(b"\n")
             yield from _entries(lines)
 
+    @property
+    def size(self) -> int:
+        return self._file.tell()
+
+    def content(self) -> bytes:
+        """All of it, as in its file."""
+        return b"".join(self._blocks())
+
     def save(self, path: pathlib.Path) -> None:
         with path.open("wb") as copy:
             copy.writelines(self._blocks())

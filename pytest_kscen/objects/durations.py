@@ -28,3 +28,13 @@ def _seconds(duration: str | float | timedelta) -> float:
     if isinstance(duration, timedelta):
         return duration.total_seconds()
     return seconds_of_text(duration) if isinstance(duration, str) else float(duration)
+
+
+def in_words(seconds: float) -> str:
+    """A length of time as people write it: 90 is 1m30s."""
+    whole = round(seconds)
+    if whole < 1:
+        return f"{seconds:g}s"
+    hours, rest = divmod(whole, 3600)
+    minutes, rest = divmod(rest, 60)
+    return "".join(f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if number)

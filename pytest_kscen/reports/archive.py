@@ -1,4 +1,4 @@
-"""A run's folder: its journal, its outcome, its seed and options, and the line that runs it again."""
+"""A run's folder: journal, outcome, summary, the stories of volumes that moved, seed, options, the line that runs it again."""
 
 from __future__ import annotations
 
@@ -8,23 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from pytest_kscen.checks.volumes import STABLE
+from pytest_kscen.reports.story import story
+from pytest_kscen.reports.summary import summary
+
 if TYPE_CHECKING:
     import pathlib
+    from collections.abc import Iterable
 
+    from pytest_kscen.checks.outcome import Outcome
     from pytest_kscen.journal import Journal
 
 LONGEST = 150
+STORIES = 50  # volumes that moved, at most; `python -m pytest_kscen story` tells any
 
 
-def archive(folder: pathlib.Path, journal: Journal, outcome: bytes | None, facts: dict[str, Any]) -> pathlib.Path:
+def archive(folder: pathlib.Path, journal: Journal, outcome: Outcome | None, facts: dict[str, Any]) -> pathlib.Path:
     """Write the folder; an earlier run of the same test gives way."""
     folder.mkdir(parents=True, exist_ok=True)
     journal.save(folder / "journal.jsonl")
-    (folder / "outcome.json").unlink(missing_ok=True)
+    for stale in (folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
+        stale.unlink(missing_ok=True)
     if outcome is not None:
-        (folder / "outcome.json").write_bytes(outcome)
+        (folder / "outcome.json").write_bytes(outcome.as_json())
+        _write(folder / "summary.txt", summary(outcome))
+        for volume in [one for one in outcome.volumes if one.verdict != STABLE][:STORIES]:
+            (folder / "stories").mkdir(exist_ok=True)
+            _write(folder / "stories" / f"{volume.name}.txt", story(journal, volume.name))
     (folder / "run.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
     return folder
+
+
+def _write(path: pathlib.Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def folder_name(test: str, number: int) -> str:

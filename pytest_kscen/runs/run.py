@@ -1,107 +1,121 @@
-"""A run's life: actors start, time passes, counters freeze, chaos ends and is undone, liveness is judged, volumes go.
-
-Safety is judged while faults are on; what is left when they are over has to become ready again.
-"""
+"""A run as a test holds it: what it may do and see while the run lives, and the outcome that is left of it."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import contextlib
+import functools
+from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kscen.clock import Signal
+from pytest_kscen.checks.outcome import Outcome, judge
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import RUN_LABEL, Stage
-from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.megatest.checker import is_ready
-from pytest_kscen.megatest.multivolume import multivolume
-from pytest_kscen.megatest.season import Season
+from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.durations import seconds_of
-from pytest_kscen.objects.storage import REPLICATED_VOLUMES
-from pytest_kscen.runs.outcome import Outcome, judge
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.runs.chaos_by_hand import ChaosByHand
+from pytest_kscen.runs.interrupts import heard
+from pytest_kscen.runs.life import Life
+from pytest_kscen.runs.volumes_by_hand import VolumesByHand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
     from datetime import timedelta
+    from typing import Any
 
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.kube.actor import Parent
     from pytest_kscen.runs.plan import Plan
 
-HEALING = 300.0  # seconds of cluster time within which what is left must be ready again
+T = TypeVar("T")
+
+DAY = 86400.0  # a run without an end is lived through day by day
 
 
-@dataclass(slots=True)
 class Run:
     """One run of one plan on one cluster."""
 
-    cluster: Cluster
-    plan: Plan
-    stage: Stage
-    journal: Journal
-    outcome: Outcome | None = None
-
-    @classmethod
-    def on(cls, cluster: Cluster, plan: Plan) -> Run:
-        journal = Journal(cluster.runner.clock)
-        run_id = cluster.chance.stream("run").suffix(8)
-        stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, journal, run_id)
-        return cls(cluster, plan, stage, journal)
-
-    def play(self, duration: str | float | timedelta) -> Outcome:
-        self.cluster.runner.call(self._play(seconds_of(duration)))
-        self.outcome = judge(
+    def __init__(self, cluster: Cluster, plan: Plan, parent: Parent | None = None) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.journal = Journal(cluster.runner.clock)
+        self.stage = Stage(
+            cluster.api,
+            cluster.runner.clock,
+            cluster.chance,
             self.journal,
-            declared=[profile.profile for profile in self.plan.chaos],
-            seed=self.cluster.chance.seed,
-            replayable=self.cluster.replayable,
+            cluster.chance.stream("run").suffix(8),
+            owned=cluster.owned,
+            parent=parent,
+            health=HEALTH_SOURCES[plan.health],
         )
-        return self.outcome
+        self.chaos = ChaosByHand(self)
+        self.volumes = VolumesByHand(self)
+        self.life = Life(self.stage, plan)
+        self._signals = contextlib.ExitStack()
+        self._outcome: Outcome | None = None
 
-    async def _play(self, duration: float) -> None:
-        director = self.stage.actor("run")
-        director.note("run-started", seed=self.cluster.chance.seed, duration=duration)
-        season, calm = Season(), Signal()
-        async with asyncio.TaskGroup() as actors:
-            if self.plan.churn:
-                actors.create_task(multivolume(self.stage, self.plan.churn, season), name="multivolume")
-            chaos = [actors.create_task(profile.run(self.stage, calm), name=profile.profile) for profile in self.plan.chaos]
-            await director.clock.sleep(duration)
-            season.frozen.give()
-            director.note("frozen")
-            calm.give()
-            if chaos:
-                await asyncio.wait(chaos)
-            director.note("healed")
-            if self.plan.churn:
-                director.note("liveness", late=await self._late())
-            else:
-                director.note("liveness", late=[])
-            season.over.give()
-        director.note("leftovers", objects=await self._leftovers())
-        director.note("run-ended")
+    @property
+    def outcome(self) -> Outcome:
+        """What the run has come to, once it is over."""
+        if self._outcome is None:
+            raise RuntimeError("the run is still on: it has an outcome when its `with` block is left")
+        return self._outcome
 
-    async def _late(self) -> list[str]:
-        """The volumes that are not ready although everything was healed and they had their time."""
-        listing = await self.stage.api_for("run").list(REPLICATED_VOLUMES, labels=f"{RUN_LABEL}={self.stage.run_id}")
-        staying = [one["metadata"]["name"] for one in listing.items if not one["metadata"].get("deletionTimestamp")]
-        async with asyncio.TaskGroup() as waiting:
-            healed = [waiting.create_task(self._heals(name), name=f"healing of {name}") for name in staying]
-        return [name for name, heals in zip(staying, healed, strict=True) if not heals.result()]
+    @property
+    def is_over(self) -> bool:
+        return self._outcome is not None
 
-    async def _heals(self, name: str) -> bool:
-        api, clock = self.stage.api_for("run"), self.stage.clock
+    def begin(self, duration: float | None = None) -> None:
+        self._signals.enter_context(heard(self.cluster.runner.loop, self.life.stop, self.life.hurry))
         try:
-            await wait_for(api, clock, REPLICATED_VOLUMES, name, condition=_is_ready_or_gone, timeout=HEALING)
-        except TimeoutError:
-            return False
-        return True
+            self.call(self.life.begin(duration))
+        except BaseException:
+            self._signals.close()
+            raise
 
-    async def _leftovers(self) -> list[str]:
-        if not self.plan.churn:
-            return []
-        listing = await self.stage.api_for("run").list(REPLICATED_VOLUMES, labels=f"{RUN_LABEL}={self.stage.run_id}")
-        return [f"{REPLICATED_VOLUMES.plural}/{volume['metadata']['name']}" for volume in listing.items]
+    def last(self, duration: float | None) -> None:
+        """Live for this long, or without an end until somebody says stop."""
+        if duration is not None:
+            self.call(self.life.last(duration))
+        else:
+            while not self.life.is_stopped:
+                self.call(self.life.last(DAY))
 
+    def advance(self, duration: str | float | timedelta) -> None:
+        """Let time pass; whoever is told to stop meanwhile goes no further."""
+        self.call(self.life.last(seconds_of(duration)))
+        self._go_no_further()
 
-def _is_ready_or_gone(volume: Obj | None) -> bool:
-    return volume is None or is_ready(volume)
+    def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
+        """Let time pass until the condition holds; a TimeoutError says what did not."""
+
+        @functools.wraps(condition)
+        def held() -> object:
+            return self.life.is_stopped or condition()
+
+        self.cluster.until(held, timeout)
+        self.life.raise_crash()
+        self._go_no_further()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            return self.cluster.runner.call(coroutine)
+        finally:
+            self.life.raise_crash()
+
+    def end(self) -> Outcome:
+        """Heal, judge, clear away. What was seen so far is judged even if that fails."""
+        with self._signals:
+            try:
+                self.cluster.runner.call(self.life.end())
+            finally:
+                self._outcome = judge(
+                    self.journal,
+                    declared=[profile.profile for profile in self.plan.chaos],
+                    seed=self.cluster.chance.seed,
+                    replayable=self.cluster.replayable,
+                )
+        return self._outcome
+
+    def _go_no_further(self) -> None:
+        if self.life.is_stopped:
+            raise KeyboardInterrupt("the run was told to stop")

@@ -1,18 +1,22 @@
-"""What a test holds as `scenario_runner`: it plays the declared plan and keeps what came of it."""
+"""What a test holds as `scenario_runner`: it plays the declared plan, or is entered, and keeps what came of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.checks.verdict import VALID
+from pytest_kscen.objects.durations import seconds_of
 from pytest_kscen.runs.run import Run
+from pytest_kscen.runs.storage import bring_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
+    from types import TracebackType
 
+    from pytest_kscen.checks.outcome import Outcome
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.kube.actor import Parent
-    from pytest_kscen.runs.outcome import Outcome
     from pytest_kscen.runs.plan import Plan
 
 HOUR = 3600.0
@@ -22,25 +26,48 @@ class ScenarioRunner:
     """One test's runs on one cluster."""
 
     def __init__(
-        self, cluster: Cluster, plan: Plan, *, default_duration: float | None = None, parent: Callable[[], Parent] | None = None
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        *,
+        default_duration: float | None = None,
+        parent: Callable[[], Parent | None] = lambda: None,
+        tell: Callable[[Run], None] = lambda _: None,
     ) -> None:
+        """`parent` opens the parent cluster, if there is to be one; `tell` hears of each run that is over."""
         self.cluster = cluster
         self.plan = plan
         self.runs: list[Run] = []
-        self._default_duration = default_duration or HOUR
-        self._open_parent = parent
+        self._default_duration = default_duration
+        self._parent = parent
+        self._tell = tell
+        self._entered: list[Run] = []
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
-        """Play the plan for this long in cluster time, then heal, judge and clean up."""
-        self._bring_storage()
-        run = Run.on(self.cluster, self.plan)
-        self.runs.append(run)
-        return run.play(self._default_duration if duration is None else duration)
+        """Play the plan for this long in cluster time, then heal, judge and clean up.
+
+        Without a length it is an hour of simulated time, and on the wall's clock it lasts until Ctrl-C.
+        """
+        seconds = self._length() if duration is None else seconds_of(duration)
+        run = self._begin(seconds, needs_parent=any(profile.needs_machines() for profile in self.plan.chaos))
+        try:
+            run.last(seconds)
+        finally:
+            self._end(run)
+        return run.outcome
+
+    def __enter__(self) -> Run:
+        run = self._begin(None, needs_parent=True)
+        self._entered.append(run)
+        return run
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end(self._entered.pop())
 
     def overlooked(self) -> str:
         """The explanation of a run that was not valid and whose verdict nobody asked for; empty if there is none."""
         for run in self.runs:
-            if run.outcome and not run.outcome.looked_at and run.outcome.verdict != "valid":
+            if run.is_over and not run.outcome.looked_at and run.outcome.judged != VALID:
                 return run.outcome.explain()
         return ""
 
@@ -48,14 +75,20 @@ class ScenarioRunner:
         for run in self.runs:
             run.journal.close()
 
-    def _bring_storage(self) -> None:
-        """Simulated machines come with a simulated storage; on a cluster that was handed to us the real one is tested."""
-        if self.cluster.backend not in {"embedded", "controlplane"}:
-            return
-        from pytest_kscen.simulation.storage import install, is_installed, volume_controller
+    def _length(self) -> float | None:
+        if self._default_duration is not None:
+            return self._default_duration
+        return HOUR if self.cluster.backend == "embedded" else None
 
-        clock, runner = self.cluster.runner.clock, self.cluster.runner
-        api = self.cluster.api("storage-installer")
-        if not runner.call(is_installed(api)):
-            runner.call(install(api, clock))
-            runner.start(volume_controller(self.cluster.api("replicated-volume-controller"), clock), "replicated-volumes")
+    def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
+        bring_storage(self.cluster, self.plan.health)
+        run = Run(self.cluster, self.plan, self._parent() if needs_parent else None)
+        self.runs.append(run)
+        run.begin(duration)
+        return run
+
+    def _end(self, run: Run) -> None:
+        try:
+            run.end()
+        finally:
+            self._tell(run)

@@ -87,7 +87,7 @@ def test_a_profile_without_any_effect_proves_nothing():
     ],
 )
 def test_how_a_run_ends(entries, verdicts):
-    assert {finding.check: finding.verdict for finding in ending.judge(entries)} == verdicts
+    assert {finding.check: finding.verdict for finding in ending.judge(ending.read(entries))} == verdicts
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Entry
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
-from pytest_kscen.runs.outcome import judge
+from pytest_kscen.checks.outcome import judge
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, overload
 import orjson
 
 from pytest_kscen.checks import ending, incidents, volumes
+from pytest_kscen.checks.tally import Tally, tallies
 from pytest_kscen.checks.verdict import UNKNOWN, VALID, Finding, merged
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class Outcome:
     volumes: Volumes
     incidents: list[IncidentRecord]
     leftovers: list[str]
+    actions: dict[str, Tally]
+    """How often each action was done, and how long it took."""
+    lasted: float
+    """Seconds of cluster time until the counters were frozen."""
+    stopped_early: bool
     seed: str
     replayable: bool = True
     looked_at: bool = field(default=False, repr=False)
@@ -79,6 +85,11 @@ class Outcome:
     @property
     def verdict(self) -> str:
         self.looked_at = True
+        return self.judged
+
+    @property
+    def judged(self) -> str:
+        """The verdict, for those who only report it."""
         return merged(self.findings)
 
     def explain(self) -> str:
@@ -89,8 +100,11 @@ class Outcome:
     def as_json(self) -> bytes:
         return orjson.dumps(
             {
-                "verdict": merged(self.findings),
+                "verdict": self.judged,
                 "findings": [{"check": one.check, "verdict": one.verdict, "why": one.why} for one in self.findings],
+                "lasted": self.lasted,
+                "stopped_early": self.stopped_early,
+                "actions": {action: tally.as_json() for action, tally in self.actions.items()},
                 "volumes": [volume.as_json() for volume in self.volumes],
                 "incidents": [incident.as_json() for incident in self.incidents],
                 "leftovers": self.leftovers,
@@ -102,23 +116,27 @@ class Outcome:
 
 
 def judge(journal: Iterable[Entry], *, declared: Sequence[str], seed: str, replayable: bool) -> Outcome:
-    """The outcome of a journal; a check that crashes makes its part unknown."""
-    entries = list(journal)
-    outcome = Outcome([], Volumes([]), [], [], seed, replayable)
+    """The outcome of a journal, which is read anew by each check; one that crashes makes its part unknown."""
+    outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, seed, replayable)
 
     def of_incidents() -> Iterator[Finding]:
-        outcome.incidents = incidents.incidents(entries)
+        outcome.incidents = incidents.incidents(journal)
         yield from incidents.judge(declared, outcome.incidents)
 
     def of_volumes() -> Iterator[Finding]:
-        outcome.volumes = Volumes(volumes.volumes(entries, outcome.incidents))
+        outcome.volumes = Volumes(volumes.volumes(journal, outcome.incidents))
         yield from volumes.judge(outcome.volumes)
 
     def of_the_end() -> Iterator[Finding]:
-        outcome.leftovers = ending.leftovers(entries)
-        yield from ending.judge(entries)
+        end = ending.read(journal)
+        outcome.leftovers, outcome.lasted, outcome.stopped_early = end.leftovers, end.frozen_at, end.stopped_early
+        yield from ending.judge(end)
 
-    for check in (of_incidents, of_volumes, of_the_end):
+    def of_actions() -> Iterator[Finding]:
+        outcome.actions = tallies(journal)
+        yield from ()
+
+    for check in (of_incidents, of_volumes, of_the_end, of_actions):
         try:
             outcome.findings += check()
         except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged

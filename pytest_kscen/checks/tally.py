@@ -1,0 +1,57 @@
+"""What a run's actors have done, counted from their own words: how often each action was begun, what failed, how long it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.journal import Entry
+
+CREATE, READY, DELETE = "create the volume", "wait until the volume is ready", "delete the volume"
+
+
+@dataclass(slots=True)
+class Tally:
+    """One action's; times are seconds and only of what was done."""
+
+    done: int = 0
+    failed: int = 0
+    stopped: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+
+    @property
+    def average(self) -> float:
+        return self.total / self.done if self.done else 0.0
+
+    def count(self, result: str, took: float) -> None:
+        if result == "done":
+            self.done += 1
+            self.total += took
+            self.longest = max(self.longest, took)
+        elif result.startswith("stopped"):
+            self.stopped += 1
+        else:
+            self.failed += 1
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "done": self.done,
+            "failed": self.failed,
+            "stopped": self.stopped,
+            "total": round(self.total, 3),
+            "average": round(self.average, 3),
+            "longest": round(self.longest, 3),
+        }
+
+
+def tallies(journal: Iterable[Entry]) -> dict[str, Tally]:
+    """By action, in the order in which each first ended."""
+    found: dict[str, Tally] = {}
+    for entry in journal:
+        if entry.what == "ended":
+            found.setdefault(entry.data["action"], Tally()).count(entry.data["result"], entry.data["took"])
+    return found

@@ -1,0 +1,45 @@
+"""A run in an Allure report: a step for it with one for each incident and each volume that moved, and its papers attached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.checks.volumes import STABLE
+from pytest_kscen.objects.durations import in_words
+from pytest_kscen.reports.story import story
+from pytest_kscen.reports.summary import summary
+
+if TYPE_CHECKING:
+    from pytest_kscen.checks.incidents import IncidentRecord
+    from pytest_kscen.checks.outcome import Outcome
+    from pytest_kscen.journal import Journal
+
+MOST_STORIES = 20
+LARGEST_JOURNAL = 20 * 1024 * 1024  # bytes; a report is loaded by a browser
+
+
+def attach(outcome: Outcome, journal: Journal, title: str) -> None:
+    """To be called inside the test, while Allure listens."""
+    import allure
+
+    text, json = allure.attachment_type.TEXT, allure.attachment_type.JSON
+    with allure.step(f"{title}: {outcome.judged} after {in_words(outcome.lasted)}"):
+        allure.attach("\n".join(summary(outcome)), "summary", text)
+        allure.attach(outcome.as_json(), "outcome.json", json)
+        if journal.size <= LARGEST_JOURNAL:
+            allure.attach(journal.content(), "journal.jsonl", text)
+        for incident in outcome.incidents:
+            with allure.step(_incident(incident)):
+                for effect in incident.effects:
+                    with allure.step(effect):
+                        """Steps are Allure's lines."""
+        for volume in [one for one in outcome.volumes if one.verdict != STABLE][:MOST_STORIES]:
+            with allure.step(f"{volume.verdict}: {volume.name}"):
+                allure.attach("\n".join(story(journal, volume.name)), f"the story of {volume.name}", text)
+
+
+def _incident(incident: IncidentRecord) -> str:
+    until = in_words(incident.removed_at) if incident.removed_at is not None else "the end"
+    effect = "" if incident.had_effect else ", without an effect"
+    nodes = ", ".join(incident.targets.get("nodes", ()))
+    return f"{in_words(incident.started_at)} to {until}: {incident.profile} {incident.variant} on {nodes or 'nothing'}{effect}"

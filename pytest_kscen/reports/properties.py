@@ -1,0 +1,29 @@
+"""A run as JUnit properties: what a CI server's history can draw lines of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_kscen.checks.outcome import Outcome
+
+
+def properties(outcome: Outcome) -> list[tuple[str, object]]:
+    """Names and values; those of a test's second run carry its number."""
+    recoveries = [one.recovery for one in outcome.incidents if one.had_effect and one.recovery is not None]
+    return [
+        ("kscen.verdict", outcome.judged),
+        ("kscen.seed", outcome.seed),
+        ("kscen.lasted", outcome.lasted),
+        ("kscen.volumes", len(outcome.volumes)),
+        ("kscen.volumes.stable", len(outcome.volumes.stable)),
+        ("kscen.volumes.recovered", len(outcome.volumes.recovered)),
+        ("kscen.volumes.broken", len(outcome.volumes.broken)),
+        ("kscen.volumes.interrupted", len(outcome.volumes.interrupted)),
+        ("kscen.transitions", outcome.volumes.total_transitions),
+        ("kscen.errors", sum(tally.failed for tally in outcome.actions.values())),
+        ("kscen.incidents", len(outcome.incidents)),
+        ("kscen.incidents.effective", sum(one.had_effect for one in outcome.incidents)),
+        ("kscen.recovery.longest", round(max(recoveries, default=0.0), 3)),
+        ("kscen.leftovers", len(outcome.leftovers)),
+    ]

@@ -1,0 +1,77 @@
+"""Faults that a test states itself: within a `with` block, or by a plain statement, which lasts until the run was judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.incidents import cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from pytest_kscen.chaos.incidents import Fault, Incident
+    from pytest_kscen.runs.run import Run
+
+
+class Held:
+    """A fault that is on."""
+
+    def __init__(self, incident: Incident, run: Run) -> None:
+        self.incident = incident
+        self._run = run
+
+    def end(self) -> None:
+        """Undo it, and see that it is undone."""
+        self._run.call(self.incident.end())
+
+    def __enter__(self) -> Incident:
+        return self.incident
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end()
+
+
+class ChaosByHand:
+    """`run.chaos`. Machines go by the names of their nodes."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def network_block(self, a: str, b: str, *, ports: Iterable[int] | None = None) -> Held:
+        """No TCP between two machines, or none to these ports."""
+        return self._cause(byhand.network_block(a, b, ports=ports))
+
+    def drbd_block(self, a: str, b: str, volume: str) -> Held:
+        """One volume's replication between two machines is cut."""
+        return self._cause(byhand.drbd_block(a, b, volume))
+
+    def split_brain(self, group_a: Iterable[str], group_b: Iterable[str]) -> Held:
+        """No TCP between two groups of machines."""
+        return self._cause(byhand.split_brain(group_a, group_b))
+
+    def losses(self, a: str, b: str, loss: float) -> Held:
+        """This share of the packets between two machines is lost: 0.05 is one in twenty."""
+        return self._cause(byhand.losses(a, b, loss))
+
+    def latency(self, a: str, b: str) -> Held:
+        """The link between two machines is loaded."""
+        return self._cause(byhand.latency(a, b))
+
+    def vm_reboot(self, vm: str) -> Held:
+        """A machine is reset; the fault is over when it is back."""
+        return self._cause(byhand.vm_reboot(vm))
+
+    def vm_stop(self, vm: str) -> Held:
+        """A machine is switched off."""
+        return self._cause(byhand.vm_stop(vm))
+
+    def pod_destroy(self, label: str, count: int = 1) -> Held:
+        """Pods of the storage with this label are deleted; the fault is over when others are ready in their place."""
+        return self._cause(byhand.pod_destroy(label, count))
+
+    def _cause(self, fault: Fault) -> Held:
+        incident = self._run.call(cause(self._run.stage, fault, by="by-hand"))
+        self._run.life.by_hand.append(incident)
+        return Held(incident, self._run)

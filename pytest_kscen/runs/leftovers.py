@@ -1,0 +1,43 @@
+"""What a run has left behind: every object with its label, in every resource of both clusters. What is going gets time to go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.errors import Forbidden, MethodNotAllowed, NotFound
+from pytest_kscen.objects.resources import EVENTS
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.actor import Actor
+
+PATIENCE = 120.0  # seconds for what was deleted to be gone
+LOOK_AGAIN = 2.0
+
+
+async def leftovers(actors: list[Actor]) -> list[str]:
+    """The names of what is still there, after waiting for what is on its way."""
+    clock = actors[0].clock
+    end = clock.now() + PATIENCE
+    while (left := [name for actor in actors for name in await _labelled(actor)]) and clock.now() < end:
+        await clock.sleep(LOOK_AGAIN)
+    return left
+
+
+async def _labelled(actor: Actor) -> list[str]:
+    selector = ",".join(f"{label}={value}" for label, value in actor.labels.items())
+    found: dict[str, str] = {}
+    for resource in await actor.api.resources():
+        if resource.plural == EVENTS.plural:
+            continue
+        try:
+            items = (await actor.api.list(resource, labels=selector)).items
+        except Forbidden:
+            actor.note("not-looked-into", resource=resource.qualified, why="forbidden")
+            continue
+        except (MethodNotAllowed, NotFound):
+            continue
+        for item in items:
+            metadata = item["metadata"]
+            place = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+            found.setdefault(metadata["uid"], f"{resource.plural}/{place}")
+    return list(found.values())

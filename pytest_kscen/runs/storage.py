@@ -1,0 +1,23 @@
+"""Simulated machines come with a simulated storage. On a cluster that was handed to us the real one is tested."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.cluster import Cluster
+
+SIMULATED = ("embedded", "controlplane")
+
+
+def bring_storage(cluster: Cluster, generation: str) -> None:
+    """Once for each cluster, by whichever run comes first."""
+    if cluster.backend not in SIMULATED:
+        return
+    from pytest_kscen.simulation.storage import attach, install, is_installed
+
+    runner = cluster.runner
+    api = cluster.api("storage-installer")
+    if not runner.call(is_installed(api)):
+        attach(cluster.site, cluster.api("replicated-storage"), runner.clock, cluster.chance, generation)  # type: ignore[attr-defined]  # what simulated clusters have
+        runner.call(install(api, runner.clock, generation))

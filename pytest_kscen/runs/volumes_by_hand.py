@@ -1,0 +1,90 @@
+"""Volumes that a test makes itself. They live like those of the churn, checked from ready on, until the run has been judged."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.megatest.destiny import Destiny
+from pytest_kscen.megatest.placement import nodes_of
+from pytest_kscen.megatest.volume import live
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
+
+if TYPE_CHECKING:
+    from pytest_kscen.megatest.view import View
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.volume_health import HealthSource
+    from pytest_kscen.runs.run import Run
+
+PATIENCE = 60.0  # seconds within which the API has to show a volume that was made
+
+
+class Volume:
+    """One volume, as the API shows it now."""
+
+    def __init__(self, name: str, storage_class: str, view: View, health: HealthSource) -> None:
+        self.name = name
+        self.storage_class = storage_class
+        self._view = view
+        self._health = health
+
+    @property
+    def object(self) -> Obj | None:
+        """The ReplicatedVolume; None when it is gone. Never change it."""
+        return self._view.volume(self.name)
+
+    @property
+    def replicas(self) -> list[Obj]:
+        return self._view.replicas(self.name)
+
+    @property
+    def nodes(self) -> list[str]:
+        """Where it has replicas, those with data first."""
+        return nodes_of(self.replicas)
+
+    @property
+    def attached_to(self) -> list[str]:
+        """The nodes on which it is attached now."""
+        return [one["spec"]["nodeName"] for one in self._view.attachments(self.name) if is_true(one, "Attached")]
+
+    def ready(self) -> bool:
+        """Whether everything that it promises holds."""
+        return self._health.is_ready(self.object)
+
+    healthy = ready
+
+    def __repr__(self) -> str:
+        return f"<volume {self.name} on {', '.join(self.nodes) or 'no node'}>"
+
+
+class VolumesByHand:
+    """`run.volumes`."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def create(self, storage_class: str, *, attach: int = 0, size: str = "100Mi", name: str = "") -> Volume:
+        """Make a volume and attach it to so many nodes, 2 at most; it is there when this returns, and ready later."""
+        if attach not in {0, 1, 2}:
+            raise ValueError(f"attach={attach!r}: a volume can be attached to 0, 1 or 2 nodes")
+        Churn((storage_class,), size=size)
+        self._run.call(self._look_up(storage_class))
+        drawn = f"mgt-{self._run.stage.chance.stream('volumes by hand').uid()}"
+        return self._run.call(self._begin(Destiny(name or drawn, storage_class, size, math.inf, attach)))
+
+    async def _look_up(self, storage_class: str) -> None:
+        there = (await self._run.stage.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)).items
+        names = sorted(one["metadata"]["name"] for one in there)
+        if storage_class not in names:
+            raise ValueError(f"there is no storage class {storage_class!r}; there are {', '.join(names) or 'none'}")
+
+    async def _begin(self, destiny: Destiny) -> Volume:
+        stage, season, name = self._run.stage, self._run.life.season, destiny.name
+        view = season.view(stage)
+        async with view:
+            self._run.life.start(live(stage, season, destiny, stage.health), name)
+            awaited = f"the volume {name} was not there"
+            await view.until(name, lambda: view.volume(name), timeout=PATIENCE, awaited=awaited)
+        return Volume(name, destiny.storage_class, view, stage.health)

@@ -1,0 +1,89 @@
+"""One small run, told in every form."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_kscen.checks.outcome import judge
+from pytest_kscen.journal import Entry
+from pytest_kscen.reports.command import main
+from pytest_kscen.reports.properties import properties
+from pytest_kscen.reports.story import story
+from pytest_kscen.reports.summary import summary
+
+BLOCK = {"profile": "network-block", "variant": "split-brain"}
+MOVED = {"volume": "v1", "condition": "IOReady", "expected": "True", "observed": "False"}
+LINES = [
+    (0.0, "run", "run-started", {"seed": "7", "duration": 600.0}),
+    (1.0, "volume-main/v1", "volume", {"volume": "v1", "storage_class": "availability", "size": "1Gi", "lifetime": 300.0}),
+    (1.0, "volume-main/v1", "ended", {"action": "create the volume", "volume": "v1", "result": "done", "took": 0.0}),
+    (1.5, "volume-main/v1", "volume-placed", {"volume": "v1", "nodes": ["node-1", "node-2"]}),
+    (4.0, "volume-main/v1", "ended", {"action": "wait until the volume is ready", "volume": "v1", "result": "done", "took": 3.0}),
+    (4.0, "volume-checker/v1", "checker-started", {"volume": "v1", "conditions": ["IOReady", "Quorum"]}),
+    (60.0, "network-blocker", "incident-started", {"incident": "i1", **BLOCK, "targets": {"nodes": ["node-1", "node-9"]}}),
+    (61.0, "network-blocker", "incident-started", {"incident": "i2", **BLOCK, "targets": {"nodes": ["node-8"]}}),
+    (70.0, "volume-checker/v1", "condition-changed", {**MOVED, "reason": "NoIOReadyReplicas", "details": "0 of 2"}),
+    (71.0, "network-blocker", "incident-effect", {"incident": "i1", "effect": "v1: node-1 and node-2 have lost each other"}),
+    (90.0, "network-blocker", "incident-ended", {"incident": "i1", "lasted": 30.0}),
+    (90.0, "network-blocker", "incident-ended", {"incident": "i2", "lasted": 29.0}),
+    (135.0, "network-blocker", "incident-recovered", {"incident": "i1", "took": 45.0}),
+    (600.0, "run", "frozen", {}),
+    (600.0, "volume-checker/v1", "checker-stopped", {"volume": "v1", "conditions": {"IOReady": "False", "Quorum": "True"}}),
+    (600.0, "run", "liveness", {"late": ["v1"]}),
+    (601.0, "run", "leftovers", {"objects": []}),
+]  # fmt: skip
+JOURNAL = [Entry(*line) for line in LINES]
+
+
+@pytest.fixture
+def outcome():
+    return judge(JOURNAL, declared=["network-block"], seed="7", replayable=True)
+
+
+def test_the_summary(outcome):
+    assert summary(outcome) == [
+        "invalid after 10m of cluster time; seed 7",
+        "  volumes is invalid: 1 of 1 volumes did not keep the state they promise: v1",
+        "  liveness is invalid: not ready again although everything was healed: v1",
+        "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 broken",
+        "  times: create 0.0 s on average (0.0 s at most, 0.0 s in all); ready 3.0 s on average (3.0 s at most, 3.0 s in all)",
+        "  network-block split-brain: 2 incidents, 1 with an effect; recovered in 45.0 s on average, 45.0 s at most",
+        "  broken      v1 (availability): IOReady 1, Quorum 0",
+    ]
+
+
+def test_the_properties(outcome):
+    told = dict(properties(outcome))
+    assert told["kscen.verdict"] == "invalid"
+    assert told["kscen.volumes.broken"] == told["kscen.transitions"] == told["kscen.incidents.effective"] == 1
+    assert told["kscen.recovery.longest"] == 45.0
+
+
+def test_a_broken_volumes_story():
+    assert list(story(JOURNAL, "v1")) == [
+        "        1s  volume-main               wanted (storage_class availability, size 1Gi, lifetime 300.0)",
+        "        1s  volume-main               create the volume: done after 0 s",
+        "        2s  volume-main               has replicas on node-1, node-2",
+        "        4s  volume-main               wait until the volume is ready: done after 3 s",
+        "        4s  volume-checker            is checked: IOReady, Quorum",
+        "        1m  network-blocker           network-block split-brain begins on node-1",
+        "     1m10s  volume-checker            IOReady is False, expected True: NoIOReadyReplicas: 0 of 2",
+        "     1m11s  network-blocker           split-brain (i1) has an effect: v1: node-1 and node-2 have lost each other",
+        "     1m30s  network-blocker           split-brain (i1) ends after 30 s",
+        "     2m15s  network-blocker           split-brain (i1) is recovered from, 45 s after its end",
+        "       10m  volume-checker            is checked no more: IOReady False, Quorum True",
+    ]
+
+
+def test_the_story_from_a_folder(tmp_path, capsys):
+    lines = [json.dumps({"at": at, "who": who, "what": what, **data}) for at, who, what, data in LINES]
+    (tmp_path / "journal.jsonl").write_text("\n".join(lines) + "\n")
+    assert main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "broken      v1\n"
+    assert main([str(tmp_path), "v"]) == 0
+    assert capsys.readouterr().out.splitlines() == list(story(JOURNAL, "v1"))
+    assert main([str(tmp_path), "w"]) == 1
+    assert "0 volumes begin with 'w': v1" in capsys.readouterr().err
+    assert main([str(tmp_path / "nowhere")]) == 1
