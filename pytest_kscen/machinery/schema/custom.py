@@ -90,7 +90,8 @@ class CustomSchema:
         if self._repetitions and not (old is not None and any(self._repetitions(old, ""))):
             causes += self._repetitions(new, "")
         if self._rules:
-            causes += _unasked(causes) or self._rules(new, "", UNKNOWN if old is None else old, lambda: False)
+            is_nameless = not new["metadata"].get("name")  # which is told elsewhere
+            causes += _unasked(causes, also=is_nameless) or self._rules(new, "", UNKNOWN if old is None else old, lambda: False)
         return causes
 
     def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
@@ -103,6 +104,7 @@ class CustomSchema:
             yield cause("status" if status else "")
 
 
-def _unasked(causes: list[Cause]) -> list[Cause]:
+def _unasked(causes: list[Cause], *, also: bool) -> list[Cause]:
     """What stands instead of the rules' causes, where an object is too wrong for them."""
-    return [Cause.invalid(NOWHERE, None, UNCHECKED)] if any(cause.reason in BLOCKING for cause in causes) else []
+    is_blocked = also or any(cause.reason in BLOCKING for cause in causes)
+    return [Cause.invalid(NOWHERE, None, UNCHECKED)] if is_blocked else []

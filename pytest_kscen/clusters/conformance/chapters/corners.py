@@ -43,6 +43,8 @@ def a_converter_knows_the_names_of_types(visitor: Visitor) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
     patch = {"metadata": {"uid": 1}}
     visitor.patch("configmaps/x", patch, "strategic").refused(422, "Invalid", "cannot convert int64 to types.UID")
+    words = "json: cannot unmarshal number into Go value of type string"
+    visitor.patch("configmaps/x", {"metadata": {"creationTimestamp": 1}}, "strategic").refused(422, "Invalid", words)
 
 
 @case_of(
@@ -54,6 +56,12 @@ def a_converter_knows_the_names_of_types(visitor: Visitor) -> None:
         ("owners that are no list", {**CONFIG, "metadata": {"managedFields": 1}}, 500, ".metadata.managedFields: expected list"),
         ("owners that are none", {**CONFIG, "metadata": {"managedFields": ["x"]}}, 500, ".metadata.managedFields[0]: expected map"),
         ("owners in a map", {**CONFIG, "metadata": {"managedFields": {}}}, 500, ".metadata.managedFields: expected list"),
+        (
+            "owner's uid",
+            {**CONFIG, "metadata": {"ownerReferences": [{"uid": {"a": [1]}}]}},
+            500,
+            "[uid=a=[1]].uid: expected string",
+        ),
         ("generation", {**CONFIG, "metadata": {"name": "x", "generation": "x"}}, 500, ".metadata.generation: expected numeric"),
         ("base64", {**CONFIG, "binaryData": {"z": "%"}}, 500, "error decoding from json: illegal base64 data at input byte 0"),
         (
@@ -159,6 +167,18 @@ def a_budgets_metadata_is_judged_last(visitor: Visitor) -> None:
     assert {field for field, _ in visitor.post("poddisruptionbudgets", body).refused(422, "Invalid").causes} == {
         "spec.minAvailable"
     }
+
+
+@case
+def a_cron_jobs_status_may_have_any_finalizers(visitor: Visitor) -> None:
+    template = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]}}}}
+    spec = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": template}
+    visitor.post("cronjobs", {"metadata": {"name": "x"}, "spec": spec}).ok(201)
+    patch = {"metadata": {"finalizers": ["odd"]}}
+    words = "name is neither a standard finalizer name nor is it fully qualified"
+    visitor.patch("cronjobs/x", patch).refused(422, "Invalid", words)
+    visitor.patch("cronjobs/x/status", patch).ok()
+    visitor.patch("cronjobs/x", {"metadata": {"finalizers": None}}).ok()
 
 
 @case
