@@ -44,6 +44,9 @@ class Season:
 
 async def unless(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:
     """What the coroutine comes to; None if the signal is there before it, which cancels it."""
+    if signal.given:
+        coroutine.close()
+        return None
     loop = asyncio.get_running_loop()
     task, word = loop.create_task(coroutine), loop.create_task(signal.wait())
     try:

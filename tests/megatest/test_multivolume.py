@@ -115,6 +115,25 @@ def test_ten_volumes_share_one_watch_of_each_resource(build):
     assert Counting.opened == 4
 
 
+def test_a_volume_that_is_gone_leaves_nothing_in_memory(world):
+    """Chance is kept for those who may ask again, and a volume never does."""
+    churn = Churn(max_volumes=3, lifetime=(10.0, 20.0), replica_destroyer=True, replica_creator=True, resizer=True)
+    world.start(multivolume(world.stage, churn, world.season))
+    world.advance(300)
+    kept = len(world.chance._streams)
+    world.advance(600)
+    assert len(born(world)) > 60
+    assert len(world.chance._streams) == kept
+    assert len(world.season._view._listeners) <= 6
+
+
+def test_nobody_begins_when_it_is_abandoned_already(world):
+    world.season.abandoned.give()
+    world.start(multivolume(world.stage, Churn(), world.season))
+    world.advance(1)
+    assert born(world) == []
+
+
 @pytest.mark.parametrize("seed", ["one", "two"])
 def test_the_same_seed_is_the_same_journal(build, seed):
     journals = []

@@ -1,0 +1,82 @@
+"""What an actor says of its own deeds: in the journal, and in the log of its kind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
+
+
+@pytest.fixture
+def runner():
+    runner = VirtualRunner()
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def journal(runner):
+    journal = Journal(runner.clock)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def stage(runner, journal):
+    return Stage(lambda agent: None, runner.clock, Chance("actor"), journal, "run1")
+
+
+def told(journal):
+    return [(entry.at, entry.who, entry.what, entry.data) for entry in journal]
+
+
+def deed(runner, actor, error=None):
+    async def do():
+        async with actor.doing("attach", volume="v", node="n"):
+            await runner.clock.sleep(2)
+            if error:
+                raise error
+
+    return do()
+
+
+def test_a_deed_begins_and_ends(runner, journal, stage, caplog):
+    caplog.set_level(logging.INFO, "pytest_kscen")
+    runner.call(deed(runner, stage.actor("volume-attacher/v")))
+    what = {"action": "attach", "volume": "v", "node": "n"}
+    assert told(journal) == [
+        (0, "volume-attacher/v", "began", what),
+        (2, "volume-attacher/v", "ended", {**what, "result": "done", "took": 2}),
+    ]
+    assert [(record.name, record.levelname, record.message) for record in caplog.records] == [
+        ("pytest_kscen.volume-attacher", "INFO", "volume-attacher/v: begins action=attach volume=v node=n"),
+        ("pytest_kscen.volume-attacher", "INFO", "volume-attacher/v: ended action=attach volume=v node=n result=done took=2.0"),
+    ]
+    assert (caplog.records[1].actor, caplog.records[1].took) == ("volume-attacher/v", 2)
+
+
+def test_a_deed_that_fails_is_a_warning(runner, journal, stage, caplog):
+    with pytest.raises(TimeoutError):
+        runner.call(deed(runner, stage.actor("volume-attacher/v"), TimeoutError("too late")))
+    assert told(journal)[1][3]["result"] == "failed: TimeoutError('too late')"
+    assert [(record.levelname, record.result) for record in caplog.records] == [("WARNING", "failed: TimeoutError('too late')")]
+
+
+def test_a_deed_that_is_stopped_has_not_failed(runner, journal, stage, caplog):
+    with pytest.raises(asyncio.CancelledError):
+        runner.call(deed(runner, stage.actor("volume-attacher/v"), asyncio.CancelledError()))
+    assert told(journal)[1][3]["result"] == "stopped"
+    assert caplog.records == []
+
+
+def test_a_passing_actors_chance_is_the_same_and_is_not_kept(stage):
+    passing = [stage.actor("volume-main/v", passing=True).chance.below(10**9) for _ in range(2)]
+    staying = stage.actor("volume-main/v").chance.below(10**9)
+    assert passing == [staying, staying]
+    assert stage.actor("volume-main/v").chance.below(10**9) != staying
