@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.storage.agent.snapshots import FIGURES_EVERY, Snapshots
 from pytest_kscen.simulation.storage.controller.deeds import Tell, holding, perform
 from pytest_kscen.simulation.storage.controller.releasing import without
 from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, Address
@@ -37,6 +38,7 @@ class Agent:
         self._controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas)
         self._configs: dict[str, Config] = {}
         self._ports: dict[str, int] = {}
+        self._snapshots = Snapshots()
 
     async def run(self) -> None:
         await self._plant.synced()
@@ -76,11 +78,15 @@ class Agent:
         if orders.config and any(node not in (known.peers if known else {}) for node in orders.config.peers):
             return LINKS_COME  # the kernel has news of them soon
         status = self._plant.drbd.status(self._node, name) if orders.config else None
+        if status:
+            status = self._snapshots.of(name, status, self._bench.now())
         report = Report(address, orders, status, {other.node: other for other in others}, refusal)
         told = self._plant.generation.report(replica, report, self._bench.timestamp())
         if told != replica.obj.get("status"):
             await perform(self._bench.api, [Tell(REPLICATED_VOLUME_REPLICAS, replica.obj, told)])
-        return ASK_AGAIN if refusal else None
+        if refusal:
+            return ASK_AGAIN
+        return FIGURES_EVERY if self._snapshots.is_moving(name) else None
 
     def _obey(self, volume: str, orders: Orders) -> str:
         """Bring the kernel to what is asked; what it refused, and why."""
@@ -113,6 +119,7 @@ class Agent:
         self._plant.drbd.down(self._node, volume, wipe=True)
         self._configs.pop(volume, None)
         self._ports.pop(volume, None)
+        self._snapshots.forget(volume)
 
     def _free_port(self, volume: str) -> int:
         """The first one that nobody on this node listens on, nor was promised."""
