@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 
 import pytest
@@ -16,6 +17,12 @@ def published(*paths):
         pytest.skip(f"the published definitions are not beside the repository, in {FOLDER}")
     found = [FOLDER / path for path in paths]
     files = [file for path in found for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
-    documents = [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
+    documents = [document for file in files for document in _read(file)]
     assert documents
     return documents
+
+
+@functools.cache
+def _read(file):
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the files are long
+    return [document for document in yaml.load_all(file.read_text(), loader) if document]

@@ -12,6 +12,7 @@ from pytest_kscen.simulation.definitions import (
     CONDITIONS,
     FLAG,
     NAME,
+    QUANTITY,
     SPEC_NEVER_CHANGES,
     TEXT,
     TEXTS_BY_NAME,
@@ -85,7 +86,7 @@ _MACHINE_STATUS = record(
         "resources": record(
             {
                 "cpu": record({"cores": WHOLE, "coreFraction": TEXT}, required=("cores",)),
-                "memory": record({"size": TEXT}, required=("size",)),
+                "memory": record({"size": QUANTITY}, required=("size",)),
             }
         ),
         "stats": record(
