@@ -51,9 +51,7 @@ class Cluster:
             self.do(verb, *args)
         return str(refusal.value)
 
-    def bring(
-        self, node, nodes, volume="v", *, quorum=0, redundancy=1, size=100 * MEBI, diskless="", primaries=1, rule="votes"
-    ):
+    def bring(self, node, nodes, volume="v", *, quorum=0, redundancy=1, size=100 * MEBI, diskless="", primaries=1, rule="votes"):
         """Bring it up on a node that knows these."""
         peers = {name: Peer(number, 7000 + number, name not in diskless) for number, name in enumerate(nodes)}
         me = peers.pop(node)

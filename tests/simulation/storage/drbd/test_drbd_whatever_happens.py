@@ -2,10 +2,10 @@
 
 import itertools
 
-from kernel_yard import MEBI, Cluster
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from kernel_yard import MEBI, Cluster
 
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.simulation.network import Passage
@@ -99,7 +99,9 @@ class Storage(RuleBasedStateMachine):
     def replace(self, one):
         """A replica is made anew, while others have the data."""
         node = self.node(one)
-        if self.cluster.machines[node].powered and any(self.disk(other) == Disk.UP_TO_DATE for other in self.nodes if other != node):
+        if self.cluster.machines[node].powered and any(
+            self.disk(other) == Disk.UP_TO_DATE for other in self.nodes if other != node
+        ):
             self.cluster.do("down", node, "v", wipe=True)
             self.has[node] = set()
             self.come(one)
@@ -152,6 +154,14 @@ class Storage(RuleBasedStateMachine):
             assert all(self.hear_of_each_other(one, other) for one, other in itertools.combinations(writers, 2))
 
     @invariant()
+    def nobody_writes_without_enough_others(self):
+        for writer in self.writers():
+            seen = [link.peer_disk for link in self.cluster.status(writer).connections.values() if link.state == "Connected"]
+            disks = [self.disk(writer), *seen]
+            assert disks.count(Disk.UP_TO_DATE) >= self.options.get("redundancy", 1)
+            assert len(disks) >= self.options["quorum"]
+
+    @invariant()
     def two_are_primary_only_where_they_may(self):
         assert not self.has or self.options["primaries"] > 1 or len(self.writers()) < 2
 
@@ -192,9 +202,7 @@ class Storage(RuleBasedStateMachine):
         status = self.cluster.status(node)
         if status is None:
             return None
-        links = {
-            peer: (link.state, link.peer_role, link.peer_disk, link.replication) for peer, link in status.connections.items()
-        }
+        links = {peer: (link.state, link.peer_role, link.peer_disk, link.replication) for peer, link in status.connections.items()}
         return status.role, status.disk_state, status.size, status.quorum, status.suspended, links
 
     def hear(self, node, volume):
