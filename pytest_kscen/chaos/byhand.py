@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, SPLIT_BRAIN, Block
+from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, PORTS, SPLIT_BRAIN, Block, valid_ports
 from pytest_kscen.chaos.faults.latency import Latency
 from pytest_kscen.chaos.faults.losses import Losses, valid_loss
 from pytest_kscen.chaos.faults.machines import Reboot, Stop
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Block:
     """All TCP between two machines, or these ports alone."""
-    return Block(EVERYTHING, (a,), (b,), tuple(ports or ()))
+    return Block(EVERYTHING, (a,), (b,)) if ports is None else Block(PORTS, (a,), (b,), valid_ports(ports))
 
 
 def drbd_block(a: str, b: str, volume: str) -> Block:

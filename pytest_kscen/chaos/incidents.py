@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 900.0  # seconds of trying to undo a fault
-AGAIN = 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 80.0  # seconds between two attempts
 PASSING = (Impossible, ApiError, OSError, TimeoutError)  # what may go wrong with a fault, and is no mistake of ours
 
 
@@ -130,7 +130,7 @@ class Incident:
 
     async def _end(self) -> None:
         clock = self.hands.nested.clock
-        give_up = clock.now() + PATIENCE
+        pause, give_up = FIRST_PAUSE, clock.now() + PATIENCE
         while True:
             try:
                 async with self.hands.nested.doing(f"undo {self.variant}", incident=self.id):
@@ -139,8 +139,10 @@ class Incident:
             except PASSING as error:
                 if clock.now() >= give_up:
                     self.note("incident-not-undone", error=repr(error))
+                    self.observer.ended(self)
                     raise
-            await clock.sleep(AGAIN)
+            await clock.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
         self.removed_at = self.journal.now
         self.note("incident-ended", lasted=round(self.removed_at - self.started_at, 6))
         self.observer.ended(self)

@@ -162,13 +162,18 @@ class Observer:
     # --- whose trouble it is ---
 
     def _began(self, trouble: Aspect) -> None:
-        able = [watched for watched in self._watched.values() if watched.incident.fault.reach.covers(trouble)]
-        for watched in [one for one in able if one.incident.is_on] or able:
+        for watched in self._who_made(trouble):
             watched.shaken[trouble.key] = trouble
             watched.changed.set()
             told = watched.told[trouble.kind] = watched.told.get(trouble.kind, 0) + 1
             if told <= TOLD:
                 watched.incident.has_effect(trouble.words)
+
+    def _who_made(self, trouble: Aspect) -> list[Watched]:
+        reaches = [(watched, watched.incident.fault.reach) for watched in self._watched.values()]
+        able = [watched for watched, reach in reaches if reach.covers(trouble)]
+        able = able or [watched for watched, reach in reaches if reach.may_isolate(trouble)]
+        return [watched for watched in able if watched.incident.is_on] or able
 
     def _over(self, trouble: Aspect) -> None:
         for watched in self._watched.values():

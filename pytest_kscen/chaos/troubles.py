@@ -23,19 +23,31 @@ LINK, VOLUME, NODE, MACHINE = "link", "volume", "node", "machine"
 CONNECTED, RUNNING = "Connected", "Running"
 
 
+WORDS = {
+    LINK: "the link of {volume} from {nodes[0]} to {nodes[1]} is {state}",
+    VOLUME: "{key[2]} of the volume {volume} is {state}",
+    NODE: "the node {key[1]} is not ready ({state})",
+    MACHINE: "the machine {key[1]} is {state}",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Aspect:
     """One thing that an object says of itself. The key begins with its kind."""
 
     key: Key
     well: bool
-    words: str
+    state: str
     nodes: tuple[str, ...]
     volume: str = ""
 
     @property
     def kind(self) -> str:
         return self.key[0]
+
+    @property
+    def words(self) -> str:
+        return WORDS[self.kind].format(key=self.key, state=self.state, nodes=self.nodes, volume=self.volume)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,10 @@ class Reach:
             return False
         sides = (self.nodes, self.against) if self.against else (self.nodes,)
         return all(any(node in side for node in aspect.nodes) for side in sides)
+
+    def may_isolate(self, aspect: Aspect) -> bool:
+        """A cut may take a node from those who watch over it: when nothing else explains that it is not ready."""
+        return aspect.kind == NODE and not self.volume and aspect.key[1] in (*self.nodes, *self.against)
 
 
 class Troubles:
@@ -89,30 +105,27 @@ class Troubles:
 def of_node(node: Obj) -> Iterator[Aspect]:
     name = node["metadata"]["name"]
     if ready := condition(node, "Ready"):
-        words = f"the node {name} is not ready ({ready.get('reason') or ready['status']})"
-        yield Aspect((NODE, name), ready["status"] == "True", words, (name,))
+        yield Aspect((NODE, name), ready["status"] == "True", ready.get("reason") or ready["status"], (name,))
 
 
 def of_machine(machine: Obj) -> Iterator[Aspect]:
     name = machine["metadata"]["name"]
     if phase := (machine.get("status") or {}).get("phase"):
-        yield Aspect((MACHINE, name), phase == RUNNING, f"the machine {name} is {phase}", (name,))
+        yield Aspect((MACHINE, name), phase == RUNNING, phase, (name,))
 
 
 def of_volume(volume: Obj, health: HealthSource, nodes: tuple[str, ...]) -> Iterator[Aspect]:
     name = volume["metadata"]["name"]
     for which, seen in health.read(volume).items():
-        words = f"{which} of the volume {name} is {seen.status}{f' ({seen.reason})' if seen.reason else ''}"
-        yield Aspect((VOLUME, name, which), seen.holds, words, nodes, name)
+        state = f"{seen.status} ({seen.reason})" if seen.reason else seen.status
+        yield Aspect((VOLUME, name, which), seen.holds, state, nodes, name)
 
 
 def of_replica(replica: Obj, node_named: Callable[[str], str]) -> Iterator[Aspect]:
     """Its links. A peer goes by its replica's name or by its node's, as the storage's generation has it."""
     name, volume, node = replica["metadata"]["name"], volume_of(replica), node_of(replica)
     for peer, state in _connections(replica.get("status") or {}):
-        other = node_named(peer) or peer
-        words = f"the link of {volume} from {node} to {other} is {state}"
-        yield Aspect((LINK, name, peer), state == CONNECTED, words, (node, other), volume)
+        yield Aspect((LINK, name, peer), state == CONNECTED, state, (node, node_named(peer) or peer), volume)
 
 
 def _connections(status: Obj) -> Iterator[tuple[str, str]]:

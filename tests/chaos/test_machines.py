@@ -7,6 +7,7 @@ from stages import VMS, staged
 
 from pytest_kscen.chaos import byhand
 from pytest_kscen.chaos.faults.machines import OperationFailed
+from pytest_kscen.chaos.hands import Impossible
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clock import Signal
@@ -103,6 +104,23 @@ def test_a_stop_lasts_until_it_is_undone_by_a_start():
         assert [operation["spec"] for operation in hypervisor.made] == [spec("Stop", force=True), spec("Start")]
         assert incident.removed_at - incident.started_at >= 600 + 60
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
+
+
+def test_a_machine_that_is_off_is_not_restarted():
+    with staged(nodes=2) as world:
+        Hypervisor(world)
+        world.call(cause(world.stage, byhand.vm_stop("node-1")))
+        with pytest.raises(Impossible, match="node-1 is off"):
+            world.call(cause(world.stage, byhand.vm_reboot("node-1")))
+
+
+def test_a_stop_that_nobody_does_is_taken_back():
+    with staged(nodes=2) as world:
+        with pytest.raises(TimeoutError):
+            world.call(cause(world.stage, byhand.vm_stop("node-1")))
+
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
+        assert len(world.told("incident-ended")) == 1
 
 
 def test_a_stop_that_the_hypervisor_refuses_fails():

@@ -229,5 +229,15 @@ def test_a_machine_and_its_node_answer_for_a_stop():
         world.cluster.site.machines.power_off("node-1")
         world.runner.advance(60)
 
-        assert gone.effects == ["the machine node-1 is Stopping", "the node node-1 is not ready (NodeStatusUnknown)"]
         assert cut.effects == []
+        assert gone.effects == ["the machine node-1 is Stopping", "the node node-1 is not ready (NodeStatusUnknown)"]
+
+
+def test_a_node_that_nothing_else_explains_was_cut_off_from_its_watchers():
+    with staged(nodes=2) as world:
+        storage = Storage(world)
+        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        world.cluster.site.machines.power_off("node-2")
+        world.runner.advance(60)
+
+        assert cut.effects == ["the node node-2 is not ready (NodeStatusUnknown)"]

@@ -13,10 +13,14 @@ from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.objects.resources import Obj
 
 EVERYTHING, DRBD, SPLIT_BRAIN = "blocking-everything", "blocking-drbd", "split-brain"
+PORTS = "blocking-ports"  # by hand alone
+HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium takes no more in one rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +83,10 @@ class Block:
 
 def _name(incident: Incident) -> str:
     return f"chaos-net-{incident.id}"
+
+
+def valid_ports(ports: Iterable[int]) -> tuple[int, ...]:
+    found = tuple(ports)
+    if not found or not all(isinstance(port, int) and 0 < port <= HIGHEST_PORT for port in found) or len(found) > MOST_PORTS:
+        raise ValueError(f"ports={found!r}: give 1 to {MOST_PORTS} numbers from 1 to {HIGHEST_PORT}")
+    return found

@@ -66,7 +66,8 @@ class Reboot:
         return Reach(EVERYTHING, (self.vm,))
 
     async def aim(self, hands: Hands) -> Reboot:
-        await hands.must_have([self.vm])
+        if _phase((await hands.must_have([self.vm]))[self.vm]) == STOPPED:
+            raise Impossible(f"the virtual machine {self.vm} is off: there is nothing to restart")
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
@@ -110,6 +111,9 @@ class Stop:
             incident.has_effect(f"{self.vm} was stopped")
 
     async def heal(self, incident: Incident) -> None:
+        """An operation that is still waiting must not stop the machine later."""
+        hands = incident.hands
+        await remove(hands.in_parent, VIRTUAL_MACHINE_OPERATIONS, _name(incident, "Stop"), hands.namespace)
         await _back(incident, self.vm, self.boot)
 
 

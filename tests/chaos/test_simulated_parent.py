@@ -1,0 +1,136 @@
+"""Faults on the embedded cluster's virtual machines: the objects are understood there, and have their effect."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.cleanup import clear_after, clear_before
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.profiles import PROFILES
+from pytest_kscen.clock import Signal
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.simulation.network.network import Flow
+
+
+class World:
+    """A cluster of four with its parent, and what is told of it."""
+
+    def __init__(self, seed=0) -> None:
+        self.cluster = EmbeddedCluster(seed, nodes=4)
+        self.runner = self.cluster.runner
+        self.parent = self.cluster.parent()
+        self.journal = Journal(self.runner.clock)
+        self.stage = Stage(
+            self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1", owned=True, parent=self.parent
+        )
+
+    def cause(self, fault):
+        return self.runner.call(cause(self.stage, fault))
+
+    def end(self, incident):
+        self.runner.call(incident.end())
+
+    def blocked(self, source, target, port=7000, protocol="TCP"):
+        return self.cluster.site.network.passage(Flow(source, target, protocol, port)).blocked
+
+    def told(self, *what):
+        return [(entry.at, entry.what, entry.data) for entry in self.journal if entry.what in what]
+
+
+@contextlib.contextmanager
+def world(seed=0):
+    one = World(seed)
+    try:
+        one.runner.advance(5)
+        yield one
+    finally:
+        one.cluster.close()
+        one.journal.close()
+
+
+def test_two_machines_are_cut_off_from_each_other_and_from_nobody_else():
+    with world() as w:
+        incident = w.cause(byhand.network_block("node-1", "node-2"))
+        w.runner.advance(1)
+        assert w.blocked("node-1", "node-2")
+        assert w.blocked("node-2", "node-1")
+        assert not any(w.blocked(*pair) for pair in (("node-1", "node-3"), ("node-3", "node-2"), ("node-4", "node-3")))
+        assert not w.blocked("node-1", "node-2", protocol="UDP")
+        w.end(incident)
+        w.runner.advance(1)
+        assert not w.blocked("node-1", "node-2")
+
+
+def test_two_groups():
+    with world() as w:
+        w.cause(byhand.split_brain(["node-1", "node-2"], ["node-3", "node-4"]))
+        w.runner.advance(1)
+        names = [f"node-{number}" for number in range(1, 5)]
+        cut = {(a, b) for a in names for b in names if a != b and w.blocked(a, b)}
+        assert cut == {(a, b) for a in names for b in names if (a in names[:2]) != (b in names[:2])}
+
+
+def test_single_ports():
+    with world() as w:
+        w.cause(byhand.network_block("node-1", "node-2", ports=[7001, 7009]))
+        w.runner.advance(1)
+        assert [w.blocked("node-1", "node-2", port) for port in (7000, 7001, 7009)] == [False, True, True]
+        assert [w.blocked("node-2", "node-1", port) for port in (7000, 7001, 7009)] == [False, True, True]
+
+
+def test_a_restart():
+    with world() as w:
+        incident = w.cause(byhand.vm_reboot("node-2"))
+        w.runner.advance(200)
+
+        assert 60 < incident.removed_at - incident.started_at < 180
+        assert "node-2 was restarted" in incident.effects
+        assert any("the node node-2 is not ready" in effect for effect in incident.effects)
+        assert incident.recovered_at is not None
+
+
+def test_a_stop_and_its_end():
+    with world() as w:
+        incident = w.cause(byhand.vm_stop("node-2"))
+        w.runner.advance(120)
+        assert not w.cluster.site.machines["node-2"].powered
+        w.end(incident)
+        assert w.cluster.site.machines["node-2"].powered
+        w.runner.advance(10)
+        assert incident.recovered_at is not None
+
+
+def test_losses_and_latency():
+    with world() as w:
+        for fault in (byhand.losses("node-1", "node-2", 0.1), byhand.latency("node-1", "node-3")):
+            incident = w.cause(fault)
+            w.runner.advance(30)
+            w.end(incident)
+            assert incident.effects != []
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name != "pod-destroy"])
+def test_an_hour_of_each_profile_leaves_nothing(name):
+    with world() as w:
+        stop = Signal()
+
+        async def play():
+            await clear_before(w.stage)
+            task = w.runner.loop.create_task(PROFILES[name]().run(w.stage, stop))
+            await w.runner.clock.sleep(3600)
+            stop.give()
+            await task
+            await clear_after(w.stage)
+
+        w.runner.call(play())
+        started = [data["incident"] for _, _, data in w.told("incident-started")]
+        ended = [data["incident"] for _, _, data in w.told("incident-ended")]
+        recovered = [data["incident"] for _, _, data in w.told("incident-recovered")]
+        assert len(started) >= 8
+        assert sorted(started) == sorted(ended) == sorted(recovered)
+        assert w.told("incident-failed", "incident-not-undone") == []
