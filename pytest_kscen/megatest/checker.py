@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.megatest.view import name_of
-from pytest_kscen.objects.volume_health import DEFAULT_HEALTH, Observed
+from pytest_kscen.objects.volume_health import Observed
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 WELL = Observed("True")
-is_ready = DEFAULT_HEALTH.is_ready
 
 
 async def check(rv: Subject) -> None:
