@@ -66,6 +66,9 @@ class GivenParent(KubeconfigCluster):
                 f"its nodes are {_some(nodes)}), and chaos would reach them too: see --vm-namespace"
             )
 
+    def _refusal(self, why: str, look: str = "get virtualmachines -A") -> ClusterRefused:
+        return super()._refusal(why, look)
+
     def close(self) -> None:
         """What does not need the loop, which has ended."""
         self._close_client()

@@ -83,10 +83,10 @@ class KubeconfigCluster(LiveCluster):
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _refusal(self, why: str) -> ClusterRefused:
+    def _refusal(self, why: str, look: str = "version") -> ClusterRefused:
         return ClusterRefused(
             f"the cluster of context {self.context!r} in {self._path} ({contexts.server_of(self._config, self.context)}) {why}. "
-            f"Try `kubectl --kubeconfig {self._path} --context {self.context} version`, "
+            f"Try `kubectl --kubeconfig {self._path} --context {self.context} {look}`, "
             f"or {self._flags.another}"
         )
 

@@ -1,0 +1,106 @@
+"""Real clusters and their real parents, played by the ports of two embedded ones."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+import yaml
+
+from pytest_kscen.clusters import open_cluster
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.objects.resources import NAMESPACES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+from pytest_kscen.simulation.virtualization.bodies import virtual_machine
+
+
+@pytest.fixture(scope="module")
+def world():
+    with contextlib.closing(EmbeddedCluster("given", nodes=2)) as cluster:
+        api, call = cluster.parent().api_for("test"), cluster.runner.call
+        call(api.create(NAMESPACES, {"metadata": {"name": "others"}}))
+        call(api.create(VIRTUAL_MACHINES, virtual_machine("bastion", "others")))
+        call(api.create(VIRTUAL_MACHINES, virtual_machine("node-1", "others")))
+        assert cluster.kubeconfig
+        assert cluster._host.kubeconfig
+        yield cluster
+
+
+@pytest.fixture
+def cluster(world):
+    with contextlib.closing(open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig)) as cluster:
+        yield cluster
+
+
+def refusal(cluster, **named):
+    with pytest.raises(ClusterRefused) as refused:
+        cluster.parent(**named)
+    return str(refused.value)
+
+
+def test_it_is_the_cluster_that_was_named(world, cluster):
+    parent = cluster.parent(kubeconfig=world._host.kubeconfig, namespace="vms")
+    assert (parent.namespace, parent.owned) == ("vms", False)
+    listing = cluster.runner.call(parent.api_for("test").list(VIRTUAL_MACHINES, "vms"))
+    assert [vm["metadata"]["name"] for vm in listing.items] == ["node-1", "node-2"]
+    assert cluster.parent() is parent
+
+
+KUBECONFIG = "--parent-kubeconfig FILE (that of the cluster that runs its nodes as virtual machines)"
+NAMESPACE = "--vm-namespace NAME (where in it those are)"
+
+
+@pytest.mark.parametrize(
+    ("named", "missing"),
+    [(("namespace",), KUBECONFIG), (("kubeconfig",), NAMESPACE), ((), f"{KUBECONFIG} and {NAMESPACE}")],
+)
+def test_what_is_not_named_is_asked_for(world, cluster, named, missing):
+    known = {"namespace": "vms", "kubeconfig": world._host.kubeconfig}
+    words = refusal(cluster, **{name: known[name] for name in named})
+    assert words == f"the parent of the kubeconfig cluster is not known: give {missing}"
+
+
+def test_one_without_virtual_machines_is_not_it(world, cluster):
+    words = refusal(cluster, kubeconfig=world.kubeconfig, namespace="vms")
+    assert "knows no virtualmachines.virtualization.deckhouse.io: is it the one that runs virtual machines?" in words
+    assert words.endswith("get virtualmachines -A`, or choose another with --parent-kubeconfig FILE")
+
+
+def test_a_namespace_without_any_is_answered_with_those_that_have_some(world, cluster):
+    words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="empty")
+    assert "has no virtual machines in the namespace 'empty' (there are some in others, vms): see --vm-namespace" in words
+
+
+def test_machines_that_are_no_nodes_are_nobodys_targets(world, cluster):
+    words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="others")
+    assert (
+        "that are no nodes of the tested cluster (bastion; its nodes are node-1, node-2), and chaos would reach them too" in words
+    )
+
+
+def test_a_parent_that_is_not_there_is_refused_by_its_own_option(tmp_path, world, cluster):
+    words = refusal(cluster, kubeconfig=tmp_path / "absent", namespace="vms")
+    assert words == f"there is no kubeconfig at {tmp_path / 'absent'}: choose another with --parent-kubeconfig FILE"
+
+
+def test_a_kubeconfig_without_a_context_is_refused_by_its_own_option(tmp_path, world, cluster):
+    config = yaml.safe_load(world._host.kubeconfig.read_text())
+    (tmp_path / "k").write_text(json.dumps({**config, "current-context": ""}))
+    words = refusal(cluster, kubeconfig=tmp_path / "k", namespace="vms")
+    assert words.endswith("Let --parent-kubeconfig FILE have one of them as its current-context")
+
+
+def test_after_a_refusal_it_may_be_named_again(world, cluster):
+    refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="empty")
+    assert cluster.parent(kubeconfig=world._host.kubeconfig, namespace="vms").namespace == "vms"
+
+
+def test_both_connections_are_closed(world):
+    cluster = open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig)
+    cluster.parent(kubeconfig=world._host.kubeconfig, namespace="vms")
+    parent = cluster._given_parent
+    cluster.close()
+    assert parent._connection._closed
+    assert cluster._connection._closed
