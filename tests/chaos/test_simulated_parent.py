@@ -134,3 +134,25 @@ def test_an_hour_of_each_profile_leaves_nothing(name):
         assert len(started) >= 8
         assert sorted(started) == sorted(ended) == sorted(recovered)
         assert w.told("incident-failed", "incident-not-undone") == []
+
+
+def test_the_same_seed_tells_the_same_story():
+    def told():
+        with world(7) as w:
+            stop = Signal()
+
+            async def play():
+                profiles = [PROFILES[name](period=(20.0, 60.0)) for name in ("network-block", "vm-reboot")]
+                tasks = [w.runner.loop.create_task(profile.run(w.stage, stop)) for profile in profiles]
+                await w.runner.clock.sleep(600)
+                stop.give()
+                for task in tasks:
+                    await task
+                await clear_after(w.stage)
+
+            w.runner.call(play())
+            return list(w.journal)
+
+    first, second = told(), told()
+    assert len(first) > 50
+    assert first == second
