@@ -108,6 +108,8 @@ def _default(name: str, field: Any, bound: int) -> Bound:
     for option, fills in _filling(name):
         if (fills.parameter, fills.bound) == (field.name, bound):
             return Bound(option.parse(option.default), f"{option.default} by default ({option.flag})")
+    if field.default is None:
+        raise ValueError(f"{field.name} has no default that could fill what is left open: give the least and the most")
     return Bound(field.default[bound], f"{field.default[bound]} by default")
 
 
