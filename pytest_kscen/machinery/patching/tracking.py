@@ -42,7 +42,7 @@ def _earlier(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> S
     if type(given) is Ledger:
         return given
     if given in ([], [{}]):
-        return ()
+        return () if given or not kind.custom else live  # of a custom object's empty list nothing is left
     if given == live:
         return live
     try:

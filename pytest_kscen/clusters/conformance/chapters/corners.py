@@ -219,3 +219,11 @@ def a_custom_object_says_what_it_is(visitor: Visitor) -> None:
     visitor.post(widgets.path, {"metadata": {"name": "w"}}).refused(400, "BadRequest", "Object 'Kind' is missing in")
     body = {"kind": widgets.kind, "metadata": {"name": "w"}}
     visitor.post(widgets.path, body).refused(400, "BadRequest", "the API version in the data () does not match the expected")
+
+
+@case
+def an_empty_list_of_owners_leaves_a_custom_object_its_own(visitor: Visitor) -> None:
+    widgets = Widgets(visitor)
+    made = widgets.make({}).ok(201)
+    patched = visitor.patch(f"{widgets.path}/w", {"metadata": {"managedFields": []}}).ok()
+    assert patched["metadata"]["managedFields"] == made["metadata"]["managedFields"]
