@@ -26,6 +26,7 @@ def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
             actor.note("volume-placed", volume=rv.name, nodes=nodes)
 
     with rv.view.listening(rv.name, look):
+        look()
         yield
 
 

@@ -46,6 +46,7 @@ class View:
         self._volumes.on_change(lambda new, old: self._changed(name_of(_either(new, old))))
         self._lookers = 0
         self._life: asyncio.Task[None] | None = None
+        self._crash: RuntimeError | None = None
 
     def _parts(self, resource: Resource) -> Informer:
         informer = self._informers.of(resource)
@@ -91,6 +92,8 @@ class View:
 
     async def until(self, volume: str, held: Callable[[], T], *, timeout: float, awaited: str) -> T:  # noqa: ASYNC109  # stated beside it
         """What this says of the volume as soon as it says something true."""
+        if self._crash:
+            raise self._crash
         future = asyncio.get_running_loop().create_future()
 
         def look() -> None:
@@ -127,9 +130,10 @@ class View:
     def _ended(self, life: asyncio.Task[None]) -> None:
         """A crash is everybody's who waits; it would be a wait for ever."""
         if not life.cancelled() and (error := life.exception()):
+            self._crash = RuntimeError(f"nobody watches the volumes any more: {error!r}")
             for future in self._awaited:
                 if not future.done():
-                    future.set_exception(RuntimeError(f"nobody watches the volumes any more: {error!r}"))
+                    future.set_exception(self._crash)
 
 
 def _either(new: Obj | None, old: Obj | None) -> Obj:

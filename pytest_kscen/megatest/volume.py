@@ -50,24 +50,28 @@ async def live(stage: Stage, season: Season, destiny: Destiny, health: HealthSou
 
 async def _life(rv: Subject, actor: Actor, destiny: Destiny) -> None:
     nodes = actor.chance.sample(await rv.view.storage_nodes(), destiny.attachments)
+    if not (version := await _create(rv, actor, destiny, nodes)):
+        return
     with placement_noted(rv, actor):
-        if not (version := await _create(rv, actor, destiny, nodes)):
-            return
         await _attach_at_first(rv, actor, nodes)
-        async with asyncio.TaskGroup() as crew:
-            stop = Signal()
-            attacher = crew.create_task(attach_and_detach(rv, destiny.attacher_period, stop), name=f"volume-attacher/{rv.name}")
-            shakers = [crew.create_task(life, name=f"{role}/{rv.name}") for role, life in _shakers(rv, destiny)]
-            await _until_its_end(rv, actor, destiny.lifetime)
-            stop.give()
-            await attacher
-            if rv.season.heals:
-                await rv.season.over.wait()
-            await _remove(rv, actor, version)
-            for shaker in shakers:
-                shaker.cancel()
-        if destiny.replica_creator_period:
-            await sweep_replicas(rv)
+        await _from_creation_to_deletion(rv, actor, destiny, version)
+    if destiny.replica_creator_period:
+        await sweep_replicas(rv)
+
+
+async def _from_creation_to_deletion(rv: Subject, actor: Actor, destiny: Destiny, version: str) -> None:
+    async with asyncio.TaskGroup() as crew:
+        stop = Signal()
+        attacher = crew.create_task(attach_and_detach(rv, destiny.attacher_period, stop), name=f"volume-attacher/{rv.name}")
+        shakers = [crew.create_task(life, name=f"{role}/{rv.name}") for role, life in _shakers(rv, destiny)]
+        await _until_its_end(rv, actor, destiny.lifetime)
+        stop.give()
+        await attacher
+        if rv.season.heals:
+            await rv.season.over.wait()
+        await _remove(rv, actor, version)
+        for shaker in shakers:
+            shaker.cancel()
 
 
 def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:

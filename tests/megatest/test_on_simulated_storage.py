@@ -1,0 +1,43 @@
+"""The actors on the storage that the embedded cluster brings."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.megatest.multivolume import multivolume
+from pytest_kscen.megatest.season import Season
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.runs.storage import bring_storage
+
+
+@pytest.mark.parametrize("shakers", [False, True], ids=["calm", "shaken"])
+def test_five_minutes(shakers):
+    cluster = EmbeddedCluster("actors")
+    bring_storage(cluster, "conditions")
+    runner, season = cluster.runner, Season()
+    journal = Journal(runner.clock)
+    stage = Stage(cluster.api, runner.clock, cluster.chance, journal, "run1")
+    churn = Churn(max_volumes=2, lifetime=(60.0, 120.0), resizer=shakers, replica_destroyer=shakers, replica_creator=shakers)
+    runner.start(multivolume(stage, churn, season), "multivolume")
+    runner.advance(300)
+    season.frozen.give()
+    season.over.give()
+    runner.advance(120)
+    entries = list(journal)
+    ended = [entry.data for entry in entries if entry.what == "ended"]
+    assert {one["result"] for one in ended} <= {"done", "stopped"}, [
+        one for one in ended if one["result"] not in {"done", "stopped"}
+    ]
+    assert {"attach", "detach", "delete the volume"} <= {one["action"] for one in ended}
+    assert ({"create a replica", "delete a replica", "resize the volume"} <= {one["action"] for one in ended}) is shakers
+    assert len([entry for entry in entries if entry.what == "ready"]) >= 4
+    if not shakers:
+        assert [entry for entry in entries if entry.what == "condition-changed"] == []
+    for resource in (REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHMENTS):
+        assert runner.call(cluster.api("test").list(resource)).items == []
+    journal.close()
+    cluster.close()

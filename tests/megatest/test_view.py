@@ -1,0 +1,70 @@
+"""What the actors of a run share: it is kept while somebody looks, and a crash of it is heard by all who wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+
+
+def test_it_is_kept_while_somebody_looks(world):
+    view = world.season.view(world.stage)
+    assert world.season.view(world.stage) is view
+
+    async def both():
+        async with view:
+            async with view:
+                pass
+            assert not view._life.done()
+            assert await view.storage_nodes() == ["node-1", "node-2", "node-3", "node-4"]
+        assert view._life.done()
+
+    world.ask(both())
+    world.ask(both())  # and again
+
+
+def test_who_waits_is_told_at_the_instant(world):
+    rv = world.subject()
+    world.volume()
+
+    async def wait():
+        await rv.view.until("v", lambda: rv.view.replicas("v"), timeout=10, awaited="no replica came")
+        return world.now
+
+    assert world.ask(wait()) == 3
+    with pytest.raises(TimeoutError, match=r"^v stayed within 5 s$"):
+        world.ask(rv.view.until("v", lambda: rv.volume is None, timeout=5, awaited="v stayed"))
+    assert rv.view._listeners == {}
+
+
+def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):
+    view = world.season.view(world.stage)
+    world.storage.sweeps = True
+    world.volume()
+    made = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["metadata"]["resourceVersion"]
+    world.ask(world.api.delete(REPLICATED_VOLUMES, "v"))
+    world.advance(10)
+
+    async def lost():
+        async with view:
+            await view.lost("v", made, timeout=5)
+        return world.now
+
+    assert world.ask(lost()) == 10
+
+
+def test_a_crash_is_everybodys(world):
+    rv = world.subject()
+
+    def clumsy():
+        raise KeyError("lost")
+
+    async def wait():
+        with rv.view.listening("v", clumsy):
+            await world.api.create(REPLICATED_VOLUMES, {"metadata": {"name": "v"}, "spec": {"size": "1Mi"}})
+            await rv.view.until("w", lambda: False, timeout=5, awaited="nothing")
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"^nobody watches the volumes any more: KeyError\('lost'\)$"):
+            world.ask(wait())
+        wait = lambda: rv.view.until("w", lambda: False, timeout=5, awaited="nothing")  # noqa: E731
