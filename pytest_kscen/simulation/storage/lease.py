@@ -61,7 +61,7 @@ class Lease:
         try:
             lease = await self._api.get(LEASES, NAME, NAMESPACE)
             spec = lease["spec"]
-            runs_out = epoch_of(spec["renewTime"]) + spec["leaseDurationSeconds"]
+            runs_out: float = epoch_of(spec["renewTime"]) + spec["leaseDurationSeconds"]
             if spec["holderIdentity"] != self._holder and self._clock.now() < runs_out:
                 return runs_out - self._clock.now()
             await self._write(lease)

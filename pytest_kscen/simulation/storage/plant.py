@@ -20,7 +20,7 @@ from pytest_kscen.simulation.storage.fleet import Fleet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from typing import Any, Never
+    from typing import Any
 
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
@@ -48,7 +48,7 @@ class Plant:
         self.replicas_by_volume = self.replicas.index("volume", _volume_of)
         self.replicas_by_node = self.replicas.index("node", _node_of)
         self.attachments_by_volume = self.attachments.index("volume", _volume_of)
-        self._pictures: asyncio.Task[Never] | None = None
+        self._pictures: asyncio.Task[None] | None = None
         self._leaders: list[Hear] = []
         self._agents: dict[str, list[Hear]] = {}
         self.volumes.on_change(self._volume_changed)

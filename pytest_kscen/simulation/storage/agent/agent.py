@@ -10,14 +10,14 @@ from pytest_kscen.simulation.storage.agent.snapshots import FIGURES_EVERY, Snaps
 from pytest_kscen.simulation.storage.controller.deeds import Tell, holding, perform
 from pytest_kscen.simulation.storage.controller.releasing import without
 from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, Address
-from pytest_kscen.simulation.storage.drbd import DrbdRefused, Role
+from pytest_kscen.simulation.storage.drbd import DrbdRefused, Role, State
 from pytest_kscen.simulation.storage.generations.generation import PORTS, Report
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.images import ContainerContext
     from pytest_kscen.simulation.storage.controller.view import Replica
-    from pytest_kscen.simulation.storage.drbd import Config
+    from pytest_kscen.simulation.storage.drbd import Config, Status
     from pytest_kscen.simulation.storage.generations.generation import Orders
     from pytest_kscen.simulation.storage.plant import Plant
 
@@ -38,6 +38,7 @@ class Agent:
         self._controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas)
         self._configs: dict[str, Config] = {}
         self._ports: dict[str, int] = {}
+        self._links_due: dict[str, float] = {}
         self._snapshots = Snapshots()
 
     async def run(self) -> None:
@@ -59,9 +60,9 @@ class Agent:
         definition = self._plant.volumes.get(volume)
         replicas = [self._plant.generation.read(obj, definition) for obj in self._plant.replicas_by_volume.of(volume)]
         ours = [replica for replica in replicas if replica.node == self._node]
-        for replica in ours:
-            if replica.leaving and not replica.held:
-                await self._end(volume, replica)
+        for one in ours:
+            if one.leaving and not one.held:
+                await self._end(volume, one)
         replica = next((one for one in ours if one.held), None)
         if replica is None or definition is None:
             if not ours and self._plant.drbd.status(self._node, volume):
@@ -74,10 +75,12 @@ class Agent:
         address = replica.address or Address(self._plant.machines[self._node].address, self._free_port(name))
         orders = self._plant.generation.orders(volume, replica, others)
         known = self._configs.get(name)
-        refusal = self._obey(name, orders) if orders.config else ""
+        refusal = self._obey(name, orders, orders.config) if orders.config else ""
         if orders.config and any(node not in (known.peers if known else {}) for node in orders.config.peers):
-            return LINKS_COME  # the kernel has news of them soon
+            self._links_due[name] = self._bench.now() + LINKS_COME
         status = self._plant.drbd.status(self._node, name) if orders.config else None
+        if status and (wait := self._seconds_until_linked(name, status)) > 0:
+            return wait
         if status:
             status = self._snapshots.of(name, status, self._bench.now())
         report = Report(address, orders, status, {other.node: other for other in others}, refusal)
@@ -88,12 +91,17 @@ class Agent:
             return ASK_AGAIN
         return FIGURES_EVERY if self._snapshots.is_moving(name) else None
 
-    def _obey(self, volume: str, orders: Orders) -> str:
+    def _seconds_until_linked(self, volume: str, status: Status) -> float:
+        """How long the kernel still has for links to new peers, before it is told that there are none."""
+        wait = self._links_due.get(volume, 0.0) - self._bench.now()
+        return wait if any(one.state != State.CONNECTED for one in status.connections.values()) else 0.0
+
+    def _obey(self, volume: str, orders: Orders, config: Config) -> str:
         """Bring the kernel to what is asked; what it refused, and why."""
         drbd, node = self._plant.drbd, self._node
-        if orders.config != self._configs.get(volume) or drbd.status(node, volume) is None:
-            drbd.up(node, volume, orders.config)
-            self._configs[volume] = orders.config
+        if config != self._configs.get(volume) or drbd.status(node, volume) is None:
+            drbd.up(node, volume, config)
+            self._configs[volume] = config
         status = drbd.status(node, volume)
         if status is None:
             return ""
@@ -119,6 +127,7 @@ class Agent:
         self._plant.drbd.down(self._node, volume, wipe=True)
         self._configs.pop(volume, None)
         self._ports.pop(volume, None)
+        self._links_due.pop(volume, None)
         self._snapshots.forget(volume)
 
     def _free_port(self, volume: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.storage import TIE_BREAKER
 from pytest_kscen.simulation.storage.controller.view import Finding
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def primaries(view: View, *, io_ready: bool) -> dict[str, bool]:
 
 
 def may_attach(replica: Replica) -> bool:
-    return not replica.leaving and replica.online.holds and not replica.is_tie_breaker and replica.actual_type != "TieBreaker"
+    return not replica.leaving and bool(replica.online.holds) and TIE_BREAKER not in (replica.type, replica.actual_type)
 
 
 def _allow_two(view: View) -> bool:
@@ -100,7 +101,7 @@ def _attached(view: View, attachment: Attachment, replica: Replica | None, *, io
         (node not in view.desired, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be"),
         (replica is None or replica.leaving or not replica.node, "WaitingForReplica", f"there is no replica on {node} yet"),
         (
-            replica is not None and "TieBreaker" in (replica.type, replica.actual_type),
+            replica is not None and TIE_BREAKER in (replica.type, replica.actual_type),
             "ConvertingTieBreakerToAccess",
             f"the replica on {node} is a tie-breaker still",
         ),

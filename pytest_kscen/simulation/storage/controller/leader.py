@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.storage.controller import attachments, releasing
-from pytest_kscen.simulation.storage.controller.deciding import PROMPT, Means, decide
+from pytest_kscen.simulation.storage.controller.deciding import PROMPT, decide
 from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding, perform
 from pytest_kscen.simulation.storage.controller.layout import Layout
+from pytest_kscen.simulation.storage.controller.means import Means
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Attachment, Finding, View
 from pytest_kscen.simulation.storage.generations.generation import judged
 from pytest_kscen.simulation.storage.lease import Lease

@@ -16,7 +16,7 @@ VOLUME_NAME = "^[0-9A-Za-z.+_-]*$"
 REPLICA_NAME = "^.+-([0-9]|[12][0-9]|3[01])$"
 
 
-def record(required: Iterable[str] = (), *, rules: Iterable[Obj] = (), default: Any = None, **fields: Obj) -> Obj:
+def record(required: Iterable[str] = (), *, rules: Any = (), default: Any = None, **fields: Any) -> Obj:
     needed = {"required": list(required)} if required else {}
     return with_rules({"type": "object", **needed, "properties": fields, **_default(default)}, *rules)
 

@@ -1,0 +1,118 @@
+"""Making a volume's replicas what its layout asks for: deeds, numbers and nodes. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.storage import (
+    ACCESS,
+    DISKFUL,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+    TIE_BREAKER,
+)
+from pytest_kscen.simulation.storage.controller import layout, releasing
+from pytest_kscen.simulation.storage.controller.deeds import Change, Deed, Make, Remove, holding
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.storage.controller.means import Means
+    from pytest_kscen.simulation.storage.controller.view import Replica, View
+    from pytest_kscen.simulation.storage.generations import Generation
+
+
+def hold(view: View) -> list[Deed]:
+    """Whatever is ours or concerns us is not to vanish without us. The volume's own comes with its first status."""
+    deeds: list[Deed] = []
+    for replica in view.living:
+        wanted = releasing.with_finalizers(replica.obj, *releasing.finalizers_of_replica(replica.node))
+        if len(wanted) > len(replica.obj["metadata"].get("finalizers", ())):
+            deeds.append(holding(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
+    return deeds
+
+
+def form(view: View, means: Means) -> list[Deed]:
+    generation, asked = means.generation, view.layout
+    wrong = layout.changes(
+        view, _missing_disks(view, generation), lambda diskful, access: generation.tie_breakers(asked, diskful, access)
+    )
+    hands = _Hands(view, means)
+    deeds: list[Deed] = [Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus]
+    to_access = {"spec": {"type": ACCESS}}
+    deeds += [Change(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access) for replica in wrong.converted]
+    for replica in view.living:
+        if not replica.node and replica not in wrong.surplus:
+            deeds += hands.settle(replica)
+    for _ in range(wrong.diskful):
+        deeds += hands.make(DISKFUL)
+    for node in wrong.access:
+        deeds += hands.make(ACCESS, node)
+    for _ in range(wrong.tie_breakers):
+        deeds += hands.make(TIE_BREAKER)
+    return deeds
+
+
+def _missing_disks(view: View, generation: Generation) -> int:
+    """The first of them gets the volume's data before there are others."""
+    there = view.diskful
+    if not generation.replaces_disks and any(replica.initialized for replica in view.replicas if replica.is_diskful):
+        return 0
+    at_once = generation.forms_at_once or any(replica.initialized for replica in there)
+    return max(0, (view.layout.diskful if at_once else 1) - len(there))
+
+
+class _Hands:
+    """Numbers and nodes as they are given away, one replica after the other."""
+
+    def __init__(self, view: View, means: Means) -> None:
+        self._view, self._means = view, means
+        self._numbers = [replica.number for replica in view.replicas]
+        self._nodes = [replica.node for replica in view.replicas if replica.node]
+
+    def _find(self, type_: str) -> str:
+        node = layout.place(self._view, type_, self._nodes, self._means.load, self._means.chance)
+        if node:
+            self._nodes.append(node)
+        return node
+
+    def settle(self, replica: Replica) -> list[Deed]:
+        """Give a replica a node that has none."""
+        node = self._find(replica.type)
+        if not node:
+            return []
+        finalizers = releasing.with_finalizers(replica.obj, *releasing.finalizers_of_replica(node))
+        return [
+            Change(REPLICATED_VOLUME_REPLICAS, replica.obj, {"spec": {"nodeName": node}, "metadata": {"finalizers": finalizers}})
+        ]
+
+    def make(self, type_: str, node: str = "") -> list[Deed]:
+        number = layout.free_number(self._numbers)
+        if number is None or node in self._nodes:  # a replica that is made beside it may have taken the node
+            return []
+        self._numbers.append(number)
+        if node:
+            self._nodes.append(node)
+        return [Make(REPLICATED_VOLUME_REPLICAS, _replica(self._view, number, type_, node or self._find(type_)))]
+
+
+def _replica(view: View, number: int, type_: str, node: str) -> Obj:
+    owner = {
+        "apiVersion": REPLICATED_VOLUMES.api_version,
+        "kind": REPLICATED_VOLUMES.kind,
+        "name": view.name,
+        "uid": view.volume["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {
+        "name": f"{view.name}-{number}",
+        "finalizers": releasing.finalizers_of_replica(node),
+        "ownerReferences": [owner],
+    }
+    spec = {"replicatedVolumeName": view.name, "type": type_, **({"nodeName": node} if node else {})}
+    return {
+        "apiVersion": REPLICATED_VOLUME_REPLICAS.api_version,
+        "kind": REPLICATED_VOLUME_REPLICAS.kind,
+        "metadata": metadata,
+        "spec": spec,
+    }

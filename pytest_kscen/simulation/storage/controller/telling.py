@@ -1,0 +1,54 @@
+"""Telling how a volume, its replicas and its attachments stand: what is new is written, once for each object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.simulation.storage.controller import attachments, releasing
+from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding
+from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER
+
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.storage.controller.means import Means
+    from pytest_kscen.simulation.storage.controller.view import Attachment, View
+    from pytest_kscen.simulation.storage.generations.generation import Decision
+
+
+def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
+    generation, now = means.generation, timestamp_of(means.now)
+    deeds: list[Deed] = []
+    for replica in view.replicas:
+        if replica.leaving and not replica.held:
+            continue
+        _say(deeds, Tell(REPLICATED_VOLUME_REPLICAS, replica.obj, generation.tell_replica(view, replica, decision, now)))
+    for attachment in view.attachments:
+        deeds += _hold_attachment(attachment)
+        if attachment.leaving and (not attachment.held or releasing.is_detached(view, attachment)):
+            continue
+        standing = attachments.standing(view, attachment, io_ready=bool(decision.io_ready.holds))
+        _say(
+            deeds,
+            Tell(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, generation.tell_attachment(view, attachment, standing, now)),
+        )
+    if view.leaving and not view.replicas:
+        return deeds
+    finalizers = releasing.with_finalizers(view.volume, CONTROLLER_FINALIZER)
+    if not view.leaving and len(finalizers) > len(view.volume["metadata"].get("finalizers", ())):
+        deeds.append(holding(REPLICATED_VOLUMES, view.volume, finalizers))
+    _say(deeds, Tell(REPLICATED_VOLUMES, view.volume, generation.tell_volume(view, decision, now)))
+    return deeds
+
+
+def _say(deeds: list[Deed], tell: Tell) -> None:
+    """Nothing is written that is there already."""
+    if tell.status != tell.obj.get("status"):
+        deeds.append(tell)
+
+
+def _hold_attachment(attachment: Attachment) -> list[Deed]:
+    if attachment.held or attachment.leaving:
+        return []
+    finalizers = releasing.with_finalizers(attachment.obj, CONTROLLER_FINALIZER)
+    return [holding(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)]
