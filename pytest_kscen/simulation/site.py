@@ -9,6 +9,7 @@ from pytest_kscen.simulation.images import Images
 from pytest_kscen.simulation.kubelet.machines import HOSTS, Machines
 from pytest_kscen.simulation.logs import Logs
 from pytest_kscen.simulation.network import Network
+from pytest_kscen.simulation.network.hosts import Hosts
 
 if TYPE_CHECKING:
     import ipaddress
@@ -26,6 +27,7 @@ class Site:
     images: Images
     logs: Logs
     network: Network
+    hosts: Hosts
     kubelets: Kubelets | None = None
 
     @classmethod
@@ -34,4 +36,5 @@ class Site:
         machines = Machines(chance.stream("machines"), hosts)
         for number in range(1, nodes + 1):
             machines.add(f"node-{number}")
-        return cls(machines, Images(), Logs(clock), Network(machines))
+        network = Network(machines)
+        return cls(machines, Images(), Logs(clock), network, Hosts(machines, network, clock))

@@ -42,6 +42,7 @@ class Site:
         self.api, self.runner, self.clock = api, runner, runner.clock
         site = BuiltSite.of(self.clock, chance, nodes=nodes)
         self.machines, self.images, self.logs = site.machines, site.images, site.logs
+        self.network, self.hosts = site.network, site.hosts
         informers = Informers(api, self.clock, chance)
         self.kubelets = Kubelets(Bench.of("kubelet", api, self.clock, informers), site)
         others = [(name, make(Bench.of(name, api, self.clock, informers))) for name, make in controllers.items()]

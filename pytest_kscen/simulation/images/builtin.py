@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.images.names import names_of
+from pytest_kscen.simulation.network.programs import NAMES, programs_on
 from pytest_kscen.simulation.scripts import NOT_UNDERSTOOD, PROGRAMS, SHELLS, Shell
 
 if TYPE_CHECKING:
     from pytest_kscen.simulation.images.context import ContainerContext
 
+UNDERSTOOD = (*PROGRAMS, *NAMES)
 WITH_SHELL = ("alpine", "bash", "busybox", "debian", "iperf3", "ubuntu")
 
 
@@ -17,20 +19,25 @@ def waits_to_be_stopped(container: ContainerContext) -> bool:
     """Whether it is a server that nobody here knows: it runs until SIGTERM comes."""
     if names_of(container.image)[2] in WITH_SHELL:
         return False
-    return not container.command or _program(container.command) not in PROGRAMS
+    return not container.command or _program(container.command) not in UNDERSTOOD
 
 
 async def built_in(container: ContainerContext) -> int:
     """Run the command of an image that has a shell, or a command that is one."""
+    try:
+        return await _run(container)
+    finally:
+        if container.host:
+            container.host.close()
+
+
+async def _run(container: ContainerContext) -> int:
     words = [*container.command, *container.args]
     if not words:
         return 0  # a shell that nobody types to
     if _program(words) in SHELLS:
         return await _script(container, words)
-    if _program(words) in PROGRAMS:
-        return await _shell(container).call(words)
-    container.write(f"{words[0]}: not found (understood are {', '.join(sorted(PROGRAMS))})\n")
-    return NOT_UNDERSTOOD
+    return await _shell(container).call(words)
 
 
 def _program(words: list[str]) -> str:
@@ -59,6 +66,7 @@ def _shell(container: ContainerContext, arguments: tuple[str, ...] = ()) -> Shel
         variables=container.env,
         arguments=arguments,
         files=container.files,
+        programs=programs_on(container.host) if container.host else {},
         now=container.clock.now,
         is_stopping=lambda: container.is_stopping,
     )

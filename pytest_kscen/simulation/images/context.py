@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.logs import Log
+    from pytest_kscen.simulation.network.hosts import Host
 
 
 @dataclass(slots=True)
@@ -36,6 +37,8 @@ class ContainerContext:
     log: Log
     set_ready: Callable[[bool], None]
     """Pass or fail the readiness probe from now on, if the container has one."""
+    host: Host | None = None
+    """Its place in the network."""
     exit_reason: str = ""
     """What the termination shall say instead of Completed or Error, such as OOMKilled."""
     termination_message: str = ""

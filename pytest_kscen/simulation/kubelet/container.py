@@ -111,6 +111,7 @@ class ContainerLife:
             api=self.host.api,
             log=self.host.logs.begin(self._pod.pod, record.name),
             set_ready=self._set_ready,
+            host=self.host.hosts.of(self.host.machine, self._pod.pod, record.spec, self._pod.address),
         )
 
     def _probe(self) -> asyncio.Task[None] | None:

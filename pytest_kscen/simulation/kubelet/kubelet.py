@@ -38,6 +38,7 @@ class Kubelet:
         self.logs = tools.logs
         self.mounter = tools.mounter
         self.brood = tools.brood
+        self.hosts = tools.hosts
         self.recorder = tools.recorder.on(machine.name)
         self.load = Load()
         self.statuses = Statuses(self)

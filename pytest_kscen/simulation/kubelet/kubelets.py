@@ -39,7 +39,7 @@ class Kubelets:
         self._brood = Brood()
         self._heartbeats = Heartbeats(bench.clock, self._brood)
         mounter = Mounter(bench.api.plain, bench.clock, bench.informers)
-        self._tools = Tools(bench.api.plain, bench.clock, bench.recorder, site.images, site.logs, mounter, self._brood)
+        self._tools = Tools(bench.api.plain, bench.clock, bench.recorder, site.images, site.logs, mounter, self._brood, site.hosts)
         self._kubelets: dict[str, Kubelet] = {}
         self._nodes = bench.informers.of(NODES)
         self._pods = bench.informers.of(PODS)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.images import Images
     from pytest_kscen.simulation.kubelet.volumes import Mounter
     from pytest_kscen.simulation.logs import Logs
+    from pytest_kscen.simulation.network.hosts import Hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,4 @@ class Tools:
     logs: Logs
     mounter: Mounter
     brood: Brood
+    hosts: Hosts

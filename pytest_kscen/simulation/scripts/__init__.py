@@ -4,7 +4,7 @@ What it does not understand it refuses, in the container's log and with exit cod
 """
 
 from pytest_kscen.simulation.scripts.interpreter import NOT_UNDERSTOOD, Shell
-from pytest_kscen.simulation.scripts.programs import PROGRAMS, SHELLS
+from pytest_kscen.simulation.scripts.programs import FOREVER, PROGRAMS, SHELLS, Program
 from pytest_kscen.simulation.scripts.words import ScriptError
 
-__all__ = ["NOT_UNDERSTOOD", "PROGRAMS", "SHELLS", "ScriptError", "Shell"]
+__all__ = ["FOREVER", "NOT_UNDERSTOOD", "PROGRAMS", "SHELLS", "Program", "ScriptError", "Shell"]

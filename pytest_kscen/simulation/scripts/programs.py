@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.simulation.scripts.filters import FILTERS
 from pytest_kscen.simulation.scripts.words import ScriptError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from pytest_kscen.simulation.scripts.interpreter import Shell
 
-    Program = Callable[[Shell, list[str]], Awaitable[int]]
+Program: TypeAlias = Callable[["Shell", list[str]], Awaitable[int]]
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
