@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kscen.chaos.hands import Hands, remove
+from pytest_kscen.chaos.hands import TYPE, Hands, remove
 from pytest_kscen.chaos.jobs import NAMESPACE
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.scripts import MARK
@@ -76,7 +76,8 @@ async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
     for number, (node, mark) in enumerate(marks(jobs)):
         try:
             await actor.api.get(NODES, node)
-            await sweep(actor, f"chaos-sweep-{actor.chance.suffix()}-{number}", node, mark)
+            labels = {TYPE: "sweep", **actor.labels}
+            await sweep(actor, f"chaos-sweep-{actor.chance.suffix()}-{number}", node, mark, labels)
         except NotFound:
             continue
         except TimeoutError as error:

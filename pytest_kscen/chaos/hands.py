@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 GOING = 120.0  # seconds within which an object that was deleted has to be gone
 TYPE, NODE_A, NODE_B = "chaos.megatest/type", "chaos.megatest/node-a", "chaos.megatest/node-b"
+INCIDENT = "kscen.io/incident"
 
 
 class Impossible(Exception):

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_kscen.chaos.hands import Hands, Impossible
+from pytest_kscen.chaos.hands import INCIDENT, TYPE, Hands, Impossible
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.objects.errors import ApiError
 
@@ -70,6 +70,8 @@ class Incident:
     removed_at: float | None = None
     recovered_at: float | None = None
     effects: list[str] = field(default_factory=list)
+    parts_undone: list[str] = field(default_factory=list)
+    """Of a fault that is undone part by part: what need not be done again."""
     _ending: asyncio.Task[None] | None = None
 
     @property
@@ -91,6 +93,11 @@ class Incident:
     @property
     def is_on(self) -> bool:
         return self.removed_at is None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What every object of it carries."""
+        return {TYPE: self.variant, INCIDENT: self.id, **self.hands.nested.labels}
 
     def note(self, what: str, **data: Any) -> None:
         self.hands.nested.note(what, incident=self.id, **data)

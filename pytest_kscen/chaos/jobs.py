@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pytest_kscen.chaos.hands import NODE_A, NODE_B, TYPE, remove
+from pytest_kscen.chaos.hands import INCIDENT, remove
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError
@@ -53,10 +53,6 @@ def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, 
     }
 
 
-def pair_labels(actor: Actor, variant: str, a: str, b: str) -> dict[str, str]:
-    return {TYPE: variant, NODE_A: a, NODE_B: b, **actor.labels}
-
-
 async def completes(actor: Actor, name: str, timeout: float) -> bool:  # noqa: ASYNC109  # the caller states it
     """Whether the Job comes to a good end within this time."""
     try:
@@ -82,6 +78,8 @@ async def log_of(actor: Actor, name: str) -> str:
         return ""
 
 
-async def discard(actor: Actor, *names: str) -> None:
-    for name in names:
-        await remove(actor, JOBS, name, NAMESPACE)
+async def discard(actor: Actor, incident: str, ending: str = "") -> None:
+    """Take away those of an incident's Jobs that are still there, or those with names that end so."""
+    for job in (await actor.api.list(JOBS, NAMESPACE, labels=f"{INCIDENT}={incident}")).items:
+        if job["metadata"]["name"].endswith(ending):
+            await remove(actor, JOBS, job["metadata"]["name"], NAMESPACE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ class Link:
 
 async def links_of(actor: Actor, node: str) -> list[Link]:
     """The links that have an end on this node."""
-    listing = await actor.api.list(REPLICATED_VOLUME_REPLICAS)
-    return list(links(listing.items, node))
+    try:
+        replicas = (await actor.api.list(REPLICATED_VOLUME_REPLICAS)).items
+    except NotFound:  # there is no such storage here
+        return []
+    return list(links(replicas, node))
 
 
 def links(replicas: Iterable[Obj], node: str) -> Iterator[Link]:

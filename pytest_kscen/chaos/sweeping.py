@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.chaos.hands import TYPE, put
-from pytest_kscen.chaos.jobs import completes, discard, job, log_of
-from pytest_kscen.chaos.scripts import MARK, sweep_rules, swept_rules
+from pytest_kscen.chaos.hands import put, remove
+from pytest_kscen.chaos.jobs import NAMESPACE, completes, job, log_of
+from pytest_kscen.chaos.scripts import sweep_rules, swept_rules
 from pytest_kscen.objects.resources import JOBS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_kscen.kube.actor import Actor
 
 SWEEPING = 60.0  # seconds that a sweep may take, the image's pull included
 
 
-async def sweep(actor: Actor, name: str, node: str, mark: str = MARK) -> int:
+async def sweep(actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]) -> int:
     """How many rules with a comment that begins so were on the node, and are no more."""
-    labels = {TYPE: "sweep", **actor.labels}
     try:
         await put(actor, JOBS, job(name, node, sweep_rules(mark), SWEEPING, labels))
         done = await completes(actor, name, SWEEPING)
         found = swept_rules(await log_of(actor, name))
     finally:
-        await discard(actor, name)
+        await remove(actor, JOBS, name, NAMESPACE)
     if not done or found is None:
         raise TimeoutError(f"nobody can tell whether {node} is rid of the iptables rules with {mark!r} in their comment")
     if found:

@@ -32,6 +32,7 @@ def test_everything_between_two_machines():
             "chaos.megatest/type": "blocking-everything",
             "chaos.megatest/node-a": "node-1",
             "chaos.megatest/node-b": "node-3",
+            "kscen.io/incident": incident.id,
             "kscen.io/run": "run-1",
         }
         all_tcp = [{"ports": [{"port": "1", "endPort": 65535, "protocol": "TCP"}]}]
@@ -73,7 +74,11 @@ def test_two_groups_are_two_selectors():
         assert policy["spec"]["endpointSelector"] == machines("node-1", "node-2")
         assert policy["spec"]["ingressDeny"][0]["fromEndpoints"] == [machines("node-3", "node-4")]
         assert policy["spec"]["egressDeny"][0]["toEndpoints"] == [machines("node-3", "node-4")]
-        assert policy["metadata"]["labels"] == {"chaos.megatest/type": "split-brain", "kscen.io/run": "run-1"}
+        assert policy["metadata"]["labels"] == {
+            "chaos.megatest/type": "split-brain",
+            "kscen.io/incident": incident.id,
+            "kscen.io/run": "run-1",
+        }
         assert incident.targets["group_b"] == ["node-3", "node-4"]
 
 

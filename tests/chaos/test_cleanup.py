@@ -81,7 +81,7 @@ def test_other_jobs_tell_nothing():
 def test_each_node_is_swept_once(monkeypatch):
     swept = []
 
-    async def sweep(actor, name, node, mark):
+    async def sweep(actor, name, node, mark, labels):
         swept.append((node, mark))
 
     monkeypatch.setattr(cleanup, "sweep", sweep)

@@ -21,6 +21,7 @@ class Nodes:
 
     def __init__(self, monkeypatch) -> None:
         self.stuck: tuple[str, ...] = ()
+        self.down = ""
         self.logs = {"del": "dropped 7 packets\n", "end": "dropped 3 packets\n", "load": ""}
         self.awaited: list[tuple[str, float]] = []
         self.swept: list[tuple[str, str]] = []
@@ -34,14 +35,20 @@ class Nodes:
         return name.split("-")[-2]
 
     async def completes(self, actor, name, timeout):  # noqa: ASYNC109  # as it is called
-        self.jobs[name] = await actor.api.get(JOBS, name, "default")
+        found = (await actor.api.list(JOBS, "default", fields=f"metadata.name={name}")).items
+        if not found:
+            return False
+        self.jobs[name] = found[0]
         self.awaited.append((self.step(name), timeout))
         return self.step(name) not in self.stuck
 
     async def log_of(self, actor, name):
         return self.logs[self.step(name)]
 
-    async def sweep(self, actor, name, node, mark):
+    async def sweep(self, actor, name, node, mark, labels):
+        if node == self.down:
+            self.down = ""
+            raise TimeoutError("nobody can tell")
         self.swept.append((node, mark))
         return 1
 
@@ -66,6 +73,7 @@ def test_a_rule_is_brought_and_taken_away_on_each_side(nodes):
             "chaos.megatest/type": "losses",
             "chaos.megatest/node-a": "node-1",
             "chaos.megatest/node-b": "node-2",
+            "kscen.io/incident": incident.id,
             "kscen.io/run": "run-1",
         }
         rule = f"chaos-{incident.id}-add-b"
@@ -133,6 +141,17 @@ def test_a_rule_that_may_still_be_there_is_swept(nodes, trouble):
         assert world.names(JOBS, "default") == []
 
 
+def test_what_could_not_be_swept_is_tried_again_and_the_rest_is_not(nodes):
+    with staged() as world:
+        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
+        nodes.stuck, nodes.down = ("del",), "node-2"
+        world.runner.advance(30)
+        world.call(incident.end())
+
+        assert [node for node, _ in nodes.swept] == ["node-1", "node-2"]
+        assert incident.removed_at - incident.started_at == 40
+
+
 def test_a_machine_that_is_off_has_forgotten_its_rules(nodes):
     with staged() as world:
         incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
@@ -160,7 +179,7 @@ def test_a_rule_that_does_not_come_is_a_failed_incident_that_is_undone(nodes):
 
 
 def test_the_link_is_loaded_from_both_sides(nodes):
-    nodes.logs["load"] = "[  5]   0.00-1.00   sec  16.0 MBytes  134 Mbits/sec\n"
+    nodes.logs["load"] = "[  5]   0.00-1.00   sec  2.50 GBytes  21.5 Gbits/sec\n"
     with staged() as world:
         incident, jobs = cause_of(world, Latency(("node-1", "node-2"), 30))
         assert list(jobs) == ["load-a", "load-b"]
@@ -169,7 +188,7 @@ def test_the_link_is_loaded_from_both_sides(nodes):
         world.runner.advance(30)
         world.call(incident.end())
 
-        assert incident.effects == ["node-1 pushed 16 MiB to node-2", "node-2 pushed 16 MiB to node-1"]
+        assert incident.effects == ["node-1 pushed 2.5 GiB to node-2", "node-2 pushed 2.5 GiB to node-1"]
         assert world.names(JOBS, "default") == []
 
 

@@ -69,7 +69,11 @@ def test_a_restart_lasts_until_the_node_is_ready_in_another_boot():
         incident = world.call(cause(world.stage, byhand.vm_reboot("node-1")))
         (operation,) = world.call(world.api.list(VIRTUAL_MACHINE_OPERATIONS, VMS)).items
         assert operation["metadata"]["name"] == f"chaos-restart-{incident.id}"
-        assert operation["metadata"]["labels"] == {"chaos.megatest/type": "vm-reboot", "kscen.io/run": "run-1"}
+        assert operation["metadata"]["labels"] == {
+            "chaos.megatest/type": "vm-reboot",
+            "kscen.io/incident": incident.id,
+            "kscen.io/run": "run-1",
+        }
         assert operation["spec"] == spec("Restart", force=True)
         world.runner.advance(60)
         assert incident.is_on

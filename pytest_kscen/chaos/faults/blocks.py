@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.hands import NODE_A, NODE_B, TYPE, Hands, Impossible, put, remove
+from pytest_kscen.chaos.hands import NODE_A, NODE_B, Hands, Impossible, put, remove
 from pytest_kscen.chaos.policies import cut
 from pytest_kscen.chaos.replicas import links_of
 from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach
@@ -75,7 +75,7 @@ class Block:
         await remove(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, _name(incident), incident.hands.namespace)
 
     def policy(self, incident: Incident) -> Obj:
-        labels = {TYPE: self.variant, **incident.hands.in_parent.labels}
+        labels = incident.labels
         if len(self.side_a) == len(self.side_b) == 1:
             labels |= {NODE_A: self.side_a[0], NODE_B: self.side_b[0]}
         return cut(_name(incident), incident.hands.namespace, self.side_a, self.side_b, ports=self.ports, labels=labels)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.pairs import LATE, PROFILE, End, addresses_of, ends
 from pytest_kscen.chaos.hands import put
-from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of, pair_labels
+from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of
 from pytest_kscen.chaos.scripts import load_link, pushed_bytes
 from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach
 from pytest_kscen.objects.resources import JOBS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 DAY = 86400.0  # how long a load lasts at most that was made without saying how long
-MIB = 2**20
+GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,18 @@ class Latency:
         actor = incident.hands.nested
         for end in ends(self.pair, self.addresses):
             name = end.job(incident, "load")
+            if end.node in incident.parts_undone:
+                continue
             rest = incident.started_at + (self.seconds or DAY) - incident.journal.now
             if rest <= LATE / 2:
                 await completes(actor, name, max(0.0, rest) + DEADLINE + LATE)
             pushed = pushed_bytes(await log_of(actor, name))
             if pushed:
-                incident.has_effect(f"{end.node} pushed {pushed / MIB:.0f} MiB to {end.peer}")
-            await discard(actor, name)
+                incident.has_effect(f"{end.node} pushed {pushed / GIB:.1f} GiB to {end.peer}")
+            incident.parts_undone.append(end.node)
+        await discard(actor, incident.id)
 
     def loading(self, incident: Incident, end: End) -> Obj:
         seconds = self.seconds or DAY
-        labels = pair_labels(incident.hands.nested, self.variant, *self.pair)
-        return job(end.job(incident, "load"), end.node, load_link(end.peer_address, seconds), seconds, labels)
+        script = load_link(end.peer_address, seconds)
+        return job(end.job(incident, "load"), end.node, script, seconds, end.labels(incident))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.pairs import LATE, PROFILE, End, addresses_of, ends, is_off
 from pytest_kscen.chaos.hands import put
-from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of, pair_labels
+from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of
 from pytest_kscen.chaos.scripts import MARK, add_rule, dropped_packets, remove_rule
 from pytest_kscen.chaos.sweeping import sweep
 from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.chaos.hands import Hands
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.objects.resources import Obj
-
-STEPS = ("add", "del", "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +60,20 @@ class Losses:
 
     async def heal(self, incident: Incident) -> None:
         for end in ends(self.pair, self.addresses):
-            if await is_off(incident.hands, end.node):
-                incident.note("rule-gone-with-its-machine", node=end.node)
-            else:
-                await self._take_away(incident, end)
-            await discard(incident.hands.nested, *(end.job(incident, step) for step in STEPS))
+            if end.node not in incident.parts_undone:
+                if await is_off(incident.hands, end.node):
+                    incident.note("rule-gone-with-its-machine", node=end.node)
+                else:
+                    await self._take_away(incident, end)
+                incident.parts_undone.append(end.node)
+        await discard(incident.hands.nested, incident.id)
 
     async def _take_away(self, incident: Incident, end: End) -> None:
         actor = incident.hands.nested
         lost = await self._removed(incident, end)
         if lost is None:
-            await discard(actor, end.job(incident, "add"), end.job(incident, "del"))
-            await sweep(actor, end.job(incident, "sweep"), end.node, MARK + end.job(incident, "add"))
+            await discard(actor, incident.id, f"-{end.side}")
+            await sweep(actor, end.job(incident, "sweep"), end.node, MARK + end.job(incident, "add"), end.labels(incident))
         elif lost:
             incident.has_effect(f"{end.node} lost {lost} packets from {end.peer}")
 
@@ -82,7 +82,7 @@ class Losses:
         actor, step = incident.hands.nested, "del"
         rest = 0.0 if self.seconds is None else incident.started_at + self.seconds - incident.journal.now
         if self.seconds is None or rest > LATE / 2:
-            await discard(actor, end.job(incident, "del"))
+            await discard(actor, incident.id, end.job(incident, "del"))
             step, rest = "end", 0.0
             await put(actor, JOBS, self.removing(incident, end, step, 0))
         if not await completes(actor, end.job(incident, step), max(0.0, rest) + DEADLINE + LATE):
@@ -98,7 +98,7 @@ class Losses:
         return self._job(incident, end, end.job(incident, step), script, after or LATE)
 
     def _job(self, incident: Incident, end: End, name: str, script: str, seconds: float) -> Obj:
-        return job(name, end.node, script, seconds, pair_labels(incident.hands.nested, self.variant, *self.pair))
+        return job(name, end.node, script, seconds, end.labels(incident))
 
 
 def valid_loss(loss: object) -> None:

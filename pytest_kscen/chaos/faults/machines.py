@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_kscen.chaos.hands import TYPE, Hands, Impossible, put, remove
+from pytest_kscen.chaos.hands import Hands, Impossible, put, remove
 from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Reach
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import condition, is_true
@@ -126,8 +126,7 @@ def _name(incident: Incident, kind: str) -> str:
 
 async def _order(incident: Incident, kind: str, vm: str) -> None:
     actor, namespace = incident.hands.in_parent, incident.hands.namespace
-    labels = {TYPE: incident.variant, **actor.labels}
-    await put(actor, VIRTUAL_MACHINE_OPERATIONS, operation(_name(incident, kind), namespace, kind, vm, labels))
+    await put(actor, VIRTUAL_MACHINE_OPERATIONS, operation(_name(incident, kind), namespace, kind, vm, incident.labels))
 
 
 async def _done(incident: Incident, kind: str, vm: str) -> bool:

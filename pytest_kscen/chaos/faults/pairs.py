@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.chaos.hands import Hands, Impossible
+from pytest_kscen.chaos.hands import NODE_A, NODE_B, Hands, Impossible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,10 @@ class End(NamedTuple):
     node: str
     peer: str
     peer_address: str
+
+    def labels(self, incident: Incident) -> dict[str, str]:
+        first, second = (self.node, self.peer) if self.side == "a" else (self.peer, self.node)
+        return {NODE_A: first, NODE_B: second, **incident.labels}
 
     def job(self, incident: Incident, what: str) -> str:
         return f"chaos-{incident.id}-{what}-{self.side}"
