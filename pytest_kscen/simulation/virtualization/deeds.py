@@ -35,17 +35,21 @@ class Deeds:
         """By operation: the pod that the guest shall move to."""
 
     async def begin(self, operation: Obj, vm: Obj) -> None:
+        """Do it, once: that it was done may have to be written several times."""
+        uid = operation["metadata"]["uid"]
+        if uid in self._replaced or uid in self._receivers:
+            return
         kind, pods = operation["spec"]["type"], self._pods_of.of(vm["metadata"]["uid"])
         if kind in MOVES:
             await self._move(operation, vm, pods)
             return
-        self._replaced[operation["metadata"]["uid"]] = [pod["metadata"]["uid"] for pod in pods]
         self._hypervisor.switch(vm, on=kind != "Stop")
         if is_forced(operation):
             self._hypervisor.unplug(Ref.of(vm))
         for pod in pods:
             if kind != "Start" and not is_ending(pod):
                 await self._hands.delete(vm, pod)
+        self._replaced[uid] = [pod["metadata"]["uid"] for pod in pods]
 
     async def _move(self, operation: Obj, vm: Obj, pods: list[Obj]) -> None:
         source = holder_of(self._hypervisor.guest(Ref.of(vm)), pods)

@@ -72,6 +72,7 @@ class VirtualMachineOperations:
             await self._look(operation, vm)
 
     async def _begin(self, operation: Obj, vm: Obj | None) -> None:
+        await self._bench.api.caught_up()  # what was begun a moment ago stands in the way
         older = [other for other in self._open_on(_machine(operation)) if _is_before(other, operation)]
         if blocking := next((other for other in older if not supersedes(operation, other)), None):
             words = f"{blocking['metadata']['name']} ({blocking['spec']['type']}) is not over yet."

@@ -1,0 +1,45 @@
+"""Whatever is done to machines in whatever order: operations end, and who shall run does in the end."""
+
+from __future__ import annotations
+
+import contextlib
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from virtual_place import Place
+
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.virtualization import FINISHED
+
+VMS = st.sampled_from(["node-1", "node-2"])
+DESTROY = "destroy its pods"
+DEEDS = st.tuples(st.sampled_from(["Restart", "Stop", "Start", "Migrate", "Evict", DESTROY]), VMS, st.booleans())
+STEPS = st.lists(st.tuples(DEEDS, st.sampled_from([0.0, 0.5, 3.0, 8.0, 20.0, 90.0])), min_size=1, max_size=12)
+
+
+def do(place, name, deed):
+    kind, vm, force = deed
+    if kind != DESTROY:
+        place.operate(kind, vm, name=name, force=force and kind != "Start")
+        return
+    for pod in place.pods(vm):
+        with contextlib.suppress(NotFound):
+            place.call(place.api.delete(PODS, pod["metadata"]["name"], "vms", grace_period=0 if force else None))
+
+
+@settings(max_examples=10, deadline=None)
+@given(STEPS)
+def test_all_comes_to_an_end(steps):
+    place = Place("whatever")
+    with contextlib.closing(place.cluster):
+        for number, (deed, pause) in enumerate(steps):
+            do(place, f"op-{number}", deed)
+            place.advance(pause)
+        place.advance(400)
+        for number, ((kind, *_), _) in enumerate(steps):
+            assert kind == DESTROY or place.phase_of(f"op-{number}") in FINISHED
+        for vm in ("node-1", "node-2", "node-3"):
+            phase = place.phase(vm)
+            assert phase in ("Running", "Stopped")
+            assert place.machines[vm].powered == (phase == "Running") == (len(place.pods(vm)) == 1)
