@@ -77,8 +77,8 @@ class Network:
             return BLOCKED
         passage = OPEN
         for packet_filter in self._filters:
-            if packet_filter != apart_from:
-                passage = passage.also(packet_filter(flow))
+            if packet_filter != apart_from and (found := packet_filter(flow)) is not OPEN:
+                passage = passage.also(found)
         return passage
 
     def _machine_changed(self, _: Machine) -> None:

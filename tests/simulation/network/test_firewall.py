@@ -1,5 +1,6 @@
 import pytest
 
+from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.simulation.kubelet.machines import Machines
 from pytest_kscen.simulation.network import Flow, Network
@@ -130,8 +131,6 @@ class Link:
 
     def __init__(self):
         self.runner = VirtualRunner()
-        from pytest_kscen.chance import Chance
-
         self.machines = Machines(Chance("x").stream("machines"))
         self.a, self.b = self.machines.add("a"), self.machines.add("b")
         self.network = Network(self.machines)

@@ -38,6 +38,7 @@ class Firewalls:
     def __init__(self, machines: Machines, network: Network, traffic: Traffic, clock: Clock) -> None:
         self._machines, self._network, self._traffic, self._clock = machines, network, traffic, clock
         self._tables: dict[Machine, Tables] = {}
+        self._armed: dict[str, Tables] = {}
         self._rates: list[Rate] = []
         self._counted_at = 0.0
         network.join(self.passage)
@@ -51,7 +52,7 @@ class Firewalls:
 
     def passage(self, flow: Flow) -> Passage:
         """The filter. A connection also needs the packets that answer."""
-        if not any(self._tables.values()):
+        if flow.source not in self._armed and flow.target not in self._armed:
             return OPEN
         source, target = self._machines[flow.source], self._machines[flow.target]
         there = self._lost(Packet(source.address, target.address, flow.protocol, dport=flow.port), source, target)
@@ -64,7 +65,7 @@ class Firewalls:
         return 1 - (1 - self._share(source, "OUTPUT", packet)) * (1 - self._share(target, "INPUT", packet))
 
     def _share(self, machine: Machine, chain: str, packet: Packet) -> float:
-        tables = self._tables.get(machine)
+        tables = self._armed.get(machine.name)
         return tables.lost(chain, packet) if tables else 0.0
 
     # --- counters ---
@@ -79,11 +80,13 @@ class Firewalls:
     def _flow_anew(self) -> None:
         """Something has changed: from now on other rates hold."""
         self._count()
-        self._rates = [rate for machine, tables in self._tables.items() if tables for rate in self._rates_at(machine, tables)]
+        there = {machine: self._tables[machine] for machine in self._machines if self._tables.get(machine)} if self._tables else {}
+        self._armed = {machine.name: tables for machine, tables in there.items()}
+        self._rates = [rate for machine, tables in there.items() for rate in self._rates_at(machine, tables)]
 
     def _rates_at(self, machine: Machine, tables: Tables) -> Iterator[Rate]:
         for peer in self._machines:
-            if peer is not machine and machine.name in self._machines:
+            if peer is not machine:
                 for stream in self._traffic.between(machine, peer):
                     yield Rate(tables, "OUTPUT", _packet(stream), stream.packets, stream.size)
                 for stream in self._traffic.between(peer, machine):
