@@ -105,6 +105,7 @@ class Machines:
         return machine
 
     def remove(self, name: str) -> None:
+        self.power_off(name)
         del self._machines[name]
 
     # --- verbs in pairs ---

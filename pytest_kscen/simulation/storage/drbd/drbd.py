@@ -57,15 +57,13 @@ class Drbd:
 
     def up(self, node: str, resource: str, config: Config) -> None:
         """Create, or adjust what is there. A new disk is Inconsistent; one that was there remembers its data."""
-        self._catch_up()
         self._timers.learn_loop()
-        if not self._has_power(node):
-            raise DrbdRefused(f"{resource}: {node} has no power")
+        self._reach(node, resource)
         self._volumes.setdefault(resource, Volume(resource, self._kernel)).up(node, config)
 
     def down(self, node: str, resource: str, *, wipe: bool = False) -> None:
         """End it here, whatever its role; `wipe` forgets the data too. Nothing, where it is not known."""
-        self._catch_up()
+        self._reach(node, resource)
         volume = self._volumes.get(resource)
         if volume and node in volume.replicas:
             volume.down(node, wipe=wipe)
@@ -102,8 +100,13 @@ class Drbd:
         volume = self._volumes.get(resource)
         return report.status(volume, node, self._kernel.clock.now()) if volume else None
 
-    def _running(self, node: str, resource: str) -> tuple[Volume, Replica]:
+    def _reach(self, node: str, resource: str) -> None:
         self._catch_up()
+        if node not in self._machines or not self._machines[node].powered:
+            raise DrbdRefused(f"{resource}: {node} has no power")
+
+    def _running(self, node: str, resource: str) -> tuple[Volume, Replica]:
+        self._reach(node, resource)
         volume = self._volumes.get(resource)
         replica = volume.replicas.get(node) if volume else None
         if volume is None or replica is None or replica.config is None:
@@ -134,6 +137,3 @@ class Drbd:
             self._network_changed = False
             for volume in self._volumes.values():
                 volume.look()
-
-    def _has_power(self, node: str) -> bool:
-        return node in self._machines and self._machines[node].powered

@@ -89,9 +89,9 @@ class Replica:
     def configure(self, config: Config) -> None:
         """Up, or adjusted; a disk that was not there is new and empty."""
         self.config = config
-        if not config.diskful:
+        if self.diskful and not config.diskful:
             self.wipe()
-        elif not self.diskful:
+        elif config.diskful and not self.diskful:
             self.disk, self.missing = Disk.INCONSISTENT, float(config.size)
         self.size = config.size
 

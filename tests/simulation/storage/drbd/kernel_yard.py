@@ -18,6 +18,7 @@ class Cluster:
 
     def __init__(self, runner, names="abc", figures=EXACT, seed="drbd"):
         chance = Chance(seed)
+        self.names = list(names)
         self.runner, self.machines = runner, Machines(chance.stream("machines"))
         for name in names:
             self.machines.add(name)
@@ -53,7 +54,7 @@ class Cluster:
 
     def bring(self, node, nodes, volume="v", *, quorum=0, redundancy=1, size=100 * MEBI, diskless="", primaries=1, rule="votes"):
         """Bring it up on a node that knows these."""
-        peers = {name: Peer(number, 7000 + number, name not in diskless) for number, name in enumerate(nodes)}
+        peers = {name: Peer(self.names.index(name), 7000 + self.names.index(name), name not in diskless) for name in nodes}
         me = peers.pop(node)
         options = {"two_primaries": primaries > 1, "peers": peers, "quorum_rule": QuorumRule(rule)}
         self.do("up", node, volume, Config(me.node_id, me.port, me.diskful, size, quorum, redundancy, **options))

@@ -1,5 +1,7 @@
 import pytest
 
+from pytest_kscen.simulation.network import Passage
+
 THREE = {"quorum": 2, "redundancy": 2}
 TIE = {"quorum": 2, "diskless": "c"}
 
@@ -124,6 +126,8 @@ def test_a_command_where_it_is_not_up_says_so(cluster):
     assert cluster.status("a") is None
     cluster.machines.power_off("a")
     assert cluster.drbd.status("a", "v") is None
+    for verb, more in (("up", [None]), ("down", []), ("primary", [])):
+        assert cluster.refused(verb, "a", "v", *more) == "v: a has no power"
 
 
 def test_a_primary_that_is_taken_down_is_none(cluster):
@@ -154,3 +158,22 @@ def test_listeners_hear_once_for_each_instant(build, nodes):
     cluster.do("primary", "a", "v")
     cluster.rest()
     assert cluster.told == []
+
+
+def test_a_machine_that_is_taken_away_takes_its_power_along(cluster):
+    cluster.form("abc", **THREE)
+    cluster.machines.remove("c")
+    assert cluster.status("c") is None
+    assert cluster.when(lambda: cluster.state("a", "c") == "Connecting") == 8
+
+
+def test_the_network_is_looked_at_once_for_each_instant_of_change(cluster):
+    asked = []
+    cluster.form("abc", **THREE)
+    cluster.network.join(lambda flow: asked.append(flow) or Passage())
+    cluster.network.changed()
+    cluster.rest()
+    assert len(asked) == 2 * 3
+    cluster.advance(10_000)
+    assert len(asked) == 2 * 3
+    assert sorted({flow.port for flow in asked}) == [7000, 7001, 7002]

@@ -90,6 +90,13 @@ class Storage(RuleBasedStateMachine):
         if self.cluster.machines[self.node(one)].powered:
             self.cluster.bring(self.node(one), self.nodes, **self.options)
 
+    @rule(one=NODES, other=NODES)
+    def forget(self, one, other):
+        """An agent that does not know of a peer (yet, or any more)."""
+        known = [node for node in self.nodes if node != self.node(other)]
+        if self.node(one) in known and self.cluster.machines[self.node(one)].powered:
+            self.cluster.bring(self.node(one), known, **self.options)
+
     @rule(one=NODES)
     def go(self, one):
         if self.cluster.machines[self.node(one)].powered:
