@@ -195,6 +195,8 @@ def _open(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
             kubeconfig=settings.kubeconfig,
             context=settings.kscen_context,
             kind=keep_kind_cluster(request.config) if backend == "kind" else None,
+            parent_kubeconfig=settings.parent_kubeconfig,
+            vm_namespace=settings.vm_namespace,
         )
     except ClusterRefused as refusal:
         why = str(refusal)

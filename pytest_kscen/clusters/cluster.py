@@ -27,6 +27,10 @@ class Cluster(Protocol):
 
     chance: Chance
 
+    parent_kubeconfig: pathlib.Path | None
+    vm_namespace: str
+    """What `parent()` goes by if it is not told anything else."""
+
     @property
     def runner(self) -> Runner: ...
 
@@ -75,9 +79,11 @@ R = TypeVar("R", bound="Runner")
 
 
 class TimedCluster(Generic[R]):
-    """The part of a cluster that is about time, the same for every backend."""
+    """What is the same for every backend: time, and what is said of the parent."""
 
     runner: R
+    parent_kubeconfig: pathlib.Path | None = None
+    vm_namespace: str = ""
 
     @property
     def now(self) -> float:

@@ -101,7 +101,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
                 self._host.chance,
                 host=self._host.site,
                 nested=self.site,
-                namespace=namespace or parents.NAMESPACE,
+                namespace=namespace or self.vm_namespace or parents.NAMESPACE,
             )
         return self._parent
 

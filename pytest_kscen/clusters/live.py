@@ -72,7 +72,7 @@ class LiveCluster(TimedCluster[WallRunner]):
         if self._given_parent is None:
             from pytest_kscen.clusters.given_parent import GivenParent
 
-            self._given_parent = GivenParent(self, kubeconfig, namespace)
+            self._given_parent = GivenParent(self, kubeconfig or self.parent_kubeconfig, namespace or self.vm_namespace)
         return self._given_parent.as_parent
 
     def close(self) -> None:

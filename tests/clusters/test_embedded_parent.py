@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.clusters import open_cluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.errors import NotFound
@@ -41,6 +42,11 @@ def test_it_is_opened_once_and_only_when_it_is_asked_for(cluster):
 
 def test_whoever_asks_names_the_namespace(cluster):
     assert names(cluster, cluster.parent(namespace="default").api_for("test"), VIRTUAL_MACHINES, "default") == ["node-1", "node-2"]
+
+
+def test_a_namespace_that_was_said_when_the_cluster_was_opened_holds():
+    with contextlib.closing(open_cluster("embedded", seed="1", nodes=0, vm_namespace="machines")) as cluster:
+        assert cluster.parent().namespace == "machines"
 
 
 def test_opening_it_leaves_the_nodes_as_they_are(cluster):

@@ -52,6 +52,12 @@ KUBECONFIG = "--parent-kubeconfig FILE (that of the cluster that runs its nodes 
 NAMESPACE = "--vm-namespace NAME (where in it those are)"
 
 
+def test_what_was_said_when_the_cluster_was_opened_holds(world):
+    named = {"parent_kubeconfig": world._host.kubeconfig, "vm_namespace": "vms"}
+    with contextlib.closing(open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig, **named)) as cluster:
+        assert cluster.parent().namespace == "vms"
+
+
 @pytest.mark.parametrize(
     ("named", "missing"),
     [(("namespace",), KUBECONFIG), (("kubeconfig",), NAMESPACE), ((), f"{KUBECONFIG} and {NAMESPACE}")],

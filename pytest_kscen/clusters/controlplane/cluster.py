@@ -73,7 +73,7 @@ class ControlPlaneCluster(LiveCluster):
                 parents.chance_of(self.chance.seed),
                 host=self.site,
                 nested=self.site,
-                namespace=namespace or parents.NAMESPACE,
+                namespace=namespace or self.vm_namespace or parents.NAMESPACE,
             )
         return self._parent
 

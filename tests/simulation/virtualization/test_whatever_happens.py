@@ -28,7 +28,7 @@ def do(place, name, deed):
             place.call(place.api.delete(PODS, pod["metadata"]["name"], "vms", grace_period=0 if force else None))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(STEPS)
 def test_all_comes_to_an_end(steps):
     place = Place("whatever")
