@@ -25,4 +25,3 @@ DISKFUL, ACCESS, TIE_BREAKER = "Diskful", "Access", "TieBreaker"
 REPLICAS = 32  # numbers that a volume's replicas may have: <volume>-0 to <volume>-31
 
 IO_READY, QUORUM = "IOReady", "Quorum"
-HEALTH = (IO_READY, QUORUM)
