@@ -71,10 +71,12 @@ class Drbd:
                 del self._volumes[resource]
 
     def initialize(self, node: str, resource: str) -> None:
-        """Declare this replica's data UpToDate, by force."""
+        """Declare a new disk UpToDate, by force. One that has data is left as it is."""
         volume, replica = self._running(node, resource)
         if not replica.diskful:
             raise DrbdRefused(f"{resource}: {node} has no disk to initialise")
+        if replica.data:
+            return
         if any(peer.data for peer in volume.mesh.peers(replica)):
             raise DrbdRefused(f"{resource}: a peer that {node} is connected to has data already")
         volume.initialize(node)

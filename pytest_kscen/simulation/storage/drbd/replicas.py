@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class Turn(Enum):
     INITIALIZED = auto()
-    """Somebody declared its data to be the truth."""
+    """Somebody declared it to be the truth."""
     CONFIRMED = auto()
     """It has met enough others to know that nobody has written since."""
     OVERTAKEN = auto()
@@ -30,8 +30,6 @@ class Turn(Enum):
 
 DISKS = {
     (Disk.INCONSISTENT, Turn.INITIALIZED): Disk.UP_TO_DATE,
-    (Disk.OUTDATED, Turn.INITIALIZED): Disk.UP_TO_DATE,
-    (Disk.CONSISTENT, Turn.INITIALIZED): Disk.UP_TO_DATE,
     (Disk.CONSISTENT, Turn.CONFIRMED): Disk.UP_TO_DATE,
     (Disk.CONSISTENT, Turn.OVERTAKEN): Disk.OUTDATED,
     (Disk.UP_TO_DATE, Turn.OVERTAKEN): Disk.OUTDATED,

@@ -77,8 +77,7 @@ class Volume:
         replica = self.replicas[node]
         self.writes.settle()
         self._initialisations += 1
-        replica.data = self._initialisations
-        replica.behind, replica.missing, replica.activity = False, 0.0, 0.0
+        replica.data, replica.missing = self._initialisations, 0.0
         replica.turn(Turn.INITIALIZED)
         self.agree()
 

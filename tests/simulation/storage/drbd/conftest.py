@@ -1,5 +1,5 @@
 import pytest
-from kernel_yard import Cluster
+from kernel_yard import KernelYard
 
 from pytest_kscen.clock import VirtualRunner
 
@@ -12,10 +12,10 @@ def runner():
 
 
 @pytest.fixture
-def cluster(runner):
-    return Cluster(runner)
+def yard(runner):
+    return KernelYard(runner)
 
 
 @pytest.fixture
 def build(runner):
-    return lambda *args, **options: Cluster(runner, *args, **options)
+    return lambda *args, **options: KernelYard(runner, *args, **options)

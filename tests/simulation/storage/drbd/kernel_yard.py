@@ -13,7 +13,7 @@ MEBI = 2**20
 EXACT = Figures(noticing=(8.0, 8.0), redialling=(50.0, 50.0), dialling=(2.0, 2.0))
 
 
-class Cluster:
+class KernelYard:
     """Machines, a network that a test cuts, and the kernels."""
 
     def __init__(self, runner, names="abc", figures=EXACT, seed="drbd"):

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from kernel_yard import MEBI, Cluster
+from kernel_yard import MEBI, KernelYard
 
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.simulation.network import Passage
@@ -49,99 +49,97 @@ class Storage(RuleBasedStateMachine):
     def begin(self, layout, primaries, seed):
         self.nodes, self.options = layout[0], {**layout[1], "primaries": primaries, "size": 500 * MEBI}
         self.disks = [node for node in self.nodes if node not in layout[1].get("diskless", "")]
-        self.cluster = Cluster(self.runner, self.nodes, FIGURES, seed)
-        self.cluster.form(self.nodes, **self.options)
+        self.yard = KernelYard(self.runner, self.nodes, FIGURES, seed)
+        self.yard.form(self.nodes, **self.options)
         self.has = {node: set() for node in self.disks}
         self.seen = {node: self.face(node) for node in self.nodes}
-        self.cluster.drbd.on_change(self.hear)
+        self.yard.drbd.on_change(self.hear)
 
     # --- what happens ---
 
     @rule(one=NODES, other=NODES)
     def cut(self, one, other):
         if one != other:
-            self.cluster.cut((self.node(one), self.node(other)))
+            self.yard.cut((self.node(one), self.node(other)))
 
     @rule(one=NODES)
     def isolate(self, one):
-        self.cluster.cut(*[(self.node(one), other) for other in self.nodes if other != self.node(one)])
+        self.yard.cut(*[(self.node(one), other) for other in self.nodes if other != self.node(one)])
 
     @rule(one=NODES)
     def reach(self, one):
-        self.cluster.mend(*[(self.node(one), other) for other in self.nodes if other != self.node(one)])
+        self.yard.mend(*[(self.node(one), other) for other in self.nodes if other != self.node(one)])
 
     @rule(one=NODES, other=NODES, loss=st.sampled_from([0.05, 0.6, 1.0]))
     def lose(self, one, other, loss):
         if one != other:
-            self.cluster.spoil(self.node(one), self.node(other), Passage(loss=loss, load=0.5))
+            self.yard.spoil(self.node(one), self.node(other), Passage(loss=loss, load=0.5))
 
     @rule(one=NODES)
     def power_off(self, one):
-        self.cluster.machines.power_off(self.node(one))
+        self.yard.machines.power_off(self.node(one))
 
     @rule(one=NODES, agent=st.booleans())
     def power_on(self, one, agent):
-        self.cluster.machines.power_on(self.node(one))
+        self.yard.machines.power_on(self.node(one))
         if agent:
             self.come(one)
 
     @rule(one=NODES)
     def come(self, one):
-        if self.cluster.machines[self.node(one)].powered:
-            self.cluster.bring(self.node(one), self.nodes, **self.options)
+        if self.yard.machines[self.node(one)].powered:
+            self.yard.bring(self.node(one), self.nodes, **self.options)
 
     @rule(one=NODES, other=NODES)
     def forget(self, one, other):
         """An agent that does not know of a peer (yet, or any more)."""
         known = [node for node in self.nodes if node != self.node(other)]
-        if self.node(one) in known and self.cluster.machines[self.node(one)].powered:
-            self.cluster.bring(self.node(one), known, **self.options)
+        if self.node(one) in known and self.yard.machines[self.node(one)].powered:
+            self.yard.bring(self.node(one), known, **self.options)
 
     @rule(one=NODES)
     def go(self, one):
-        if self.cluster.machines[self.node(one)].powered:
-            self.cluster.do("down", self.node(one), "v")
+        if self.yard.machines[self.node(one)].powered:
+            self.yard.do("down", self.node(one), "v")
 
     @rule(one=NODES)
     def replace(self, one):
         """A replica is made anew, while others have the data."""
         node = self.node(one)
-        if self.cluster.machines[node].powered and any(
-            self.disk(other) == Disk.UP_TO_DATE for other in self.nodes if other != node
-        ):
-            self.cluster.do("down", node, "v", wipe=True)
+        if self.yard.machines[node].powered and any(self.disk(other) == Disk.UP_TO_DATE for other in self.nodes if other != node):
+            self.yard.do("down", node, "v", wipe=True)
             self.has[node] = set()
             self.come(one)
 
     @rule(one=NODES)
     def promote(self, one):
         try:
-            self.cluster.do("primary", self.node(one), "v")
+            self.yard.do("primary", self.node(one), "v")
         except DrbdRefused:
             return
 
     @rule(one=NODES)
     def demote(self, one):
-        if self.cluster.status(self.node(one)):
-            self.cluster.do("secondary", self.node(one), "v")
+        if self.yard.status(self.node(one)):
+            self.yard.do("secondary", self.node(one), "v")
 
     @rule(seconds=ADVANCES)
     def wait(self, seconds):
-        self.cluster.advance(seconds)
+        self.yard.advance(seconds)
 
     @rule()
     def write(self):
         writer = self.writer()
         if writer is None:
             return
-        self.cluster.rest()
-        told = len(self.cluster.told)
-        self.cluster.advance(0.01)
-        if len(self.cluster.told) != told or self.writer() != writer:
+        self.yard.rest()
+        told = len(self.yard.told)
+        self.yard.advance(0.01)
+        if len(self.yard.told) != told or self.writer() != writer:
             return
         token = len(self.acknowledged)
         self.acknowledged.add(token)
-        connected = [node for node, link in self.cluster.status(writer).connections.items() if link.state == "Connected"]
+        connected = [node for node, link in self.yard.status(writer).connections.items() if link.state == "Connected"]
         for node in (writer, *connected):
             if self.disk(node) not in (None, Disk.DISKLESS):
                 self.has[node].add(token)
@@ -163,7 +161,7 @@ class Storage(RuleBasedStateMachine):
     @invariant()
     def nobody_writes_without_enough_others(self):
         for writer in self.writers():
-            seen = [link.peer_disk for link in self.cluster.status(writer).connections.values() if link.state == "Connected"]
+            seen = [link.peer_disk for link in self.yard.status(writer).connections.values() if link.state == "Connected"]
             disks = [self.disk(writer), *seen]
             assert disks.count(Disk.UP_TO_DATE) >= self.options.get("redundancy", 1)
             assert len(disks) >= self.options["quorum"]
@@ -181,18 +179,18 @@ class Storage(RuleBasedStateMachine):
     def everything_heals(self):
         if not self.has:
             return
-        cluster = self.cluster
-        cluster.passages.clear()
-        cluster.network.changed()
+        yard = self.yard
+        yard.passages.clear()
+        yard.network.changed()
         for node in self.nodes:
-            cluster.machines.power_on(node)
+            yard.machines.power_on(node)
         for node in self.nodes:
-            cluster.bring(node, self.nodes, **self.options)
-        cluster.advance(200)
-        assert cluster.is_whole(self.nodes), {node: cluster.status(node) for node in self.nodes}
-        assert cluster.drbd.pending == 0
+            yard.bring(node, self.nodes, **self.options)
+        yard.advance(200)
+        assert yard.is_whole(self.nodes), {node: yard.status(node) for node in self.nodes}
+        assert yard.drbd.pending == 0
         for node in self.nodes:
-            status = cluster.status(node)
+            status = yard.status(node)
             assert status.quorum
             assert not status.suspended
 
@@ -202,11 +200,11 @@ class Storage(RuleBasedStateMachine):
         return self.nodes[number % len(self.nodes)]
 
     def disk(self, node):
-        status = self.cluster.status(node)
+        status = self.yard.status(node)
         return status and status.disk_state
 
     def face(self, node):
-        status = self.cluster.status(node)
+        status = self.yard.status(node)
         if status is None:
             return None
         links = {peer: (link.state, link.peer_role, link.peer_disk, link.replication) for peer, link in status.connections.items()}
@@ -215,7 +213,7 @@ class Storage(RuleBasedStateMachine):
     def hear(self, node, volume):
         face = self.face(node)
         if face == self.seen[node]:
-            self.broken.append((self.cluster.now, node))
+            self.broken.append((self.yard.now, node))
         before, self.seen[node] = self.seen[node], face
         source = next((peer for peer, link in face[5].items() if link[3] == "SyncTarget"), None) if face else None
         was = self.sources.pop(node, None)
@@ -225,7 +223,7 @@ class Storage(RuleBasedStateMachine):
             self.has[node] = set(self.acknowledged & self.has[was] if self.disk(was) == Disk.UP_TO_DATE else self.acknowledged)
 
     def writers(self):
-        statuses = {node: self.cluster.status(node) for node in self.nodes} if self.has else {}
+        statuses = {node: self.yard.status(node) for node in self.nodes} if self.has else {}
         return [node for node, status in statuses.items() if status and status.role == Role.PRIMARY and not status.suspended]
 
     def writer(self):
@@ -234,18 +232,18 @@ class Storage(RuleBasedStateMachine):
         return writers[0] if len(self.writers()) == 1 and writers else None
 
     def is_answered(self, node):
-        links = self.cluster.status(node).connections
+        links = self.yard.status(node).connections
         connected = [peer for peer, link in links.items() if link.state == "Connected" and link.peer_disk != Disk.DISKLESS]
-        return all(self.passes(node, peer) and self.cluster.status(peer) for peer in connected)
+        return all(self.passes(node, peer) and self.yard.status(peer) for peer in connected)
 
     def passes(self, one, other):
-        passage = self.cluster.passages.get((one, other))
+        passage = self.yard.passages.get((one, other))
         return passage is None or not (passage.blocked or passage.loss == 1)
 
     def hear_of_each_other(self, one, other):
         found, waiting = {one}, [one]
         while waiting:
-            status = self.cluster.status(waiting.pop())
+            status = self.yard.status(waiting.pop())
             for peer, link in status.connections.items() if status else ():
                 if link.state == "Connected" and peer not in found:
                     found.add(peer)
