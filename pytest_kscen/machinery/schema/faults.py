@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.schema.leaves import Walk
 
 EMBEDDED = "+"
+OTHERWISE_NUMBERED = {  # structs whose fields stand in another order than protobuf has them
+    "io.k8s.api.core.v1.ConfigMap": ("metadata", "immutable", "data", "binaryData"),
+    "io.k8s.api.core.v1.Secret": ("metadata", "immutable", "data", "stringData", "type"),
+}
 
 
 def worst(walk: Walk, body: Any, first: Unfit) -> Unfit:
@@ -83,7 +87,9 @@ def _in_order(value: Any, schema: dict[str, Any]) -> Any:
 
 
 def _places(name: str) -> dict[str, int]:
-    """Where each field stands in its struct, which is where protobuf has it."""
+    """Where each field stands in its struct, which is mostly where protobuf has it."""
+    if name in OTHERWISE_NUMBERED:
+        return {field: place for place, field in enumerate(OTHERWISE_NUMBERED[name], 1)}
     places: dict[str, int] = {}
     for number, field in protobuf_fields(name).items():
         inner = _places(field.removeprefix(EMBEDDED)) if field.startswith(EMBEDDED) else {field: 0}

@@ -39,6 +39,7 @@ LEASE, SECRET = BuiltinSchema("coordination.k8s.io", "v1", "Lease"), BuiltinSche
         ),
         (SECRET, {"data": {"x": "?"}}, False, "error decoding from json: illegal base64 data at input byte 0"),
         (SECRET, {"data": {"x": ["?"]}}, False, "unrecognized type: uint8"),
+        (SECRET, {"data": {"x": "?"}, "immutable": {}}, False, "unrecognized type: bool"),
         (SECRET, {"data": {"x": "?"}, "type": 1}, True, "illegal base64 data at input byte 0"),
         (
             SECRET,
