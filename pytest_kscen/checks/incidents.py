@@ -35,6 +35,10 @@ class IncidentRecord:
     """What was still as the incident had left it when nobody waited any longer."""
 
     @property
+    def lasted(self) -> float | None:
+        return None if self.removed_at is None else round(self.removed_at - self.started_at, 6)
+
+    @property
     def recovery(self) -> float | None:
         """Seconds from its end until what it had touched was as before."""
         if self.recovered_at is None or self.removed_at is None:
@@ -53,6 +57,7 @@ class IncidentRecord:
             "targets": self.targets,
             "started_at": self.started_at,
             "removed_at": self.removed_at,
+            "lasted": self.lasted,
             "recovered_at": self.recovered_at,
             "recovery": self.recovery,
             "effects": self.effects,

@@ -45,13 +45,13 @@ class Journal:
     @property
     def now(self) -> float:
         """Seconds since the run began."""
-        return round(self._clock.now() - self._began, 6)
+        return self._clock.now() - self._began
 
     def witness(self, who: str) -> Witness:
         return Witness(self, who)
 
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
-        self._file.write(_line({"at": self.now, "who": who, "what": what, **data}))
+        self._file.write(_line({"at": round(self.now, 6), "who": who, "what": what, **data}))
         self.entries += 1
 
     def __iter__(self) -> Iterator[Entry]:

@@ -27,6 +27,7 @@ def test_a_whole_life():
         "targets": {"nodes": ["node-1", "node-2"]},
         "started_at": 2,
         "removed_at": 32,
+        "lasted": 30,
         "recovered_at": 75,
         "recovery": 43,
         "effects": ["a link is down", "a volume is lame"],
