@@ -111,7 +111,7 @@ class CiliumAgents:
             return None
         if (pod.get("status") or {}).get("phase") in OVER:
             return None
-        return Pod(self._namespace, labels, self._labels)
+        return Pod.of(self._namespace, labels, self._labels)
 
     def _namespace_changed(self, new: Obj | None, _: Obj | None) -> None:
         if new and new["metadata"]["name"] == self._namespace:
@@ -121,9 +121,9 @@ class CiliumAgents:
                 self._later(self._relabel)
 
     def _relabel(self) -> None:
-        for pods in self._pods.values():
-            for uid, pod in pods.items():
-                pods[uid] = Pod(pod.namespace, pod.labels, self._labels)
+        for pod in self._informers.of(PODS):
+            if now := self._endpoint(pod):
+                self._place(now.labels[VM_LABEL], pod["metadata"]["uid"], now)
 
     def _later(self, change: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(REGENERATION, self._take_effect, change)

@@ -7,7 +7,7 @@ a deny rule that matches ends it; without any rule the flow passes; else an allo
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.objects.cilium import POD_NAMESPACE
@@ -26,16 +26,15 @@ TRANSPORTS = ("TCP", "UDP", "SCTP")
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A party that policies select."""
+    """A party that policies select, with all labels by which a selector may know it."""
 
     namespace: str
     labels: Mapping[str, str]
-    namespace_labels: Mapping[str, str] = field(default_factory=dict)
 
-    def known(self) -> dict[str, str]:
-        """All labels by which a selector may know it."""
-        theirs = {NAMESPACE_LABELS + key: value for key, value in self.namespace_labels.items()}
-        return {**theirs, **self.labels, POD_NAMESPACE: self.namespace}
+    @classmethod
+    def of(cls, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> Pod:
+        theirs = {NAMESPACE_LABELS + key: value for key, value in namespace_labels.items()}
+        return cls(namespace, {**theirs, **labels, POD_NAMESPACE: namespace})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class Policy:
     egress: Direction
 
     def selects(self, party: Pod) -> bool:
-        return party.namespace == self.namespace and _holds(self.subject, party.known())
+        return party.namespace == self.namespace and _holds(self.subject, party.labels)
 
 
 def policies_of(obj: Obj) -> list[Policy]:
@@ -147,7 +146,7 @@ def _lets(directions: Sequence[Direction], peer: Party, protocol: str, port: int
 
 
 def _is_selected(peer: Party, selectors: tuple[Selector, ...]) -> bool:
-    return isinstance(peer, Pod) and any(_holds(selector, peer.known()) for selector in selectors)
+    return isinstance(peer, Pod) and any(_holds(selector, peer.labels) for selector in selectors)
 
 
 def _is_entity(peer: Party, entity: str) -> bool:

@@ -1,4 +1,8 @@
+import shlex
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
@@ -225,3 +229,53 @@ def test_a_machine_of_the_same_name_is_another(link):
     link.machines.add("a")
     link.network.changed()
     assert not link.passage("b", "a").blocked
+
+
+ADDRESSES = st.sampled_from(["", "-s 10.0.0.1", "! -s 10.0.0.0/30", "-d 10.0.0.2", "-s 10.0.0.9 -d 10.0.0.2"])
+PORTS = st.sampled_from(
+    ["", "-p tcp", "! -p udp", "-p tcp -m tcp --dport 7000:7999", "-p tcp -m multiport ! --dports 1,7000", "-p udp --sport 53"]
+)
+CHANCES = st.one_of(
+    st.just(""),
+    st.integers(0, 10**6).map(lambda share: f"-m statistic --mode random --probability {share / 10**6:.6f}"),
+    st.integers(1, 9).map(lambda every: f"-m statistic --mode nth --every {every} --packet 0"),
+)
+TARGETS = st.sampled_from(["", "-j DROP", "-j ACCEPT", "-j REJECT"])
+REMARKS = st.sampled_from(["", "-m comment --comment kscen/x", "-m comment --comment two_words"])
+RULES = st.tuples(ADDRESSES, PORTS, CHANCES, REMARKS, TARGETS).map(" ".join)
+
+
+@given(st.lists(RULES, max_size=6))
+def test_what_is_printed_makes_the_same_table(rules):
+    tables, again = Tables(), Tables()
+    for rule in rules:
+        call(tables, f"-A INPUT {rule}")
+    printed = call(tables, "-S INPUT").text
+    for line in printed.splitlines()[1:]:
+        assert run(again, shlex.split(line)).code == 0
+    assert call(again, "-S INPUT").text == printed
+    assert lost(*rules) == round(again.lost("INPUT", Packet(FROM, TO, "TCP", 0, 7000)), 6)
+
+
+@given(st.lists(RULES, min_size=1, max_size=6), st.data())
+def test_deleting_by_words_undoes_adding(rules, data):
+    tables = Tables()
+    for rule in rules:
+        call(tables, f"-A INPUT {rule}")
+    for rule in data.draw(st.permutations(rules)):
+        assert call(tables, f"-D INPUT {rule}").code == 0
+    assert not tables
+
+
+@given(st.lists(RULES, max_size=6), st.sampled_from(["TCP", "UDP", "ICMP"]))
+def test_every_packet_is_counted_once_at_most(rules, protocol):
+    tables = Tables()
+    for rule in rules:
+        call(tables, f"-A INPUT {rule}")
+    packet = Packet(FROM, TO, protocol, 0, 7000)
+    tables.count("INPUT", packet, 1000, 100)
+    entries = next(entries for chain, _, entries in tables.chains() if chain == "INPUT")
+    ended = sum(entry.packets for entry in entries if entry.rule.target)
+    dropped = sum(entry.packets for entry in entries if entry.rule.target in {"DROP", "REJECT"})
+    assert ended <= 1000.0001
+    assert dropped == pytest.approx(1000 * tables.lost("INPUT", packet))

@@ -14,7 +14,7 @@ SEED = pathlib.Path(__file__).with_name("deny_between_two.yaml")
 
 
 def vm(name, namespace=NS, **labels):
-    return Pod(namespace, {VM_LABEL: name, **labels}, {"team": "storage"})
+    return Pod.of(namespace, {VM_LABEL: name, **labels}, {"team": "storage"})
 
 
 A, B, C = vm("a", tier="one"), vm("b"), vm("c")

@@ -34,11 +34,10 @@ class Request:
 
     command: str = ""
     chain: str = ""
-    number: int = 0
+    number: int | None = None
     flags: str = ""
     policy: str = ""
     rule: Rule = field(default_factory=Rule)
-    has_rule: bool = False
 
 
 def request_of(words: list[str]) -> Request:
@@ -124,7 +123,6 @@ class _Reader:
 
     def _set(self, **parts: Any) -> None:
         self.request.rule = dataclasses.replace(self.request.rule, **parts)
-        self.request.has_rule = True
 
 
 def _spread(words: list[str]) -> list[str]:

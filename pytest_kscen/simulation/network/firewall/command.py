@@ -48,15 +48,15 @@ def _append(tables: Tables, request: Request) -> Outcome:
 
 
 def _insert(tables: Tables, request: Request) -> Outcome:
-    done = tables.insert(request.chain, request.rule, request.number or 1)
+    done = tables.insert(request.chain, request.rule, 1 if request.number is None else request.number)
     return Outcome() if done else Outcome("", TOO_BIG.format("insertion"), 1)
 
 
 def _delete(tables: Tables, request: Request) -> Outcome:
-    number = tables.number_of(request.chain, request.rule) if request.has_rule else request.number
+    number = tables.number_of(request.chain, request.rule) if request.number is None else request.number
     if tables.delete(request.chain, number):
         return Outcome()
-    return Outcome("", NO_RULE if request.has_rule else TOO_BIG.format("deletion"), 1)
+    return Outcome("", NO_RULE if request.number is None else TOO_BIG.format("deletion"), 1)
 
 
 def _check(tables: Tables, request: Request) -> Outcome:
