@@ -11,18 +11,23 @@ from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.megatest.multivolume import multivolume
 from pytest_kscen.megatest.season import Season
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 from pytest_kscen.runs.storage import bring_storage
 
 
-@pytest.mark.parametrize("shakers", [False, True], ids=["calm", "shaken"])
-def test_five_minutes(shakers):
+@pytest.mark.parametrize(
+    ("generation", "shakers"),
+    [("conditions", False), ("conditions", True), ("effectiveLayout", False), ("ready", False)],
+    ids=["calm", "shaken", "effectiveLayout", "ready"],
+)
+def test_five_minutes(generation, shakers):
     cluster = EmbeddedCluster("actors")
-    bring_storage(cluster, "conditions")
+    bring_storage(cluster, generation)
     runner, season = cluster.runner, Season()
     journal = Journal(runner.clock)
     stage = Stage(cluster.api, runner.clock, cluster.chance, journal, "run1")
     churn = Churn(max_volumes=2, lifetime=(60.0, 120.0), resizer=shakers, replica_destroyer=shakers, replica_creator=shakers)
-    runner.start(multivolume(stage, churn, season), "multivolume")
+    runner.start(multivolume(stage, churn, season, HEALTH_SOURCES[generation]), "multivolume")
     runner.advance(300)
     season.frozen.give()
     season.over.give()
