@@ -24,7 +24,7 @@ from pytest_kscen.clusters.controlplane.starting import start
 
 EXPLORED = int(os.environ.get("KSCEN_TWINS", "0"))
 AT_LEAST = EXPLORED or 2500
-SECONDS_EACH = 0.15  # at worst; several times what a sequence takes on an idle machine
+SECONDS_EACH = 0.24  # at worst; five times what a sequence takes on an idle machine
 SIMPLER = 30.0  # seconds to look for a simpler example
 STAGES = [kind.stage for kind in kinds()]
 
