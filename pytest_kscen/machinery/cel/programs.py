@@ -13,6 +13,7 @@ from pytest_kscen.machinery.cel.parsing import tree_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pytest_kscen.machinery.cel.syntax import Node
     from pytest_kscen.machinery.cel.types import Type
 
 
@@ -22,6 +23,7 @@ class Program:
 
     type: Type
     uses: frozenset[str]
+    tree: Node
     _evaluate: Callable[[dict[str, Any]], Any]
 
     def value(self, variables: Mapping[str, Any]) -> Any:
@@ -38,4 +40,4 @@ def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
     type_ = checker.type_of(tree)
     if checker.mistakes:
         raise Mistakes(source, checker.mistakes)
-    return Program(type_, frozenset(checker.used), Compiler(checker.meanings).of(tree))
+    return Program(type_, frozenset(checker.used), tree, Compiler(checker.meanings).of(tree))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.patching.elements import UnfitError, element_of, form_of
 from pytest_kscen.machinery.patching.fields import spelt
-from pytest_kscen.machinery.patching.shapes import LIST, MAP
+from pytest_kscen.machinery.patching.shapes import DEDUCED, LIST, MAP, SCALAR
 from pytest_kscen.machinery.patching.wording import plain, syntax, type_name
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.patching.shapes import Shape
 
 TWICE = "duplicate entries for key "
+_OF_MAPS, _OF_LISTS, _OF_SCALARS = (MAP, DEDUCED), (LIST, DEDUCED), (SCALAR, DEDUCED)
 
 
 def check(shape: Shape, value: Any) -> None:
@@ -28,7 +29,38 @@ def check(shape: Shape, value: Any) -> None:
 
 def fits(shape: Shape, value: Any) -> bool:
     """Whether a value has its shape, but for elements that are there twice."""
-    return all(error.message.startswith(TWICE) for error in _misfits(shape, value, ""))
+    return _plainly_fits(shape, value) or all(error.message.startswith(TWICE) for error in _misfits(shape, value, ""))
+
+
+def _plainly_fits(shape: Shape, value: Any) -> bool:
+    """The same answer for what is in order, without words; False says nothing."""
+    if type(value) is dict:
+        if shape.form not in _OF_MAPS:
+            return False
+        fields, others = shape.fields, shape.others
+        for name, part in value.items():
+            field = fields.get(name)
+            inner = field.shape if field else others
+            if inner is None or not _plainly_fits(inner, part):
+                return False
+        return True
+    if type(value) is list:
+        return shape.form in _OF_LISTS and _items_plainly_fit(shape, value)
+    return value is None or (shape.form in _OF_SCALARS and not _scalar(shape.type, value))
+
+
+def _items_plainly_fit(shape: Shape, items: list[Any]) -> bool:
+    inner, keys = shape.items, shape.keys
+    if not shape.atomic_list and not all(_can_be_told(item, keys) for item in items):
+        return False
+    return all(_plainly_fits(inner, item) for item in items)
+
+
+def _can_be_told(item: Any, keys: tuple[str, ...]) -> bool:
+    """Whether an item of a list that merges can be told from others."""
+    if keys:
+        return type(item) is dict and any(item.get(key) is not None for key in keys)
+    return type(item) in {str, int, float, bool}
 
 
 def _misfits(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:

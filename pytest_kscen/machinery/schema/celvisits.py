@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.machinery.cel.reading import fields_read
 from pytest_kscen.machinery.schema.celrules import RULES, BadRule, Rule, Situation, compiled_rule, rule_faults
 from pytest_kscen.machinery.schema.celtypes import conversion_by, type_by, with_head
 from pytest_kscen.machinery.schema.judging import UNKNOWN, counterparts
@@ -79,17 +80,35 @@ def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
     whole = with_head(schema) if is_root else schema
     convert, kind = conversion_by(whole), schema.get("type", "")
     compiled: list[Rule] = []
+    looked_at: frozenset[str] | None = None
 
     def ask(value: Any, path: str, old: Any, unchanged: Unchanged) -> Iterator[Cause]:
+        nonlocal looked_at
         if not compiled:
             compiled.extend(_compiled(schema, is_root=is_root))
+            looked_at = _looked_at(compiled)
         has_old = old is not UNKNOWN and old is not None
-        as_cel = convert(value) if convert else value
-        old_as_cel = (convert(old) if convert else old) if has_old else None
+        as_cel = convert(_cut(value, looked_at)) if convert else value
+        old_as_cel = (convert(_cut(old, looked_at)) if convert else old) if has_old else None
         for rule in compiled:
             yield from rule_faults(rule, Situation(value, as_cel, old_as_cel, has_old, unchanged), path, kind)
 
     return ask
+
+
+def _looked_at(rules: list[Rule]) -> frozenset[str] | None:
+    """The fields of a value that its rules look at; None for all of it, or where CEL spells one otherwise."""
+    programs = [program for rule in rules for program in (rule.program, rule.message) if program]
+    read = [fields_read(program.tree, name) for program in programs for name in ("self", "oldSelf")]
+    found = frozenset[str]().union(*(fields for fields in read if fields))
+    return None if None in read or any("__" in field for field in found) else found
+
+
+def _cut(value: Any, fields: frozenset[str] | None) -> Any:
+    """So much of a value as anybody looks at: it takes time to make CEL's values of the rest."""
+    if fields is None or type(value) is not dict:
+        return value
+    return {name: part for name, part in value.items() if name in fields}
 
 
 def _compiled(schema: Obj, *, is_root: bool) -> Iterator[Rule]:

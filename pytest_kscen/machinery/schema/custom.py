@@ -87,8 +87,8 @@ class CustomSchema:
         causes = [*self._shape_faults(new, old, status=status), *scale_faults(self._scale, new, status_alone=status)]
         if self._embedded and not status:
             causes += self._embedded(new, "")
-        if self._repetitions and not (old is not None and any(self._repetitions(old, ""))):
-            causes += self._repetitions(new, "")
+        if self._repetitions and (found := list(self._repetitions(new, ""))):
+            causes += found if old is None or not any(self._repetitions(old, "")) else ()
         if self._rules:
             is_nameless = not new["metadata"].get("name")  # which is told elsewhere
             causes += _unasked(causes, also=is_nameless) or self._rules(new, "", UNKNOWN if old is None else old, lambda: False)

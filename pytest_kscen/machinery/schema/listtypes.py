@@ -45,12 +45,26 @@ def _in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause
 
 def _seconds(elements: list[Any]) -> Iterator[int]:
     """Where each value that is there more than once is there for the second time."""
+    if _are_distinct_texts(elements):
+        return
     seen: dict[str, int] = {}
     for place, element in enumerate(elements):
         text = as_json(element)
         seen[text] = seen.get(text, 0) + 1
         if seen[text] == 2:  # noqa: PLR2004 - the second time
             yield place
+
+
+def _are_distinct_texts(elements: list[Any]) -> bool:
+    """Whether these are texts, or maps of texts with the same names, no two alike: what nearly all lists are."""
+    kind = type(elements[0]) if elements else str
+    if kind is dict:
+        names = elements[0].keys()
+        if not all(type(one) is dict and one.keys() == names for one in elements):
+            return False
+        elements = [tuple(one.values()) for one in elements]
+        return all(type(part) is str for one in elements for part in one) and len(set(elements)) == len(elements)
+    return kind is str and all(type(one) is str for one in elements) and len(set(elements)) == len(elements)
 
 
 def _sorted(value: Any) -> Any:

@@ -1,10 +1,12 @@
 """Custom objects on their way in: unknown fields dropped, nulls judged, defaults filled in, all in one walk.
 
-A structural schema is compiled branch by branch, when a value first reaches the branch: definitions may be huge.
+What comes out as it was before is the old object's own part, so that whoever comes later need not look into it. A
+structural schema is compiled branch by branch, when a value first reaches the branch: definitions may be huge.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.schema.compiling import walk_of
@@ -31,10 +33,27 @@ def plain(value: Any, old: Any) -> Any:
         return value
     if type(value) is dict:
         before = old if type(old) is dict else NOTHING
-        return {name: plain(part, before.get(name)) for name, part in value.items()}
+        return or_old({name: plain(part, before.get(name)) for name, part in value.items()}, old)
     if type(value) is list:
-        return [plain(part, None) for part in value]
-    return number(value)
+        was = old if type(old) is list else ()
+        return or_old_list([plain(part, was[place] if place < len(was) else None) for place, part in enumerate(value)], old)
+    return old if type(value) is str and value == old else number(value)
+
+
+def or_old(new: Obj, old: Any) -> Obj:
+    """The old object itself, if the new one has nothing but its parts, in its order."""
+    if type(old) is dict and len(new) == len(old):
+        for (name, part), (before, was) in zip(new.items(), old.items(), strict=True):
+            if part is not was or name != before:
+                return new
+        return old
+    return new
+
+
+def or_old_list(new: list[Any], old: Any) -> list[Any]:
+    if type(old) is list and len(new) == len(old) and all(map(operator.is_, new, old)):
+        return old
+    return new
 
 
 def number(value: Any) -> Any:
@@ -58,10 +77,10 @@ def walk_by(schema: Obj, *, kept: bool = False) -> Walk:
         if value is old:
             return value
         if type(value) is dict:
-            return objects(value, old)
+            return or_old(objects(value, old), old)
         if type(value) is list:
             return lists(value, old)
-        return number(value)
+        return old if type(value) is str and value == old else number(value)
 
     return walk
 
@@ -161,7 +180,7 @@ def _lists(schema: Obj, *, kept: bool) -> Walk:
         except Misplaced as misfit:
             misfit.below(f"[{place}]")
             raise
-        return new
+        return or_old_list(new, old)
 
     return walk
 
