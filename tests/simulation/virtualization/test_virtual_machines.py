@@ -127,3 +127,26 @@ def test_a_finished_launcher_is_replaced(place):
     place.advance(120)
     assert place.pod()["metadata"]["uid"] != old["metadata"]["uid"]
     assert place.machines["node-1"].powered
+
+
+def test_guests_fall_and_rise_with_the_node_that_they_run_on(place):
+    node = place.vm()["status"]["nodeName"]
+    place.host.power_off(node)
+    place.advance(1)
+    assert [place.machines[name].powered for name in ("node-1", "node-2", "node-3")] == [False, True, True]
+    place.advance(60)
+    place.host.power_on(node)
+    place.advance(120)
+    assert place.phase() == "Running"
+    assert place.machines["node-1"].powered
+
+
+def test_a_machine_of_a_node_that_stays_away_waits_for_it(place):
+    place.host.power_off(place.vm()["status"]["nodeName"])
+    place.advance(1000)
+    assert place.phase() == "Stopping"
+    assert place.pod()["metadata"]["deletionTimestamp"]
+    place.call(place.api.delete(PODS, place.pod()["metadata"]["name"], "vms", grace_period=0))
+    place.advance(120)
+    assert place.phase() == "Running"
+    assert place.machines["node-1"].powered

@@ -21,6 +21,7 @@ class Place:
         self.parent = self.cluster.parent()
         self.api = self.parent.api_for("test")
         self.machines = self.cluster.site.machines
+        self.host = self.cluster._host.site.machines
         self.story = []
         self._chance = Chance(f"{seed}/parent").stream("guest vms/node-1")
 
