@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class News:
     """Collects what has changed, and tells it when the instant's other work is begun."""
 
-    def __init__(self, soon: Callable[[Callable[[], None]], bool]) -> None:
+    def __init__(self, soon: Callable[[Callable[[], None]], None]) -> None:
         self._soon = soon
         self._listeners: list[Listener] = []
         self._touched: dict[str, Volume] = {}

@@ -50,12 +50,11 @@ class Timers:
     def forget(self, timer: Timer) -> None:
         self._set.pop(timer, None)
 
-    def soon(self, act: Callable[[], None]) -> bool:
-        """Within this instant, from whatever thread; False where nothing can have begun yet."""
+    def soon(self, act: Callable[[], None]) -> None:
+        """Within this instant, from whatever thread; never where nothing can have begun yet, or all is over."""
         if self._loop is None or self._loop.is_closed():
-            return False
+            return
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001  # asyncio's documented hook for loops of others
             self._loop.call_soon(act)
         else:
             self._loop.call_soon_threadsafe(act)
-        return True

@@ -162,3 +162,21 @@ def test_strangers_stand_alone_until_one_is_wiped(yard):
     yard.spread("ab")
     yard.advance(100)
     assert yard.is_whole("ab")
+
+
+def test_the_same_seed_tells_the_same_story(build):
+    def story(seed):
+        yard = build("abc", figures=FIGURES, seed=seed)
+        began = yard.now
+        yard.form("abc", quorum=2)
+        yard.do("primary", "a", "v")
+        yard.spoil("a", "b", Passage(loss=0.4))
+        yard.advance(300)
+        yard.machines.power_off("c")
+        yard.advance(300)
+        return [(pytest.approx(moment - began, abs=1e-5), node) for moment, node, _ in yard.told]
+
+    once = [(moment.expected, node) for moment, node in story("one")]
+    assert len(once) > 10
+    assert story("one") == once
+    assert story("two") != once

@@ -177,3 +177,19 @@ def test_the_network_is_looked_at_once_for_each_instant_of_change(yard):
     yard.advance(10_000)
     assert len(asked) == 2 * 3
     assert sorted({flow.port for flow in asked}) == [7000, 7001, 7002]
+
+
+def test_two_primaries_that_lose_each_other_do_not_write_apart(yard):
+    yard.form("abc", quorum=2, primaries=2)
+    yard.do("primary", "a", "v")
+    yard.do("primary", "b", "v")
+    yard.cut(("a", "b"))
+    yard.advance(20)
+    assert [str(yard.disk(node)) for node in "abc"] == ["UpToDate", "Outdated", "UpToDate"]
+    yard.do("secondary", "a", "v")
+    yard.advance(20)
+    assert yard.disk("a") == "Outdated"
+    assert yard.disk("b") == "UpToDate"
+    yard.mend(("a", "b"))
+    yard.advance(60)
+    assert yard.is_whole("abc")
