@@ -355,12 +355,17 @@ def test_workers_plan_what_the_command_line_says(pytester, monkeypatch):
 
 def test_a_run_that_cannot_be_is_refused_without_a_traceback(pytester):
     pytester.makepyfile("""
-        from pytest_kscen.runs.preflight import PreflightRefused
+        import pytest
 
+        @pytest.mark.volume_churn(storage_classes=["none", "nothing"])
+        @pytest.mark.chaos("network-block", group_size=6)
         def test_it(scenario_runner):
-            raise PreflightRefused("there is no storage class nothing")
+            scenario_runner.run("5m")
     """)
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
-    assert "there is no storage class nothing" in result.stdout.lines
+    classes = "there is no storage class nothing; those there are: availability, consistency-and-availability, none: "
+    group = "network-block: a group of 6 leaves no machine on the other side: there are 6 (node-1, "
+    result.stdout.fnmatch_lines([f"{classes}*", f"{group}*"])
     result.stdout.no_fnmatch_line("*def test_it*")
+    result.stdout.no_fnmatch_line("*preflight.py*")
