@@ -5,7 +5,8 @@ Launchers move guests, controllers look at them and turn their switches; whoever
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
@@ -30,6 +31,8 @@ class Guest:
     state: str = OFF
     container: ContainerContext | None = None
     """The launcher that it runs in."""
+    endings: list[asyncio.Future[None]] = field(default_factory=list)
+    """Of those who wait until it is off."""
 
     @property
     def holder(self) -> str:
@@ -85,7 +88,21 @@ class Hypervisor:
             self._machines.power_on(machine.name)
         elif machine and state in (OFF, STARTING, BOOTING):
             self._machines.power_off(machine.name)
+        for ending in guest.endings if state == OFF else ():
+            _wake(ending)
         self._changed(guest)
+
+    async def ends(self, guest: Guest, *, within: float) -> None:
+        """Wait until somebody takes its power away, at most this many seconds."""
+        loop = asyncio.get_running_loop()
+        ending = loop.create_future()
+        guest.endings.append(ending)
+        patience = loop.call_later(within, _wake, ending)
+        try:
+            await ending
+        finally:
+            guest.endings.remove(ending)
+            patience.cancel()
 
     def let_go(self, guest: Guest, container: ContainerContext) -> None:
         """The launcher has ended: so has the guest, if it was still in there."""
@@ -116,3 +133,8 @@ class Hypervisor:
     def _changed(self, guest: Guest) -> None:
         for listener in self._listeners:
             listener(guest.ref)
+
+
+def _wake(ending: asyncio.Future[None]) -> None:
+    if not ending.done():
+        ending.set_result(None)

@@ -77,7 +77,7 @@ class Launcher:
             return
         if guest.state == UP:
             self._hypervisor.enter(guest, STOPPING)
-            await container.sleep(chance.between(*timings.SHUTDOWN))
+            await self._hypervisor.ends(guest, within=chance.between(*timings.SHUTDOWN))
         if guest.state != OFF:
             self._hypervisor.enter(guest, OFF)
         container.write("the guest is off\n")

@@ -62,7 +62,7 @@ class VirtualMachines:
             return
         if FINALIZER not in (vm["metadata"].get("finalizers") or ()):
             vm = await self._bind(vm)
-        wanted = wanted_on(vm, self._hypervisor.switched(vm)) and not vm["metadata"].get("deletionTimestamp")
+        wanted = wanted_on(vm, switched=self._hypervisor.switched(vm)) and not vm["metadata"].get("deletionTimestamp")
         await self._provide(vm, pods, wanted=wanted)
         await self._tell(vm, pods, wanted=wanted)
 

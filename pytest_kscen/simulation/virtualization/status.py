@@ -31,7 +31,7 @@ def policy_of(vm: Obj) -> str:
     return str(vm["spec"].get("runPolicy", DEFAULT_POLICY))
 
 
-def wanted_on(vm: Obj, switched: bool | None) -> bool:  # noqa: FBT001  # it has no third name
+def wanted_on(vm: Obj, *, switched: bool | None) -> bool:
     """Whether the machine shall run, by its policy and by what was done by hand."""
     policy = policy_of(vm)
     return switched if switched is not None and policy in HEEDS_SWITCH else WANTED_ON[policy]

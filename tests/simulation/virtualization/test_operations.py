@@ -118,13 +118,14 @@ def test_a_stop_takes_the_place_of_a_restart(place):
 
 
 def test_a_stop_that_takes_too_long_is_made_a_hard_one(place):
+    place.watch("power", "soft", "hard")
     place.operate("Stop", name="soft")
-    place.advance(2)
-    assert place.machines["node-1"].powered
+    place.live(2)
     place.operate("Stop", name="hard", force=True)
-    place.advance(0)
-    assert not place.machines["node-1"].powered
-    assert place.phase_of("soft") == "Superseded"
+    place.live(10)
+    assert place.times_of("power") == {False: 2}
+    assert place.times_of("soft") == {"InProgress": 0, "Superseded": 2}
+    assert place.times_of("hard") == {"InProgress": 2, "Completed": 7.5}
 
 
 def test_operations_on_other_machines_go_on_meanwhile(place):
