@@ -40,6 +40,8 @@ class Watched:
 
     incident: Incident
     shaken: dict[Key, Aspect] = field(default_factory=dict)
+    volumes: dict[str, None] = field(default_factory=dict)
+    """Those of which it has shaken a link."""
     told: dict[str, int] = field(default_factory=dict)
     calm_since: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -128,13 +130,10 @@ class Observer:
         volumes = self._informer(self._actor, REPLICATED_VOLUMES)
         of_volume = replicas.index("by volume", lambda replica: [volume_of(replica)])
 
-        def node_named(replica: str) -> str:
-            return node_of(replicas.get(replica) or {})
-
         def nodes_of(volume: Obj) -> tuple[str, ...]:
             return tuple(node_of(replica) for replica in of_volume.of(volume["metadata"]["name"]))
 
-        self._follow(replicas, lambda replica: troubles.of_replica(replica, node_named))
+        self._follow(replicas, lambda replica: troubles.of_replica(replica, of_volume.of(volume_of(replica))))
         self._follow(volumes, lambda volume: troubles.of_volume(volume, self._stage.health, nodes_of(volume)))
         informers = [replicas, volumes, self._follow(self._informer(self._actor, NODES), troubles.of_node)]
         if self._stage.parent:
@@ -164,6 +163,8 @@ class Observer:
     def _began(self, trouble: Aspect) -> None:
         for watched in self._who_made(trouble):
             watched.shaken[trouble.key] = trouble
+            if trouble.kind == troubles.LINK:
+                watched.volumes[trouble.volume] = None
             watched.changed.set()
             told = watched.told[trouble.kind] = watched.told.get(trouble.kind, 0) + 1
             if told <= TOLD:
@@ -171,7 +172,7 @@ class Observer:
 
     def _who_made(self, trouble: Aspect) -> list[Watched]:
         reaches = [(watched, watched.incident.fault.reach) for watched in self._watched.values()]
-        able = [watched for watched, reach in reaches if reach.covers(trouble)]
+        able = [watched for watched, reach in reaches if reach.explains(trouble, watched.volumes)]
         able = able or [watched for watched, reach in reaches if reach.may_isolate(trouble)]
         return [watched for watched in able if watched.incident.is_on] or able
 

@@ -12,7 +12,7 @@ from pytest_kscen.chaos.replicas import node_of, volume_of
 from pytest_kscen.objects.conditions import condition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.objects.volume_health import HealthSource
@@ -40,6 +40,8 @@ class Aspect:
     state: str
     nodes: tuple[str, ...]
     volume: str = ""
+    excused: bool = False
+    """Whether it may fail as it likes: its other end is going."""
 
     @property
     def kind(self) -> str:
@@ -64,6 +66,11 @@ class Reach:
             return False
         sides = (self.nodes, self.against) if self.against else (self.nodes,)
         return all(any(node in side for node in aspect.nodes) for side in sides)
+
+    def explains(self, aspect: Aspect, volumes: Container[str]) -> bool:
+        """A fault between two sides reaches a volume through its links: it must have shaken one of those first."""
+        through_links = aspect.kind == VOLUME and self.against
+        return self.covers(aspect) and (not through_links or aspect.volume in volumes)
 
     def may_isolate(self, aspect: Aspect) -> bool:
         """A cut may take a node from those who watch over it: when nothing else explains that it is not ready."""
@@ -90,7 +97,7 @@ class Troubles:
             if aspect.well:
                 self._well[aspect.key] = None
                 self._end(aspect.key)
-            elif aspect.key in self._well and aspect.key not in self._troubles and not going:
+            elif aspect.key in self._well and aspect.key not in self._troubles and not (going or aspect.excused):
                 self._troubles[aspect.key] = aspect
                 self._began(aspect)
 
@@ -121,11 +128,15 @@ def of_volume(volume: Obj, health: HealthSource, nodes: tuple[str, ...]) -> Iter
         yield Aspect((VOLUME, name, which), seen.holds, state, nodes, name)
 
 
-def of_replica(replica: Obj, node_named: Callable[[str], str]) -> Iterator[Aspect]:
-    """Its links. A peer goes by its replica's name or by its node's, as the storage's generation has it."""
+def of_replica(replica: Obj, siblings: Iterable[Obj]) -> Iterator[Aspect]:
+    """Its links to others of its volume. A peer goes by its replica's name or by its node's, as the generation has it."""
     name, volume, node = replica["metadata"]["name"], volume_of(replica), node_of(replica)
-    for peer, state in _connections(replica.get("status") or {}):
-        yield Aspect((LINK, name, peer), state == CONNECTED, state, (node, node_named(peer) or peer), volume)
+    if connections := list(_connections(replica.get("status") or {})):
+        staying = [each for each in siblings if not each["metadata"].get("deletionTimestamp")]
+        nodes = {node_of(each): node_of(each) for each in staying} | {each["metadata"]["name"]: node_of(each) for each in staying}
+        for peer, state in connections:
+            ends = (node, nodes.get(peer, peer))
+            yield Aspect((LINK, name, peer), state == CONNECTED, state, ends, volume, excused=peer not in nodes)
 
 
 def _connections(status: Obj) -> Iterator[tuple[str, str]]:

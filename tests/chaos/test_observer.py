@@ -166,8 +166,10 @@ def test_a_volume_that_is_gone_is_out_of_trouble():
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.link("v-0", "v-1", "Connecting")
         storage.health("v", IOReady="True", Quorum="False")
         world.call(incident.end())
+        storage.link("v-0", "v-1", "Connected")
         world.runner.advance(20)
         world.call(world.api.delete(REPLICATED_VOLUMES, "v"))
         world.runner.advance(6)
@@ -201,6 +203,7 @@ def test_the_older_generation_names_peers_by_their_nodes():
         def drbd(state):
             return {"drbd": {"status": {"connections": [{"name": "node-2", "connectionState": state}]}}}
 
+        world.replica("v", 1, "node-2")
         world.replica("v", 0, "node-1", **drbd("Connected"))
         incident = storage.cause(byhand.split_brain(["node-1"], ["node-2"]))
         storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", drbd("Connecting"))
@@ -215,9 +218,35 @@ def test_of_many_effects_of_a_kind_the_first_are_told():
             storage.volume(name, "node-1", "node-2")
         incident = storage.cause(byhand.network_block("node-1", "node-2"))
         for name in "abcde":
+            storage.link(f"{name}-0", f"{name}-1", "Connecting")
             storage.health(name, IOReady="True", Quorum="False")
 
-        assert [effect.split()[4] for effect in incident.effects] == ["a", "b", "c"]
+        links = [f"the link of {name} from node-1 to node-2 is Connecting" for name in "abc"]
+        volumes = [f"Quorum of the volume {name} is False (IsFalse)" for name in "abc"]
+        assert sorted(incident.effects) == sorted(links + volumes)
+
+
+def test_a_cut_reaches_a_volume_through_its_links_alone():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.health("v", IOReady="False", Quorum="True")
+
+        assert incident.effects == []
+
+
+def test_a_link_to_a_replica_that_goes_is_no_effect():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2", "node-3")
+        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}))
+        world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
+        world.runner.advance(0)
+        storage.link("v-0", "v-1", "Connecting")
+
+        assert incident.effects == []
 
 
 def test_a_machine_and_its_node_answer_for_a_stop():

@@ -45,7 +45,9 @@ class Destruction:
 
     @property
     def reach(self) -> Reach:
-        return Reach((VOLUME,), tuple(self.targets["nodes"]))
+        """What serves a node is missed there; any other pod has its like elsewhere."""
+        serving = [pod["spec"].get("nodeName", "") for pod in self.doomed if _owner(pod).get("kind") == "DaemonSet"]
+        return Reach((VOLUME,), tuple(serving))
 
     async def aim(self, hands: Hands) -> Destruction:
         pods = (await hands.nested.api.list(PODS, self.namespace, labels=self.label)).items
@@ -82,7 +84,7 @@ class Destruction:
 
     def _replaced(self, wanted: dict[str, int], pods: Iterable[Obj]) -> bool:
         fresh = [pod for pod in pods if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")]
-        return all(sum(_owner(pod) == owner for pod in fresh) >= count for owner, count in wanted.items())
+        return all(sum(_owner(pod).get("uid") == owner for pod in fresh) >= count for owner, count in wanted.items())
 
 
 def missing(doomed: Iterable[Obj]) -> dict[str, int]:
@@ -90,11 +92,11 @@ def missing(doomed: Iterable[Obj]) -> dict[str, int]:
     wanted: dict[str, int] = {}
     for pod in doomed:
         going = pod["metadata"].get("deletionTimestamp") or (pod.get("status") or {}).get("phase") in OVER
-        if (owner := _owner(pod)) and not going:
+        if (owner := _owner(pod).get("uid", "")) and not going:
             wanted[owner] = wanted.get(owner, 0) + 1
     return wanted
 
 
-def _owner(pod: Obj) -> str:
+def _owner(pod: Obj) -> Obj:
     owners = pod["metadata"].get("ownerReferences") or ()
-    return next((owner["uid"] for owner in owners if owner.get("controller")), "")
+    return next((owner for owner in owners if owner.get("controller")), {})
