@@ -46,10 +46,6 @@ def _workload(kind: str, app: str, pod: Obj, **spec: Any) -> Obj:
     }
 
 
-STAYS: list[Obj] = [
-    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
-    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
-]
 EVENLY: list[Obj] = [
     {
         "maxSkew": 1,
@@ -60,6 +56,6 @@ EVENLY: list[Obj] = [
 ]
 CONTROLLERS = 3
 CONTROLLER = _workload(
-    "Deployment", "controller", {"topologySpreadConstraints": EVENLY, "tolerations": STAYS}, replicas=CONTROLLERS
+    "Deployment", "controller", {"topologySpreadConstraints": EVENLY}, replicas=CONTROLLERS
 )
-AGENT = _workload("DaemonSet", "agent", {"tolerations": STAYS, "hostNetwork": True})
+AGENT = _workload("DaemonSet", "agent", {"hostNetwork": True})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.objects.storage import (
     NAMESPACE,
+    NODE_LABEL,
     REPLICATED_VOLUME_ATTACHMENTS,
     REPLICATED_VOLUME_REPLICAS,
     REPLICATED_VOLUMES,
 )
+from pytest_kscen.simulation.network import Passage
 from pytest_kscen.simulation.storage import attach, install
 
 RV, RVR, RVA = REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHMENTS
@@ -25,6 +27,13 @@ class Yard:
         self.plant = attach(cluster.site, cluster.api("storage"), self.runner.clock, cluster.chance, generation)
         self.call(install(cluster.api("installer"), self.runner.clock, generation))
         self.began = self.runner.clock.now()
+
+    @property
+    def node_names(self):
+        return [machine.name for machine in self.site.machines]
+
+    def add_node(self, name):
+        self.call(self.api.create(NODES, {"metadata": {"name": name, "labels": {NODE_LABEL: ""}}}))
 
     @property
     def now(self):
@@ -108,7 +117,18 @@ class Yard:
 
     def is_whole(self, name="v"):
         said = self.of_volume(name)
-        return bool(said) and all(status == "True" for status, _ in said.values()) and len(said) >= 2
+        return len(said) >= 2 and all(status == "True" for status, _ in said.values())
+
+    # --- the network ---
+
+    def cut_replication(self):
+        """No machine reaches another's replicas any more; the API they reach."""
+        self.cut = True
+        self.site.network.join(lambda flow: Passage(blocked=self.cut and flow.port in range(7000, 8000)))
+
+    def heal_replication(self):
+        self.cut = False
+        self.site.network.changed()
 
     # --- pods ---
 

@@ -37,7 +37,6 @@ class Agent:
         self._bench = Bench.of(f"{NAME} on {container.node}", container.api, container.clock, plant.informers)
         self._controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas)
         self._configs: dict[str, Config] = {}
-        self._ports: dict[str, int] = {}
         self._links_due: dict[str, float] = {}
         self._snapshots = Snapshots()
 
@@ -57,6 +56,7 @@ class Agent:
     async def _reconcile(self, volume: str) -> float | None:
         if not self._plant.machines[self._node].reachable:
             return UNHEARD
+        await self._bench.api.caught_up()  # ports that were given away just now are seen
         definition = self._plant.volumes.get(volume)
         replicas = [self._plant.generation.read(obj, definition) for obj in self._plant.replicas_by_volume.of(volume)]
         ours = [replica for replica in replicas if replica.node == self._node]
@@ -72,11 +72,11 @@ class Agent:
 
     async def _tend(self, volume: Obj, replica: Replica, others: list[Replica]) -> float | None:
         name = volume["metadata"]["name"]
-        address = replica.address or Address(self._plant.machines[self._node].address, self._free_port(name))
+        address = replica.address or Address(self._plant.machines[self._node].address, self._free_port())
         orders = self._plant.generation.orders(volume, replica, others)
         known = self._configs.get(name)
         refusal = self._obey(name, orders, orders.config) if orders.config else ""
-        if orders.config and any(node not in (known.peers if known else {}) for node in orders.config.peers):
+        if orders.config and (known or not replica.initialized) and _has_new_peers(orders.config, known):
             self._links_due[name] = self._bench.now() + LINKS_COME
         status = self._plant.drbd.status(self._node, name) if orders.config else None
         if status and (wait := self._seconds_until_linked(name, status)) > 0:
@@ -105,9 +105,9 @@ class Agent:
         status = drbd.status(node, volume)
         if status is None:
             return ""
-        if orders.first and status.disk_state != "UpToDate":
-            drbd.initialize(node, volume)
         try:
+            if orders.first and status.disk_state != "UpToDate":
+                drbd.initialize(node, volume)
             if orders.primary and status.role != Role.PRIMARY:
                 drbd.primary(node, volume)
             elif not orders.primary and status.role == Role.PRIMARY:
@@ -126,14 +126,15 @@ class Agent:
     def _take_down(self, volume: str) -> None:
         self._plant.drbd.down(self._node, volume, wipe=True)
         self._configs.pop(volume, None)
-        self._ports.pop(volume, None)
         self._links_due.pop(volume, None)
         self._snapshots.forget(volume)
 
-    def _free_port(self, volume: str) -> int:
-        """The first one that nobody on this node listens on, nor was promised."""
-        if volume not in self._ports:
-            there = (self._plant.generation.read(obj, None) for obj in self._plant.replicas_by_node.of(self._node))
-            taken = [replica.address.port for replica in there if replica.address] + list(self._ports.values())
-            self._ports[volume] = next(port for port in PORTS if port not in taken)
-        return self._ports[volume]
+    def _free_port(self) -> int:
+        """The first one that nobody on this node listens on."""
+        there = (self._plant.generation.read(obj, None) for obj in self._plant.replicas_by_node.of(self._node))
+        taken = [replica.address.port for replica in there if replica.address]
+        return next(port for port in PORTS if port not in taken)
+
+
+def _has_new_peers(config: Config, before: Config | None) -> bool:
+    return any(node not in (before.peers if before else {}) for node in config.peers)

@@ -106,6 +106,7 @@ def _attached(view: View, attachment: Attachment, replica: Replica | None, *, io
             f"the replica on {node} is a tie-breaker still",
         ),
         (not io_ready, "WaitingForReplicatedVolumeReady", "the volume is not ready for I/O"),
+        (replica is not None and not replica.online.holds, "WaitingForReplica", f"the replica on {node} is not online yet"),
     ]
     for holds, reason, message in rows:
         if holds:

@@ -58,7 +58,7 @@ def _missing_disks(view: View, generation: Generation) -> int:
     if not generation.replaces_disks and any(replica.initialized for replica in view.replicas if replica.is_diskful):
         return 0
     at_once = generation.forms_at_once or any(replica.initialized for replica in there)
-    return max(0, (view.layout.diskful if at_once else 1) - len(there))
+    return max(0, (view.layout.diskful if at_once else min(1, view.layout.diskful)) - len(there))
 
 
 class _Hands:

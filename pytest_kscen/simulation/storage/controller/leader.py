@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.plant import Plant
 
 NAME = "replicated-volume-controller"
+MINORS = 2**20
 SETTLES = 0.05  # seconds within which what belongs together has come in, so that it is told together
 NO_CLASS = Layout(diskful=0, io_ready=1, redundancy=1, failures=0)
 
@@ -36,7 +37,6 @@ class Leader:
         pictures = (plant.volumes, plant.replicas, plant.attachments, plant.classes)
         self._controller = self._bench.controller(self._reconcile, *pictures)
         self._chance = plant.chance.stream(NAME)
-        self._minors: dict[str, int] = {}
 
     async def run(self) -> None:
         lease = Lease(self._container.api, self._container.clock, self._container.pod["metadata"]["name"])
@@ -63,13 +63,13 @@ class Leader:
             self._controller.enqueue(name)
 
     async def _reconcile(self, name: str) -> float | None:
+        await self._bench.api.caught_up()  # numbers and room that others were given just now are seen
         volume = self._plant.volumes.get(name)
         if volume is None:
-            self._minors.pop(name, None)
             await perform(self._bench.api, self._without_volume(name))
             return None
         view = self._view(volume)
-        await perform(self._bench.api, decide(view, self._means(name)))
+        await perform(self._bench.api, decide(view, self._means()))
         if not all(replica.address for replica in view.mesh):
             return PROMPT
         return releasing.RECHECK if any(replica.leaving and replica.held for replica in view.replicas) else None
@@ -92,23 +92,20 @@ class Leader:
         found = sorted(self._plant.attachments_by_volume.of(name), key=_age)
         return [Attachment.of(obj) for obj in found]
 
-    def _means(self, name: str) -> Means:
+    def _means(self) -> Means:
         plant = self._plant
         return Means(
             generation=plant.generation,
             load=lambda node: len(plant.replicas_by_node.of(node)),
-            free_minor=lambda: self._free_minor(name),
+            free_minor=self._free_minor,
             chance=self._chance,
             now=self._bench.now(),
         )
 
-    def _free_minor(self, name: str) -> int:
-        """The first number that no volume has, nor was promised one."""
-        if name not in self._minors:
-            before = (self._plant.generation.before(volume)[1] for volume in self._plant.volumes)
-            taken = dict.fromkeys([*before, *self._minors.values()])
-            self._minors[name] = next(number for number in range(2**20) if number not in taken)
-        return self._minors[name]
+    def _free_minor(self) -> int:
+        """The first number that no volume has."""
+        taken = dict.fromkeys(self._plant.generation.before(volume)[1] for volume in self._plant.volumes)
+        return next(number for number in range(MINORS) if number not in taken)
 
     def _without_volume(self, name: str) -> list[Deed]:
         """Attachments of a volume that is not there wait for it; what is left of its replicas may go."""

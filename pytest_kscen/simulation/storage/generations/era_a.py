@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.objects.quantities import canonical, parse
+from pytest_kscen.objects.quantities import parse
 from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
 from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
 from pytest_kscen.simulation.storage.definitions import ERA_A
@@ -17,6 +17,7 @@ from pytest_kscen.simulation.storage.generations.generation import (
     Orders,
     Report,
     basics,
+    size_of,
     told,
     with_findings,
 )
@@ -56,7 +57,7 @@ class EraA(Generation):
 
     def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002  # the same for all
         """The total is odd."""
-        return (diskful + access + 1) % 2
+        return (diskful + access + 1) % 2 if diskful else 0
 
     def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:
         redundancy = max(2, diskful // 2 + 1) if layout.redundancy > 1 else 1
@@ -147,8 +148,7 @@ class EraA(Generation):
         diskful, attached = view.diskful, [replica for replica in view.replicas if replica.primary]
         placed, in_sync = sum(bool(one.node) for one in diskful), sum(one.in_sync for one in diskful)
         findings = {"IOReady": decision.io_ready, "Quorum": decision.has_quorum}
-        told_size = min((one.size for one in diskful if one.size), default=0)
-        size = canonical(str(view.volume["spec"]["size"])) if told_size >= decision.size else status.get("actualSize")
+        size = size_of(view, status.get("actualSize"))
         config = {
             "deviceMinor": decision.minor,
             "quorum": decision.quorum.votes,

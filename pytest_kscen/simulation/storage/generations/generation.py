@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.quantities import canonical, nanos, parse
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Finding, Replica
 
 if TYPE_CHECKING:
@@ -174,6 +175,14 @@ def _io_ready(replica: Replica, host: Host, online: Finding) -> Finding:
 
 def _first(rows: Iterable[tuple[bool, str, str]], otherwise: Finding) -> Finding:
     return next((Finding(holds=False, reason=reason, message=message) for fits, reason, message in rows if fits), otherwise)
+
+
+def size_of(view: View, before: str | None) -> str | None:
+    """What the volume has, as it was asked for: every disk has it, and none gives anything back."""
+    asked = view.volume["spec"]["size"]
+    there = min((replica.size for replica in view.diskful if replica.size), default=0)
+    grows = before is None or nanos(asked) > nanos(before)
+    return canonical(str(asked)) if grows and there >= parse(asked).value else before
 
 
 def told(obj: Obj, type_: str) -> bool:

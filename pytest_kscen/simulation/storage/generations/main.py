@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.objects.quantities import canonical, parse
+from pytest_kscen.objects.quantities import parse
 from pytest_kscen.objects.storage import DISKFUL
 from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
 from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
@@ -12,7 +12,7 @@ from pytest_kscen.simulation.storage.definitions import MAIN
 from pytest_kscen.simulation.storage.drbd import Config, Peer, QuorumRule
 from pytest_kscen.simulation.storage.generations.datamesh import datamesh, is_formed, transitions
 from pytest_kscen.simulation.storage.generations.effective import effective, readiness, resilience
-from pytest_kscen.simulation.storage.generations.generation import Generation, Orders, basics, with_findings
+from pytest_kscen.simulation.storage.generations.generation import Generation, Orders, basics, size_of, with_findings
 from pytest_kscen.simulation.storage.generations.main_replicas import connected, reported, standing_of
 from pytest_kscen.simulation.storage.workloads import POOL, VOLUME_GROUP
 
@@ -162,8 +162,7 @@ class Main(Generation):
         status, layout, generation = view.volume.get("status") or {}, view.layout, view.volume["metadata"]["generation"]
         counts = effective(view, decision.quorum)
         mesh, revision = datamesh(view, decision)
-        told_size = min((one.size for one in view.diskful if one.size), default=0)
-        size = canonical(str(view.volume["spec"]["size"])) if told_size >= decision.size else status.get("size")
+        size = size_of(view, status.get("size"))
         configuration = _configuration(layout.failures, layout.redundancy - 1, layout.topology, layout.access)
         findings = {"ConfigurationReady": Finding(True, "Ready"), **self.health(view, counts)}
         status = {
