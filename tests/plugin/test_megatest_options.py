@@ -10,7 +10,8 @@ import pytest
 from pytest_kscen import markers
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.options.megatest import CHAOS, CHURN, MEGATEST
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.options.megatest import CHAOS, CHURN, HEALTH, MEGATEST
 from pytest_kscen.options.option import Fills
 from pytest_kscen.runs.plan import Plan
 
@@ -72,6 +73,10 @@ def complaints(item):
 def test_every_flag_is_there_with_its_default():
     ours = {option.flag: option.default for option in MEGATEST + CHAOS if not option.flag.startswith("--kscen-")}
     assert ours == SEEDS_FLAGS
+
+
+def test_health_is_read_where_volumes_publish_it():
+    assert tuple(HEALTH_SOURCES) == HEALTH
 
 
 FILLING = [option for option in MEGATEST + CHAOS if isinstance(option.effect, Fills) and option.default]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from published import published
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.pods import PodDestroy
@@ -16,6 +17,7 @@ from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from pytest_kscen.objects.storage import NODE_LABEL, REPLICATED_STORAGE_CLASSES, REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.preflight import STORAGE, PreflightRefused, preflight
 
@@ -122,6 +124,15 @@ def test_a_storage_of_another_generation(cluster, do, published, health, fitting
     said = complaints(cluster, Plan(Churn(storage_classes=("a",)), health=health))
     why = f"the storage there does not publish its volumes' health as {health!r}: give --kscen-volume-health {fitting}"
     assert said == ([why] if fitting else [])
+
+
+@pytest.mark.parametrize(("folder", "health"), [("storage-era-a", "conditions"), ("storage-main", "effectiveLayout")])
+def test_the_published_definitions_tell_their_generation(cluster, do, folder, health):
+    (volumes,) = published(f"{folder}/replicatedvolumes.yaml")
+    status = volumes["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    do(bring_storage(cluster.api(), replicatedvolumes=status))
+    fits = {name: complaints(cluster, Plan(Churn(storage_classes=("a",)), health=name)) == [] for name in HEALTH_SOURCES}
+    assert fits == {name: (name == "conditions") is (health == "conditions") for name in HEALTH_SOURCES}
 
 
 def test_chaos_on_machines_without_a_parent(cluster):
