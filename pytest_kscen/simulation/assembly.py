@@ -12,6 +12,7 @@ from pytest_kscen.kube.informer import Informers
 from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.disruption import DisruptionBudgets
 from pytest_kscen.simulation.endpoints import Endpoints, EndpointSlices
+from pytest_kscen.simulation.event_aging import EventAging
 from pytest_kscen.simulation.garbage import GarbageCollector
 from pytest_kscen.simulation.kubelet.kubelets import Kubelets
 from pytest_kscen.simulation.lifecycle.eviction import TaintEviction
@@ -72,6 +73,7 @@ CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
     "job-controller": Jobs,
     "orphaned-job-pods-controller": OrphanedPods,
     "ttl-after-finished-controller": FinishedJobs,
+    "event-aging": EventAging,
 }
 
 

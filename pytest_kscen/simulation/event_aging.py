@@ -1,0 +1,52 @@
+"""Events do not stay: an hour after an event was last written the API server has forgotten it.
+
+They are looked through every ten minutes, so some stay a little longer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import epoch_of
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.resources import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Never
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.bench import Bench
+
+LIFE, EVERY = 3600.0, 600.0
+
+
+class EventAging:
+    """The actor."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._api = bench.api.plain
+        self._clock = bench.clock
+
+    async def run(self) -> Never:
+        while True:
+            await self._clock.sleep(EVERY, background=True)
+            with contextlib.suppress(ApiError, OSError):  # once more at the next look
+                await self._look()
+
+    async def _look(self) -> None:
+        dead = self._clock.now() - LIFE
+        for event in (await self._api.list(EVENTS)).items:
+            if epoch_of(max(_written(event))) <= dead:
+                metadata = event["metadata"]
+                await self._api.delete(EVENTS, metadata["name"], metadata["namespace"], precondition_uid=metadata["uid"])
+
+
+def _written(event: Obj) -> Iterator[str]:
+    """When it was, so far as it says; the timestamps of one zone sort as they are."""
+    yield event["metadata"]["creationTimestamp"]
+    for managed in event["metadata"].get("managedFields") or ():
+        yield managed.get("time", "")
+    yield event.get("lastTimestamp") or ""
+    yield (event.get("series") or {}).get("lastObservedTime") or ""
