@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 
@@ -9,6 +10,7 @@ import pytest
 
 from pytest_kscen import markers
 from pytest_kscen.chaos.profiles import PROFILES
+from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 from pytest_kscen.options.megatest import CHAOS, CHURN, HEALTH, MEGATEST
@@ -374,3 +376,25 @@ def test_a_run_that_cannot_be_is_refused_without_a_traceback(pytester):
     result.stdout.fnmatch_lines([f"{classes}*", f"{group}*"])
     result.stdout.no_fnmatch_line("*def test_it*")
     result.stdout.no_fnmatch_line("*preflight.py*")
+
+
+def test_a_real_cluster_without_the_storage_is_refused(pytester):
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.mark.{FROM_COMMAND_LINE}
+        def test_it(scenario_runner):
+            scenario_runner.run("1m")
+    """)
+    with contextlib.closing(EmbeddedCluster(nodes=1)) as cluster:
+        line = [f"--kubeconfig={cluster.kubeconfig}", "--storage-classes=mine"]
+        result = pytester.runpytest(*line)
+        of_parent = pytester.runpytest(
+            *line, "--enable-chaos-vm-reboot", f"--parent-kubeconfig={cluster.kubeconfig}", "--vm-namespace=vms"
+        )
+    result.assert_outcomes(failed=1)
+    missing = "the tested cluster has no replicatedvolumes.storage.deckhouse.io: install sds-replicated-volume there*"
+    result.stdout.fnmatch_lines([missing, "no node has the storage's label *"])
+    of_parent.assert_outcomes(failed=1)
+    of_parent.stdout.fnmatch_lines(["*knows no virtualmachines.virtualization.deckhouse.io*"])
+    of_parent.stdout.no_fnmatch_line("*During handling*")
