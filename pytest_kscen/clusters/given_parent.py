@@ -49,7 +49,7 @@ class GivenParent(KubeconfigCluster):
         try:
             machines = [vm["metadata"]["name"] for vm in (await api.list(VIRTUAL_MACHINES, namespace)).items]
         except NotFound:
-            raise self._refusal(f"knows no {VIRTUAL_MACHINES.qualified}: is it the one that runs virtual machines?") from None
+            raise self._refusal(f"knows no {VIRTUAL_MACHINES.qualified}: it is not the one that runs the virtual machines") from None
         except ApiError as error:
             raise self._refusal(f"does not let us see its {VIRTUAL_MACHINES.qualified}: {error.message.rstrip('.')}") from error
         if not machines:
