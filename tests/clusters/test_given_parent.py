@@ -70,7 +70,7 @@ def test_what_is_not_named_is_asked_for(world, cluster, named, missing):
 
 def test_one_without_virtual_machines_is_not_it(world, cluster):
     words = refusal(cluster, kubeconfig=world.kubeconfig, namespace="vms")
-    assert "knows no virtualmachines.virtualization.deckhouse.io: is it the one that runs virtual machines?" in words
+    assert "knows no virtualmachines.virtualization.deckhouse.io: it is not the one that runs the virtual machines" in words
     assert words.endswith("get virtualmachines -A`, or choose another with --parent-kubeconfig FILE")
 
 
