@@ -1,0 +1,67 @@
+"""Losses and latency on the embedded cluster: the Jobs run there, the links feel it, and their logs tell what it did."""
+
+from __future__ import annotations
+
+import pytest
+from test_simulated_parent import world
+
+from pytest_kscen.chaos.faults.latency import Latency
+from pytest_kscen.chaos.faults.losses import Losses
+from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.simulation.network import Flow
+
+PAIR = ("node-1", "node-2")
+
+
+@pytest.fixture
+def w():
+    with world() as one:
+        yield one
+
+
+def passage(w, source, target):
+    return w.cluster.site.network.passage(Flow(source, target))
+
+
+def jobs(w):
+    return w.runner.call(w.cluster.api("test").list(JOBS, "default")).items
+
+
+def effects(w):
+    return [data["effect"] for _, _, data in w.told("incident-effect")]
+
+
+@pytest.mark.parametrize("seconds", [30.0, None], ids=["for a time", "until it is told to end"])
+def test_losses(w, seconds):
+    incident = w.cause(Losses(PAIR, 0.05, seconds))
+    w.runner.advance(20)
+    assert [round(passage(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1], ("node-1", "node-3"))] == [0.05, 0.05, 0]
+    w.runner.advance(15)
+    w.end(incident)
+    assert passage(w, *PAIR).loss == passage(w, *PAIR[::-1]).loss == 0
+    assert [(text.split()[0], text.split()[-1]) for text in effects(w)] == [PAIR, PAIR[::-1]]
+    assert all(150 < int(text.split()[2]) < 350 for text in effects(w))
+    w.runner.advance(60)
+    assert jobs(w) == []
+
+
+def test_a_machine_that_reboots_meanwhile_has_no_rule_left(w):
+    incident = w.cause(Losses(PAIR, 0.05, 60.0))
+    w.runner.advance(10)
+    w.cluster.site.machines.power_off("node-1")
+    w.runner.advance(5)
+    w.cluster.site.machines.power_on("node-1")
+    w.runner.advance(60)
+    w.end(incident)
+    assert passage(w, *PAIR).loss == passage(w, *PAIR[::-1]).loss == 0
+
+
+def test_latency(w):
+    incident = w.cause(Latency(PAIR, 30.0))
+    w.runner.advance(15)
+    assert [passage(w, *pair).load for pair in (PAIR, PAIR[::-1], ("node-3", "node-4"))] == [0.9, 0.9, 0]
+    assert passage(w, *PAIR).delay > 0.01
+    w.runner.advance(20)
+    w.end(incident)
+    assert passage(w, *PAIR).load == 0
+    assert [text.split()[0] for text in effects(w)] == list(PAIR)
