@@ -174,7 +174,8 @@ class Observer:
         reaches = [(watched, watched.incident.fault.reach) for watched in self._watched.values()]
         able = [watched for watched, reach in reaches if reach.explains(trouble, watched.volumes)]
         able = able or [watched for watched, reach in reaches if reach.may_isolate(trouble)]
-        return [watched for watched in able if watched.incident.is_on] or able
+        able = [watched for watched in able if watched.incident.is_on] or able
+        return [watched for watched in able if not watched.incident.fault.reach.weak] or able
 
     def _over(self, trouble: Aspect) -> None:
         for watched in self._watched.values():

@@ -60,6 +60,8 @@ class Reach:
     nodes: tuple[str, ...]
     against: tuple[str, ...] = ()
     volume: str = ""
+    weak: bool = False
+    """Whether anything else that could have done it is the likelier cause."""
 
     def covers(self, aspect: Aspect) -> bool:
         if aspect.kind not in self.kinds or (self.volume and aspect.volume != self.volume):

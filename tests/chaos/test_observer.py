@@ -119,6 +119,20 @@ def test_overlapping_incidents_have_each_its_own():
         assert theirs.is_on
 
 
+def test_a_worse_link_is_blamed_when_nothing_else_explains_it():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        storage.volume("w", "node-1", "node-2")
+        worse = storage.cause(byhand.latency("node-1", "node-2"))
+        storage.link("v-0", "v-1", "Connecting")
+        gone = storage.cause(byhand.vm_reboot("node-2"))
+        storage.link("w-0", "w-1", "Connecting")
+
+        assert worse.effects == ["the link of v from node-1 to node-2 is Connecting"]
+        assert gone.effects == ["the link of w from node-1 to node-2 is Connecting"]
+
+
 def test_what_begins_after_the_end_belongs_to_whoever_is_on():
     with staged() as world:
         storage = Storage(world)

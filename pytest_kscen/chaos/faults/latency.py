@@ -40,7 +40,7 @@ class Latency:
 
     @property
     def reach(self) -> Reach:
-        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:])
+        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], weak=True)
 
     async def aim(self, hands: Hands) -> Latency:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))

@@ -42,7 +42,7 @@ class Losses:
 
     @property
     def reach(self) -> Reach:
-        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:])
+        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], weak=True)
 
     async def aim(self, hands: Hands) -> Losses:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
