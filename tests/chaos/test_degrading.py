@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from stages import VMS, staged
 
@@ -22,6 +24,7 @@ class Nodes:
     def __init__(self, monkeypatch) -> None:
         self.stuck: tuple[str, ...] = ()
         self.down = ""
+        self.slow = ""
         self.logs = {"del": "dropped 7 packets\n", "end": "dropped 3 packets\n", "load": ""}
         self.awaited: list[tuple[str, float]] = []
         self.swept: list[tuple[str, str]] = []
@@ -40,6 +43,8 @@ class Nodes:
             return False
         self.jobs[name] = found[0]
         self.awaited.append((self.step(name), timeout))
+        if self.step(name) == self.slow:
+            await actor.clock.sleep(1000)
         return self.step(name) not in self.stuck
 
     async def log_of(self, actor, name):
@@ -176,6 +181,22 @@ def test_a_rule_that_does_not_come_is_a_failed_incident_that_is_undone(nodes):
             "incident-ended",
         ]
         assert world.names(JOBS, "default") == []
+
+
+def test_whoever_is_cancelled_while_it_begins_leaves_nothing(nodes):
+    nodes.slow = "add"
+    with staged() as world:
+
+        async def play():
+            task = world.runner.loop.create_task(cause(world.stage, Losses(("node-1", "node-2"), 0.01, 30)))
+            await world.runner.clock.sleep(5)
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+
+        world.call(play())
+        assert world.names(JOBS, "default") == []
+        assert len(world.told("incident-ended")) == 1
 
 
 def test_the_link_is_loaded_from_both_sides(nodes):

@@ -8,12 +8,15 @@ import pytest
 
 from pytest_kscen.chaos import byhand
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
+from pytest_kscen.chaos.faults.losses import Losses
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.profiles import PROFILES
+from pytest_kscen.chaos.sweeping import sweep
 from pytest_kscen.clock import Signal
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.simulation.network.network import Flow
 
 
@@ -112,6 +115,44 @@ def test_losses_and_latency():
             w.runner.advance(30)
             w.end(incident)
             assert incident.effects != []
+
+
+def rules(w, node):
+    """How many rules of ours a Job finds on the node."""
+    actor = w.stage.actor("test")
+    return w.runner.call(sweep(actor, f"look-at-{node}", node, "kscen/", actor.labels))
+
+
+def test_a_rule_that_nobody_takes_away_is_swept():
+    with world() as w:
+        incident = w.cause(Losses(("node-1", "node-2"), 0.1, 30))
+        w.runner.call(w.cluster.api("somebody").delete(JOBS, f"chaos-{incident.id}-del-a", "default", propagation="Background"))
+        w.runner.advance(30)
+        w.end(incident)
+
+        assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [("node-1", 1)]
+        assert (rules(w, "node-1"), rules(w, "node-2")) == (0, 0)
+
+
+def test_rules_of_a_run_that_died_are_swept_before_the_next():
+    with world() as w:
+        w.cause(byhand.losses("node-1", "node-2", 0.1))
+        w.stage.shared.clear()
+        w.runner.call(clear_before(w.stage))
+
+        assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [("node-1", 1), ("node-2", 1)]
+        assert (rules(w, "node-1"), rules(w, "node-2")) == (0, 0)
+
+
+def test_losses_outlast_no_reboot():
+    with world() as w:
+        losses = w.cause(Losses(("node-1", "node-2"), 0.1, 60))
+        w.cause(byhand.vm_reboot("node-2"))
+        w.runner.advance(60)
+        w.end(losses)
+
+        assert (rules(w, "node-1"), rules(w, "node-2")) == (0, 0)
+        assert w.runner.call(w.cluster.api("test").list(JOBS, "default")).items == []
 
 
 @pytest.mark.parametrize("name", [name for name in PROFILES if name != "pod-destroy"])
