@@ -14,7 +14,8 @@ from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.resources import NAMESPACES, PODS
 from pytest_kscen.objects.virtualization import VM_LABEL
 from pytest_kscen.simulation.network.network import BLOCKED, OPEN
-from pytest_kscen.simulation.network.policies import Pod, may_pass, policies_of
+from pytest_kscen.simulation.network.policies import Pod, may_pass
+from pytest_kscen.simulation.network.policy_objects import policies_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,28 +9,17 @@ import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_kscen.simulation.scripts.expansion import Names, Written
-from pytest_kscen.simulation.scripts.parser import (
-    Branches,
-    Chain,
-    For,
-    Not,
-    Pipe,
-    Redirected,
-    Sequence,
-    Simple,
-    Subshell,
-    While,
-    parse,
-)  # fmt: skip
+from pytest_kscen.simulation.scripts.parser import parse
 from pytest_kscen.simulation.scripts.programs import PROGRAMS, Exit, Leap
 from pytest_kscen.simulation.scripts.streams import Text, Write, redirected
+from pytest_kscen.simulation.scripts.tree import Branches, Chain, For, Not, Pipe, Redirected, Sequence, Simple, Subshell, While
 from pytest_kscen.simulation.scripts.words import ScriptError, Substitution
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from pytest_kscen.simulation.scripts.parser import Command
     from pytest_kscen.simulation.scripts.programs import Program
+    from pytest_kscen.simulation.scripts.tree import Command
     from pytest_kscen.simulation.scripts.words import Word
 
 NOT_UNDERSTOOD = 127

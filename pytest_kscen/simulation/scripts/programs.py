@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.clock import timestamp_of
+from pytest_kscen.simulation.scripts.conditions import holds
 from pytest_kscen.simulation.scripts.filters import FILTERS
 from pytest_kscen.simulation.scripts.words import ScriptError
 
@@ -193,33 +194,8 @@ async def _test(shell: Shell, words: list[str]) -> int:
     if words and words[-1] == "]":
         words = words[:-1]
     if words and words[0] == "!":
-        return 1 if _holds(shell, words[1:]) else 0
-    return 0 if _holds(shell, words) else 1
-
-
-def _holds(shell: Shell, words: list[str]) -> bool:
-    match words:
-        case [] | [_]:
-            return bool(words and words[0])
-        case ["-n" | "-z" as operator, word]:
-            return bool(word) is (operator == "-n")
-        case ["-f" | "-e" | "-s" | "-r", word]:
-            return word in shell.files
-        case [left, "=" | "==" | "!=" as operator, right]:
-            return (left == right) is (operator != "!=")
-        case [left, operator, right] if operator in _NUMBERS:
-            return _NUMBERS[operator](_number(left), _number(right))
-    raise ScriptError(f"test: {' '.join(words)} is not understood here")
-
-
-_NUMBERS: dict[str, Callable[[int, int], bool]] = {
-    "-eq": lambda left, right: left == right,
-    "-ne": lambda left, right: left != right,
-    "-lt": lambda left, right: left < right,
-    "-le": lambda left, right: left <= right,
-    "-gt": lambda left, right: left > right,
-    "-ge": lambda left, right: left >= right,
-}
+        return 1 if holds(words[1:], shell.files) else 0
+    return 0 if holds(words, shell.files) else 1
 
 
 async def _exec(shell: Shell, words: list[str]) -> int:
@@ -248,13 +224,6 @@ def _filter(name: str) -> Program:
         return status
 
     return run
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ScriptError(f"test: {text!r} is no number") from error
 
 
 def _unescaped(text: str) -> str:

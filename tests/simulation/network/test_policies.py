@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kscen.objects.virtualization import VM_LABEL
-from pytest_kscen.simulation.network.policies import NAMESPACE_LABELS, Outside, Pod, may_pass, policies_of
+from pytest_kscen.simulation.network.policies import NAMESPACE_LABELS, Outside, Pod, may_pass
+from pytest_kscen.simulation.network.policy_objects import policies_of
 
 NS = "vms"
 SEED = pathlib.Path(__file__).with_name("deny_between_two.yaml")

@@ -116,7 +116,9 @@ def test_exit_codes(sh, script, code):
 
 
 @pytest.mark.skipif(not shutil.which("dash"), reason="dash, the shell of Debian, is not installed")
-@pytest.mark.parametrize(("script", "text"), [row for row in UNDERSTOOD if not re.search("date|echo -e|cat /x|>&2|timeout", row[0])])
+@pytest.mark.parametrize(
+    ("script", "text"), [row for row in UNDERSTOOD if not re.search("date|echo -e|cat /x|>&2|timeout", row[0])]
+)
 def test_a_real_shell_says_the_same(script, text):
     done = subprocess.run(["dash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == (text, 0)
