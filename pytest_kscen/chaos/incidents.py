@@ -146,7 +146,7 @@ class Incident:
             except PASSING as error:
                 if clock.now() >= give_up:
                     self.note("incident-not-undone", error=repr(error))
-                    self.observer.ended(self)
+                    self.observer.give_up(self)
                     raise
             await clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)

@@ -95,6 +95,11 @@ class Observer:
         self._recoveries[incident.id] = recovery
         recovery.add_done_callback(lambda _: self._forget(incident.id))
 
+    def give_up(self, incident: Incident) -> None:
+        """Nobody knows that it is undone: there is nothing to wait for."""
+        del self._watched[incident.id]
+        self._leave()
+
     async def settle(self) -> None:
         """Wait until every incident that has ended is recovered from, or will not be."""
         while self._recoveries:
@@ -112,9 +117,13 @@ class Observer:
         self._holders -= 1
         if not self._holders and self._looking:
             self._looking.cancel()
-            self._looking = None
-            self._seen.clear()
-            self._troubles = troubles.Troubles(self._began, self._over)
+            self._look_anew()
+
+    def _look_anew(self) -> None:
+        """Whoever comes next begins with what is there then."""
+        self._looking = None
+        self._seen.clear()
+        self._troubles = troubles.Troubles(self._began, self._over)
 
     def _forget(self, incident: str) -> None:
         del self._watched[incident], self._recoveries[incident]
@@ -123,7 +132,8 @@ class Observer:
     def _stopped(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (crash := task.exception()):
             self._actor.note("observer-crashed", error=repr(crash))
-            self._actor.log(logging.ERROR, "crashed: effects and recoveries are not seen any more", error=repr(crash))
+            self._actor.log(logging.ERROR, "crashed: until the next incident nothing is seen", error=repr(crash))
+            self._look_anew()
 
     async def _look(self) -> None:
         replicas = self._informer(self._actor, REPLICATED_VOLUME_REPLICAS)

@@ -76,7 +76,7 @@ class Reach:
 
     def may_isolate(self, aspect: Aspect) -> bool:
         """A cut may take a node from those who watch over it: when nothing else explains that it is not ready."""
-        return aspect.kind == NODE and not self.volume and aspect.key[1] in (*self.nodes, *self.against)
+        return aspect.kind == NODE and bool(self.against) and not self.volume and aspect.key[1] in (*self.nodes, *self.against)
 
 
 class Troubles:

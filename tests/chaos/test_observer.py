@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from stages import VMS, staged
 
-from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos import byhand, troubles
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
@@ -189,6 +190,39 @@ def test_a_volume_that_is_gone_is_out_of_trouble():
         world.runner.advance(6)
 
         assert incident.recovered_at == incident.removed_at + 20
+
+
+def test_an_observer_that_crashes_says_so_and_looks_again(monkeypatch):
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        first = storage.cause(byhand.network_block("node-1", "node-2"))
+        with monkeypatch.context() as broken:
+            broken.setattr(troubles, "of_volume", lambda *_: 1 / 0)
+            storage.health("v", IOReady="False")
+        assert len(world.told("observer-crashed")) == 1
+        world.call(first.end())
+        second = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.link("v-0", "v-1", "Connecting")
+
+        assert (first.had_effect, second.had_effect) == (False, True)
+
+
+def test_a_fault_that_cannot_be_undone_is_never_recovered_from(monkeypatch):
+    with staged() as world:
+        incident = Storage(world).cause(byhand.network_block("node-1", "node-2"))
+
+        async def heal(*_):
+            raise TimeoutError("it is stuck")
+
+        monkeypatch.setattr(type(incident.fault), "heal", heal)
+        with pytest.raises(TimeoutError, match="it is stuck"):
+            world.call(incident.end())
+        world.call(Observer.of(world.stage).settle())
+
+        assert (incident.is_on, incident.recovered_at) == (True, None)
+        ((at, _, data),) = world.told("incident-not-undone")
+        assert (900 <= at - incident.started_at < 1000, data["error"]) == (True, "TimeoutError('it is stuck')")
 
 
 def test_whoever_does_not_come_back_is_named():
