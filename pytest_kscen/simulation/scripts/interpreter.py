@@ -8,9 +8,10 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pytest_kscen.simulation.scripts.controls import Exit, Leap
 from pytest_kscen.simulation.scripts.expansion import Names, Written
 from pytest_kscen.simulation.scripts.parser import parse
-from pytest_kscen.simulation.scripts.programs import PROGRAMS, Exit, Leap
+from pytest_kscen.simulation.scripts.programs import PROGRAMS
 from pytest_kscen.simulation.scripts.streams import Text, Write, redirected
 from pytest_kscen.simulation.scripts.tree import Branches, Chain, For, Not, Pipe, Redirected, Sequence, Simple, Subshell, While
 from pytest_kscen.simulation.scripts.words import ScriptError, Substitution
