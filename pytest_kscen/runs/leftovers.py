@@ -10,14 +10,14 @@ from pytest_kscen.objects.resources import EVENTS
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
 
-PATIENCE = 120.0  # seconds for what was deleted to be gone
+PATIENCE, HURRIED = 120.0, 5.0  # seconds for what was deleted to be gone
 LOOK_AGAIN = 2.0
 
 
-async def leftovers(actors: list[Actor]) -> list[str]:
+async def leftovers(actors: list[Actor], patience: float) -> list[str]:
     """The names of what is still there, after waiting for what is on its way."""
     clock = actors[0].clock
-    end = clock.now() + PATIENCE
+    end = clock.now() + patience
     while (left := [name for actor in actors for name in await _labelled(actor)]) and clock.now() < end:
         await clock.sleep(LOOK_AGAIN)
     return left

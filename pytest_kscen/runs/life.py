@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
 from pytest_kscen.clock import Signal
 from pytest_kscen.megatest.multivolume import multivolume
-from pytest_kscen.megatest.season import Season
-from pytest_kscen.runs.leftovers import leftovers
+from pytest_kscen.megatest.season import Season, unless
+from pytest_kscen.runs.leftovers import HURRIED, PATIENCE, leftovers
 from pytest_kscen.runs.liveness import late
 from pytest_kscen.runs.preflight import preflight
 
@@ -54,7 +54,8 @@ class Life:
         return self._stop.given
 
     async def begin(self, duration: float | None) -> None:
-        self._director.note("run-started", seed=self.stage.chance.seed, duration=duration)
+        watched = list(self.stage.health.conditions)
+        self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, conditions=watched)
         await preflight(self.stage, self._plan)
         if self._plan.chaos:
             await clear_before(self.stage)
@@ -105,9 +106,9 @@ class Life:
 
     async def _judge_liveness(self) -> None:
         """Whoever hurries does not wait for it, and it stays unknown."""
-        if self.season.abandoned.given:
-            return
-        self._director.note("liveness", late=await late(self.stage))
+        found = await unless(self.season.abandoned, late(self.stage))
+        if found is not None:
+            self._director.note("liveness", late=found)
 
     async def _clear(self) -> None:
         hands = [self._director]
@@ -115,4 +116,4 @@ class Life:
             hands.append(self.stage.in_parent("run"))
         if self._plan.chaos or self.by_hand:
             await clear_after(self.stage)
-        self._director.note("leftovers", objects=await leftovers(hands))
+        self._director.note("leftovers", objects=await leftovers(hands, HURRIED if self.season.abandoned.given else PATIENCE))

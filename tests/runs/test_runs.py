@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.checks.outcome import judge
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Entry
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
-from pytest_kscen.checks.outcome import judge
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
 

@@ -1,0 +1,149 @@
+"""Runs that a test conducts itself, and runs that somebody stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from pytest_kscen.chaos.hands import Impossible
+from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
+
+
+@pytest.fixture
+def cluster():
+    cluster = EmbeddedCluster("by hand")
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def runner_of(cluster):
+    made = []
+
+    def make(plan=None, **more):
+        made.append(ScenarioRunner(cluster, plan or Plan(), parent=cluster.parent, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def objects(cluster, resource, api=None):
+    return cluster.runner.call((api or cluster.api("test")).list(resource)).items
+
+
+def press(cluster, *seconds):
+    """Ctrl-C, so many seconds from now."""
+    for when in seconds:
+        cluster.runner.loop.call_later(when, os.kill, os.getpid(), signal.SIGINT)
+
+
+def test_a_volume_lives_until_the_run_is_judged(cluster, runner_of):
+    with runner_of() as run:
+        volume = run.volumes.create("availability", attach=1, name="mine")
+        assert not volume.ready()
+        run.until(volume.ready, timeout="1m")
+        assert len(volume.nodes) >= 3
+        run.until(lambda: volume.attached_to, timeout="1m")
+        assert set(volume.attached_to) <= set(volume.nodes)
+        with pytest.raises(RuntimeError, match="still on"):
+            _ = run.outcome
+    assert run.outcome.verdict == "valid", run.outcome.explain()
+    assert run.outcome.volumes["mine"].verdict == "stable"
+    assert objects(cluster, REPLICATED_VOLUMES) == []
+
+
+def test_what_cannot_be_made_is_refused_before_anything_is(cluster, runner_of):
+    with runner_of() as run:
+        with pytest.raises(ValueError, match="no storage class 'gold'; there are availability, consistency-and-availability, none"):
+            run.volumes.create("gold")
+        with pytest.raises(ValueError, match="attach=3"):
+            run.volumes.create("none", attach=3)
+        with pytest.raises(Impossible, match="no virtual machine 'node-9'"):
+            run.chaos.network_block("node-1", "node-9")
+        assert objects(cluster, REPLICATED_VOLUMES) == []
+    assert run.outcome.verdict == "valid", run.outcome.explain()
+
+
+def test_a_block_is_there_within_its_block(cluster, runner_of):
+    with runner_of() as run:
+        parent = run.stage.parent.api_for("test")
+        with run.chaos.split_brain(["node-1", "node-2"], ["node-3"]) as incident:
+            assert len(objects(cluster, CILIUM_NETWORK_POLICIES, parent)) >= 1
+            run.advance("30s")
+        assert objects(cluster, CILIUM_NETWORK_POLICIES, parent) == []
+        assert incident.removed_at - incident.started_at >= 30
+    assert [one.lasting for one in run.outcome.incidents] == [False]
+
+
+def test_a_lasting_fault_is_undone_after_judging(cluster, runner_of):
+    with runner_of() as run:
+        run.chaos.vm_stop("node-1")
+        run.advance("1m")
+    (record,) = run.outcome.incidents
+    frozen = run.outcome.lasted
+    assert record.lasting
+    assert record.removed_at >= frozen
+    machines = objects(cluster, VIRTUAL_MACHINES, run.stage.parent.api_for("test"))
+    assert {one["status"]["phase"] for one in machines} == {"Running"}
+
+
+def test_a_body_that_fails_is_cleaned_up_after(cluster, runner_of):
+    def body(run):
+        run.volumes.create("none")
+        run.chaos.network_block("node-1", "node-2")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), runner_of() as run:
+        body(run)
+    assert run.outcome.leftovers == []
+    assert objects(cluster, REPLICATED_VOLUMES) == []
+    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test")) == []
+
+
+def test_ctrl_c_ends_a_run_in_good_order(cluster, runner_of):
+    press(cluster, 400)
+    outcome = runner_of(Plan(Churn(max_volumes=2), (NetworkBlock(),))).run("1h")
+    assert outcome.stopped_early
+    assert 300 < outcome.lasted < 400
+    assert outcome.leftovers == []
+    assert objects(cluster, REPLICATED_VOLUMES) == []
+
+
+def test_a_run_without_an_end_lasts_until_ctrl_c(cluster, runner_of):
+    runner = runner_of(Plan(Churn(max_volumes=1)))
+    runner._length = lambda: None
+    press(cluster, 400)
+    assert runner.run().verdict == "valid"
+
+
+def test_a_second_ctrl_c_leaves_volumes_and_names_them(cluster, runner_of):
+    press(cluster, 100, 100.5)
+    plan = Plan(
+        Churn(max_volumes=2, step=(2, 2), lifetime=(900.0, 900.0)), (NetworkBlock(period=(20.0, 20.0), incident=(300.0, 300.0)),)
+    )
+    runner = runner_of(plan)
+    outcome = runner.run("1h")
+    assert outcome.verdict == "invalid"
+    volumes = [name for name in outcome.leftovers if name.startswith("replicatedvolumes/")]
+    assert len(volumes) == 2
+    assert [incident.removed_at is None for incident in outcome.incidents] == [False] * len(outcome.incidents)
+    assert objects(cluster, CILIUM_NETWORK_POLICIES, runner.runs[0].stage.parent.api_for("test")) == []
+
+
+def test_ctrl_c_in_the_middle_of_a_body(cluster, runner_of):
+    press(cluster, 20)
+    with pytest.raises(KeyboardInterrupt), runner_of() as run:
+        run.advance("1h")
+    assert run.outcome.lasted < 60
+    assert run.outcome.leftovers == []
