@@ -47,9 +47,13 @@ class VolumeRecord:
 def volumes(journal: Iterable[Entry], shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
     found: dict[str, VolumeRecord] = {}
     frozen: float | None = None
+    conditions: list[str] = []
     for entry in journal:
-        if entry.what == "volume":
-            found[entry.data["volume"]] = VolumeRecord(entry.data["volume"], entry.data["storage_class"])
+        if entry.what == "run-started":
+            conditions = entry.data.get("conditions", [])
+        elif entry.what == "volume":
+            name = entry.data["volume"]
+            found[name] = VolumeRecord(name, entry.data["storage_class"], dict.fromkeys(conditions, 0))
         elif entry.what == "frozen":
             frozen = entry.at
         elif entry.what in _READ:
@@ -63,6 +67,11 @@ def volumes(journal: Iterable[Entry], shaken: Sequence[IncidentRecord]) -> list[
 def _checked(volume: VolumeRecord, entry: Entry) -> None:
     volume.ready_at = entry.at
     volume.transitions = dict.fromkeys(entry.data["conditions"], 0)
+
+
+def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
+    """It may be so late that nobody checks it any more."""
+    volume.ready_at = entry.at
 
 
 def _changed(volume: VolumeRecord, entry: Entry) -> None:
@@ -83,6 +92,7 @@ def _crashed(volume: VolumeRecord, entry: Entry) -> None:
 
 _READ: dict[str, Callable[[VolumeRecord, Entry], None]] = {
     "volume-placed": _placed,
+    "ready": _became_ready,
     "checker-started": _checked,
     "condition-changed": _changed,
     "checker-stopped": _stopped,
