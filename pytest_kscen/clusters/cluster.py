@@ -6,6 +6,7 @@ import inspect
 import linecache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.objects.durations import seconds_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,19 @@ class TimedCluster(Generic[R]):
     runner: R
     parent_kubeconfig: pathlib.Path | None = None
     vm_namespace: str = ""
+    _parent: Parent | None = None
+
+    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
+        if self._parent is None:
+            self._parent = self._open_parent(kubeconfig or self.parent_kubeconfig, namespace or self.vm_namespace)
+        if namespace not in ("", self._parent.namespace):
+            raise ClusterRefused(
+                f"the parent is open already, with virtual machines in {self._parent.namespace!r}, not in {namespace!r}"
+            )
+        return self._parent
+
+    def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> Parent:
+        raise NotImplementedError
 
     @property
     def now(self) -> float:

@@ -70,7 +70,6 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         self._port: Port | None = None
         self._folder: pathlib.Path | None = None
         self._host: EmbeddedParent | None = None
-        self._parent: Parent | None = None
         try:
             self.runner.call(self._boot())
         except BaseException:
@@ -91,19 +90,17 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         for machine in self.site.machines:
             await wait_for(api, clock, NODES, machine.name, condition=_ready, timeout=BOOT)
 
-    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:  # noqa: ARG002  # it brings its own
+    def _open_parent(self, _: pathlib.Path | None, namespace: str) -> Parent:
         """A second API server in the same time, with nodes of its own; this cluster's machines are virtual ones there."""
-        if self._parent is None:
-            self._host = EmbeddedParent(self)
-            self._parent = parents.virtualize(
-                self.runner,
-                self._host.api,
-                self._host.chance,
-                host=self._host.site,
-                nested=self.site,
-                namespace=namespace or self.vm_namespace or parents.NAMESPACE,
-            )
-        return self._parent
+        self._host = EmbeddedParent(self)
+        return parents.virtualize(
+            self.runner,
+            self._host.api,
+            self._host.chance,
+            host=self._host.site,
+            nested=self.site,
+            namespace=namespace or parents.NAMESPACE,
+        )
 
     def api(self, agent: str = "") -> Api:
         return InProcessApi(self.server, agent=agent)

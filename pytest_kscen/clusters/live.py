@@ -67,12 +67,10 @@ class LiveCluster(TimedCluster[WallRunner]):
         configuration.client_session_kwargs = {"trust_env": False}
         return ApiClient(configuration)
 
-    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
-        """The cluster that runs this one's nodes, as it was named to us when it was first asked for."""
-        if self._given_parent is None:
-            from pytest_kscen.clusters.given_parent import GivenParent
+    def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> Parent:
+        from pytest_kscen.clusters.given_parent import GivenParent
 
-            self._given_parent = GivenParent(self, kubeconfig or self.parent_kubeconfig, namespace or self.vm_namespace)
+        self._given_parent = GivenParent(self, kubeconfig, namespace)
         return self._given_parent.as_parent
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.clusters import open_cluster
+from pytest_kscen.clusters import ClusterRefused, open_cluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.errors import NotFound
@@ -42,6 +42,12 @@ def test_it_is_opened_once_and_only_when_it_is_asked_for(cluster):
 
 def test_whoever_asks_names_the_namespace(cluster):
     assert names(cluster, cluster.parent(namespace="default").api_for("test"), VIRTUAL_MACHINES, "default") == ["node-1", "node-2"]
+
+
+def test_it_is_in_one_namespace(cluster):
+    assert cluster.parent(namespace="vms") is cluster.parent()
+    with pytest.raises(ClusterRefused, match="open already, with virtual machines in 'vms', not in 'others'"):
+        cluster.parent(namespace="others")
 
 
 def test_a_namespace_that_was_said_when_the_cluster_was_opened_holds():

@@ -41,7 +41,6 @@ class ControlPlaneCluster(LiveCluster):
             self.kubeconfig = layout.kubeconfig
             super().__init__("controlplane", runner, functools.partial(configuration_of, self.kubeconfig), seed=seed, owned=True)
             self.site = Site.of(runner.clock, self.chance, nodes=nodes)
-            self._parent: Parent | None = None
             self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read)
             undo.callback(super().close)
             self._attach_machines(nodes)
@@ -63,19 +62,17 @@ class ControlPlaneCluster(LiveCluster):
         listed = (await self._api.list(NODES)).items
         return sum(is_true(node, "Ready") and not node["spec"].get("taints") for node in listed) >= nodes
 
-    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:  # noqa: ARG002  # it brings its own
+    def _open_parent(self, _: pathlib.Path | None, namespace: str) -> Parent:
         """The same API server in a second role: nodes that are kept for virtual machines, and a namespace of these."""
-        if self._parent is None:
-            self.runner.call(parents.add_nodes(self.api("virtualization-installer"), self.runner.clock, self.site))
-            self._parent = parents.virtualize(
-                self.runner,
-                self.api,
-                parents.chance_of(self.chance.seed),
-                host=self.site,
-                nested=self.site,
-                namespace=namespace or self.vm_namespace or parents.NAMESPACE,
-            )
-        return self._parent
+        self.runner.call(parents.add_nodes(self.api("virtualization-installer"), self.runner.clock, self.site))
+        return parents.virtualize(
+            self.runner,
+            self.api,
+            parents.chance_of(self.chance.seed),
+            host=self.site,
+            nested=self.site,
+            namespace=namespace or parents.NAMESPACE,
+        )
 
     def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
         try:
