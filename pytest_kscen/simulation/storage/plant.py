@@ -105,15 +105,29 @@ class Plant:
     def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
         name = (new or old or {})["metadata"]["name"]
         self.tell_leaders(name)
-        for replica in self.replicas_by_volume.of(name):
-            for node in _node_of(replica):
-                self.tell_agents(node, name)
+        if self._concerns_agents(new, old):
+            for replica in self.replicas_by_volume.of(name):
+                for node in _node_of(replica):
+                    self.tell_agents(node, name)
 
     def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
         replica = new or old or {}
-        self.tell_leaders(replica["spec"]["replicatedVolumeName"])
-        for node in _node_of(replica):
-            self.tell_agents(node, replica["spec"]["replicatedVolumeName"])
+        volume = replica["spec"]["replicatedVolumeName"]
+        if new is None or old is None or self.generation.read(new, None) != self.generation.read(old, None):
+            self.tell_leaders(volume)
+        if self._concerns_agents(new, old):
+            for node in _node_of(replica):
+                self.tell_agents(node, volume)
+
+    def _concerns_agents(self, new: Obj | None, old: Obj | None) -> bool:
+        """What agents tell of themselves, and what is told of their volume's health, is nothing for them to do."""
+        if new is None or old is None or new["spec"] != old["spec"]:
+            return True
+        ours, before = new["metadata"], old["metadata"]
+        held = ours.get("finalizers") != before.get("finalizers") or ours.get("deletionTimestamp") != before.get(
+            "deletionTimestamp"
+        )
+        return held or self.generation.orders_in(new) != self.generation.orders_in(old)
 
     def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
         self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])

@@ -55,7 +55,5 @@ EVENLY: list[Obj] = [
     }
 ]
 CONTROLLERS = 3
-CONTROLLER = _workload(
-    "Deployment", "controller", {"topologySpreadConstraints": EVENLY}, replicas=CONTROLLERS
-)
+CONTROLLER = _workload("Deployment", "controller", {"topologySpreadConstraints": EVENLY}, replicas=CONTROLLERS)
 AGENT = _workload("DaemonSet", "agent", {"hostNetwork": True})

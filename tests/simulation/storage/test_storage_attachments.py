@@ -97,7 +97,9 @@ def test_a_tie_breaker_becomes_access_before_it_is_promoted(yard):
     yard.advance(1)
     seen = []
     yard.plant.attachments.on_change(
-        lambda new, _: seen.extend(one["reason"] for one in (new or {}).get("status", {}).get("conditions", ()) if one["type"] == "Attached")
+        lambda new, _: seen.extend(
+            one["reason"] for one in (new or {}).get("status", {}).get("conditions", ()) if one["type"] == "Attached"
+        )
     )
     yard.attach(node)
     yard.until(is_attached(yard, node))
@@ -174,7 +176,7 @@ def test_the_newer_storage_attaches_as_many_as_the_volume_says(yard_of, generati
     yard.volume("w")
     yard.until(lambda: yard.status(RV, "w").get("effectiveLayout", {}).get("failuresToTolerate") == 1)
     for volume in ("v", "w"):
-        for node in (yard.nodes(volume)[:2]):
+        for node in yard.nodes(volume)[:2]:
             yard.attach(node, volume)
             yard.advance(2)
     assert yard.status(RV, "v")["actuallyAttachedTo"] == [one, two]

@@ -48,7 +48,9 @@ def test_how_a_volume_comes_to_be(yard):
     assert yard.kinds() == "1D"
     assert yard.until(lambda: yard.kinds() == "3D") <= 0.5
     assert yard.until(lambda: yard.of_volume()["IOReady"] == ("False", "InsufficientIOReadyReplicas")) <= 6
-    assert [one for one in yard.replicas() if yard.said(RVR, one["metadata"]["name"]).get("DataInitialized")][0] == yard.replicas()[0]
+    assert [one for one in yard.replicas() if yard.said(RVR, one["metadata"]["name"]).get("DataInitialized")][0] == yard.replicas()[
+        0
+    ]
     yard.until(yard.is_whole)
     volume, status = yard.get(RV, "v"), yard.status(RV, "v")
     assert volume["metadata"]["finalizers"] == [CONTROLLER]
@@ -89,7 +91,11 @@ def test_ports_and_minors_are_not_shared(yard_of):
         yard.volume(name)
     for name in ("a", "b", "c"):
         yard.until(lambda name=name: yard.is_whole(name))
-    told = [(one["spec"]["nodeName"], one["status"]["drbd"]["config"]["address"]["port"]) for name in "abc" for one in yard.replicas(name)]
+    told = [
+        (one["spec"]["nodeName"], one["status"]["drbd"]["config"]["address"]["port"])
+        for name in "abc"
+        for one in yard.replicas(name)
+    ]
     assert sorted(told) == [(node, port) for node in yard.node_names for port in (7000, 7001, 7002)]
     assert sorted(yard.status(RV, name)["drbd"]["config"]["deviceMinor"] for name in "abc") == [0, 1, 2]
 

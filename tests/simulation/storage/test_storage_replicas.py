@@ -45,7 +45,9 @@ def test_layouts_of_main(replication, diskful, ties, quorum):
     assert MAIN.quorum(layout, diskful, diskful + ties) == quorum
 
 
-@pytest.mark.parametrize(("diskful", "access", "ties"), [(1, 0, 0), (2, 0, 1), (3, 0, 0), (1, 1, 1), (2, 1, 0), (3, 2, 0), (3, 1, 1)])
+@pytest.mark.parametrize(
+    ("diskful", "access", "ties"), [(1, 0, 0), (2, 0, 1), (3, 0, 0), (1, 1, 1), (2, 1, 0), (3, 2, 0), (3, 1, 1)]
+)
 def test_tie_breakers_of_era_a_keep_the_total_odd(diskful, access, ties):
     assert ERA_A.tie_breakers(LAYOUTS["None"], diskful, access) == ties
 
@@ -80,7 +82,7 @@ def test_a_disk_that_somebody_deletes_is_replaced_and_stays_until_then(yard, num
     gone = yard.until(lambda: yard.get(RVR, f"v-{number}") is None)
     assert 2 < gone < 15
     assert len(set(yard.nodes()) & {one["spec"]["nodeName"] for one in before}) == 2
-    yard.until(lambda: yard.is_whole())
+    yard.until(yard.is_whole)
 
 
 def test_the_only_disk_hands_its_data_on(yard):
@@ -176,5 +178,3 @@ def test_spreading(yard):
     yard.advance(10)
     counts = [sum(yard.nodes(f"v{number}") == [node] for number in range(8)) for node in yard.node_names]
     assert sorted(counts) == [1, 1, 1, 1, 2, 2]
-
-

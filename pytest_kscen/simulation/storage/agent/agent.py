@@ -99,10 +99,11 @@ class Agent:
     def _obey(self, volume: str, orders: Orders, config: Config) -> str:
         """Bring the kernel to what is asked; what it refused, and why."""
         drbd, node = self._plant.drbd, self._node
-        if config != self._configs.get(volume) or drbd.status(node, volume) is None:
+        status = drbd.status(node, volume)
+        if config != self._configs.get(volume) or status is None:
             drbd.up(node, volume, config)
             self._configs[volume] = config
-        status = drbd.status(node, volume)
+            status = drbd.status(node, volume)
         if status is None:
             return ""
         try:

@@ -38,7 +38,7 @@ class Address:
 class Replica:
     """A ReplicatedVolumeReplica, whichever generation wrote it."""
 
-    obj: Obj
+    obj: Obj = field(compare=False)
     name: str
     node: str
     type: str
@@ -59,7 +59,9 @@ class Replica:
     size: int = 0
     """Bytes, as its kernel told."""
     linked: tuple[str, ...] = ()
-    """The nodes that its kernel was connected with."""
+    """The peers that its kernel was connected with, as its generation names them."""
+    revision: int = 0
+    """Of the orders that its agent has seen."""
     up_to_date: bool = False
     """Its data was UpToDate when its agent last told."""
     online: Finding = Finding(holds=False, reason="Unscheduled")

@@ -108,7 +108,7 @@ def _largest_group(replicas: Sequence[Replica]) -> list[Replica]:
         while open_:
             replica = open_.pop()
             group.append(replica)
-            linked = [node for node, other in left.items() if node in replica.linked and replica.node in other.linked]
+            linked = [node for node, other in left.items() if other.name in replica.linked and replica.name in other.linked]
             open_ += [left.pop(node) for node in linked]
         best = max(best, group, key=lambda one: (len(_with_disks(one)), len(one)))
     return best

@@ -109,6 +109,10 @@ class EraA(Generation):
             up_to_date=device.get("diskState") == Disk.UP_TO_DATE,
         )
 
+    def orders_in(self, obj: Obj) -> object:
+        status = obj.get("status") or {}
+        return (status.get("drbd") or {}).get("config"), status.get("actualSize")
+
     def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
         status = volume.get("status") or {}
         config = (status.get("drbd") or {}).get("config") or {}

@@ -110,6 +110,10 @@ class Generation(ABC):
         """A replica without what the controller finds."""
 
     @abstractmethod
+    def orders_in(self, obj: Obj) -> object:
+        """The part of a volume's or a replica's status that agents go by."""
+
+    @abstractmethod
     def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
         """What was decided before: nodes to attach to, minor number, secret, and the size in bytes."""
 

@@ -119,9 +119,13 @@ class Main(Generation):
             two_primaries=observed == revision and (mesh.get("datamesh") or {}).get("multiattach", False),
             actual_type=member["type"] if member else "",
             size=parse(status.get("size", 0)).value,
-            linked=connected(status, obj, volume),
+            linked=connected(status),
+            revision=observed or 0,
             up_to_date=state == "UpToDate",
         )
+
+    def orders_in(self, obj: Obj) -> object:
+        return ((obj.get("status") or {}).get("datamesh"),)
 
     def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
         status = volume.get("status") or {}

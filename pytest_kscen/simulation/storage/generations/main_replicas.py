@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 NETWORK = "Internal"
 
 
-def connected(status: Obj, obj: Obj, volume: Obj | None) -> tuple[str, ...]:
-    """The nodes of the peers that a replica says it is connected with."""
-    members = (((volume or {}).get("status") or {}).get("datamesh") or {}).get("members") or ()
-    nodes = {member["name"]: member["nodeName"] for member in members if member["name"] != obj["metadata"]["name"]}
-    linked = [peer["name"] for peer in status.get("peers") or () if peer.get("connectionState") == State.CONNECTED]
-    return tuple(nodes[name] for name in linked if name in nodes)
+def connected(status: Obj) -> tuple[str, ...]:
+    """The peers that a replica says it is connected with."""
+    return tuple(peer["name"] for peer in status.get("peers") or () if peer.get("connectionState") == State.CONNECTED)
 
 
 # --- the agent's ---
@@ -116,7 +113,7 @@ def _peer(report: Report, node: str, connection: Connection) -> Obj:
 def standing_of(view: View, replica: Replica) -> tuple[str, str, dict[str, Finding]]:
     """Phase, message and conditions: the first row that fits."""
     host, status = view.host(replica), replica.obj.get("status") or {}
-    lost = [other.name for other in view.mesh if other is not replica and other.node not in replica.linked]
+    lost = [other.name for other in view.mesh if other is not replica and other.name not in replica.linked]
     rows = (
         (replica.leaving, "Terminating", "it is being removed"),
         (not replica.node, "Pending", "no node that may hold it is free"),

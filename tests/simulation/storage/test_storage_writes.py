@@ -1,0 +1,56 @@
+"""What a volume costs: so many writes from its creation to its end, and none while nothing happens."""
+
+from __future__ import annotations
+
+import pytest
+from storage_yard import RV, RVA
+
+from pytest_kscen.objects.storage import GROUP
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+
+
+@pytest.fixture
+def writes(monkeypatch, yard_of):
+    """Of the storage and of the test, to the storage's objects."""
+    counted = []
+
+    def count(cluster):
+        write = cluster.server.handle
+
+        async def handle(request):
+            if request.resource.group == GROUP and request.verb not in ("get", "list", "watch"):
+                counted.append((request.verb, request.resource.kind))
+            return await write(request)
+
+        monkeypatch.setattr(cluster.server, "handle", handle)
+        return counted
+
+    return count
+
+
+@pytest.mark.parametrize("generation", HEALTH_SOURCES)
+def test_a_whole_life_is_not_many_writes(yard_of, writes, generation):
+    yard = yard_of(generation)
+    counted = writes(yard.cluster)
+    yard.volume()
+    yard.until(lambda: HEALTH_SOURCES[generation].is_ready(yard.get(RV, "v")))
+    yard.advance(30)
+    node = yard.nodes()[0]
+    yard.attach(node)
+    yard.advance(30)
+    assert yard.of_attachment(node)["Ready"] == ("True", "Ready")
+    yard.detach(node)
+    yard.advance(30)
+    assert yard.get(RVA, f"rva-v-{node}") is None
+    yard.delete(RV, "v")
+    yard.until(lambda: yard.get(RV, "v") is None)
+    assert 40 < len(counted) <= 75, counted
+
+
+def test_nothing_is_written_while_nothing_happens(yard, writes):
+    yard.ready_volume()
+    yard.attach(yard.nodes()[0])
+    yard.advance(60)
+    counted = writes(yard.cluster)
+    yard.advance(3600)
+    assert counted == []
