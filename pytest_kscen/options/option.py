@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,11 @@ class Option:
     @property
     def is_switch(self) -> bool:
         return not self.metavar
+
+    @property
+    def in_file(self) -> Literal["args", "string"]:
+        """What pytest takes it for in its configuration file: a list or a text."""
+        return "args" if "," in self.metavar else "string"
 
     @property
     def described(self) -> str:

@@ -30,10 +30,15 @@ def read(config: pytest.Config, options: Iterable[Option]) -> dict[str, Given]:
 
 
 def _given(config: pytest.Config, option: Option) -> Given | None:
+    in_file = f"{option.name} in {config.inipath}"
+    try:
+        written = config.getini(option.name)
+    except (TypeError, ValueError) as error:  # TOML's types, where pytest wants text
+        raise pytest.UsageError(f"{in_file}: {error}") from error
     sources = (
         (option.flag, config.getoption(option.name, None)),
         (option.variable, os.environ.get(option.variable)),
-        (f"{option.name} in {config.inipath}", config.getini(option.name)),
+        (in_file, ",".join(one.strip(",") for one in written) if isinstance(written, list) else written),
     )
     for source, text in sources:
         if text is not None and (text != "" or source == option.flag):

@@ -68,7 +68,8 @@ def register(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -
     for title, description, options in GROUPS:
         group = parser.getgroup(title, description)
         for option in options:
-            parser.addini(option.name, f"{option.described}; as {option.flag}".replace("%%", "%"), default=None)
+            said = f"{option.described}; as {option.flag}".replace("%%", "%")
+            parser.addini(option.name, said, type=option.in_file, default=None)
             if option is not KUBECONFIG or not _pytest_kind_registers(pluginmanager):
                 _add(group, option)
 

@@ -137,14 +137,26 @@ def test_markers_beside_the_plan_of_the_command_line(plan):
 
 def test_each_way_in_and_their_order(plan, pytester, monkeypatch):
     assert plan("volume_churn").churn.max_volumes == 10
-    pytester.makeini("[pytest]\nmax_volumes = 11\nenable_volume_resizer = true")
-    assert plan(FROM_COMMAND_LINE).churn == Churn(max_volumes=11, resizer=True)
+    pytester.makeini("[pytest]\nmax_volumes = 11\nenable_volume_resizer = true\nstorage_classes = a, b")
+    assert plan(FROM_COMMAND_LINE).churn == Churn(("a", "b"), max_volumes=11, resizer=True)
+    monkeypatch.setenv("KSCEN_STORAGE_CLASSES", "c")
     monkeypatch.setenv("KSCEN_MAX_VOLUMES", "12")
     monkeypatch.setenv("KSCEN_ENABLE_VOLUME_RESIZER", "false")
-    assert plan(FROM_COMMAND_LINE).churn == Churn(max_volumes=12)
-    line = ["--max-volumes=13", "--enable-volume-resizer"]
-    assert plan(FROM_COMMAND_LINE, *line).churn == Churn(max_volumes=13, resizer=True)
-    assert plan("volume_churn(max_volumes=14)", *line).churn == Churn(max_volumes=14)
+    assert plan(FROM_COMMAND_LINE).churn == Churn(("c",), max_volumes=12)
+    line = ["--max-volumes=13", "--enable-volume-resizer", "--storage-classes=d,e"]
+    assert plan(FROM_COMMAND_LINE, *line).churn == Churn(("d", "e"), max_volumes=13, resizer=True)
+    assert plan("volume_churn(max_volumes=14, storage_classes=['f'])", *line).churn == Churn(("f",), max_volumes=14)
+
+
+def test_toml_may_say_it_in_its_own_types(plan, pytester):
+    pytester.makepyprojecttoml("""
+        [tool.pytest.ini_options]
+        storage_classes = ["a", "b"]
+        max_volumes = 4
+        enable_volume_resizer = true
+        enable_chaos_vm_reboot = false
+    """)
+    assert plan(FROM_COMMAND_LINE) == Plan(Churn(("a", "b"), 4, resizer=True))
 
 
 def test_a_bound_that_a_marker_leaves_open_is_filled(plan):
