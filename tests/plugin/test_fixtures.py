@@ -127,7 +127,7 @@ def test_a_run_is_archived(pytester):
     pytester.makepyfile(test_a=CALM)
     pytester.runpytest("--kscen-archive=kept", "--kscen-seed=3").assert_outcomes(passed=1)
     folder = pytester.path / "kept" / "test_a.py-test_calm"
-    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "outcome.json", "run.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "outcome.json", "run.json", "summary.txt"]
     run = json.loads((folder / "run.json").read_text())
     assert run["seed"] == "3"
     assert run["options"]["--kscen-seed"] == "3"
@@ -135,7 +135,8 @@ def test_a_run_is_archived(pytester):
     outcome = json.loads((folder / "outcome.json").read_text())
     assert outcome["verdict"] == "valid"
     first = json.loads((folder / "journal.jsonl").read_text().splitlines()[0])
-    assert first == {"at": 0.0, "who": "run", "what": "run-started", "seed": "3", "duration": 300.0}
+    begun = {"seed": "3", "duration": 300.0, "conditions": ["IOReady", "Quorum"]}
+    assert first == {"at": 0.0, "who": "run", "what": "run-started", **begun}
 
 
 def test_a_runs_length_comes_from_the_settings_where_the_test_leaves_it_open(pytester):

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_kscen.machinery.wire.doubles import parsed_json
@@ -39,6 +39,7 @@ def test_malformed_json_in_the_words_of_go(text, why):
     assert why_malformed(text.encode()) == why
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine says nothing of what is made here
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
