@@ -8,7 +8,7 @@ from pytest_kscen.objects.errors import Cause, quoted
 from pytest_kscen.objects.names import as_prefix, dns1123_label, label_key, label_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
@@ -25,15 +25,16 @@ REPEATED = (
 
 def wrong_in_new(kind: Kind, metadata: Obj) -> Iterator[Cause]:
     yield from _wrong_name(kind, metadata)
-    yield from _wrong_anywhere(metadata)
+    yield from _wrong_anywhere(metadata, _wrong_maps_and_owners(metadata))
     yield from _unqualified(kind, metadata)
 
 
 def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> Iterator[Cause]:
     """Kubernetes judges an update's metadata once as new, once as a change for all kinds, and once more for its own."""
     yield from _wrong_name(kind, new, lenient=True)
-    yield from _wrong_anywhere(new)
-    yield from list(_wrong_change(new, old)) * 2
+    anyhow = list(_wrong_maps_and_owners(new))
+    yield from _wrong_anywhere(new, anyhow)
+    yield from [*_wrong_change(new, old), *anyhow] * 2
     part = kind.rules.parts.get(subresource)
     if part is None or part.judges_finalizers:
         yield from _unqualified(kind, new)
@@ -84,11 +85,11 @@ def _wrong_name(kind: Kind, metadata: Obj, *, lenient: bool = False) -> Iterator
             yield Cause.invalid("metadata.namespace", metadata["namespace"], words)
 
 
-def _wrong_anywhere(metadata: Obj) -> Iterator[Cause]:
+def _wrong_anywhere(metadata: Obj, maps_and_owners: Iterable[Cause]) -> Iterator[Cause]:
     generation = metadata.get("generation", 0)
     if generation < 0:
         yield Cause.invalid("metadata.generation", generation, "must be greater than or equal to 0")
-    yield from _wrong_maps_and_owners(metadata)
+    yield from maps_and_owners
     if finalizers := metadata.get("finalizers"):
         yield from _wrong_finalizers(finalizers)
 
@@ -179,4 +180,3 @@ def _wrong_change(new: Obj, old: Obj) -> Iterator[Cause]:
     for name in NEVER_CHANGES:
         if new.get(name) != old.get(name):
             yield Cause.invalid(f"metadata.{name}", new.get(name), "field is immutable")
-    yield from _wrong_maps_and_owners(new)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.machinery.patching.ownership import Writer
 
-LONGEST = 8  # writes that are noted before they are worked out
+LONGEST = 32  # writes that are noted before they are worked out
 
 
 class Note(NamedTuple):

@@ -36,14 +36,12 @@ def judge_by(schema: Obj) -> Check:
         if not plans:
             plans.update(_plans(schema))
         checks, counted = plans[type(value)]
-        own = verdict if old is UNKNOWN else Verdict()
+        before = len(verdict.faults)
         for check in checks:
-            check(value, path, old, own)
-        own.matches += counted
-        if own is not verdict:
-            if own.faults and same_json(value, old):
-                own.faults.clear()
-            verdict.merge(own)
+            check(value, path, old, verdict)
+        verdict.matches += counted
+        if len(verdict.faults) > before and old is not UNKNOWN and same_json(value, old):
+            verdict.forget(before)
 
     return judge
 
@@ -104,9 +102,10 @@ def _object_check(schema: Obj) -> Check:
         if most is not None and len(value) > most:
             verdicts.too_many(verdict, path, len(value), most, "properties")
         for name, part in value.items():
-            judge = properties.get(name, others)
+            judge, was = properties.get(name, others), before.get(name, UNKNOWN)
             if judge:
-                judge(part, f"{path}.{name}" if path else name, before.get(name, UNKNOWN), verdict)
+                if part is not was:
+                    judge(part, f"{path}.{name}" if path else name, was, verdict)
             elif forbids_others and name not in properties:
                 words = f"{path}.{name} in body is a forbidden property"
                 verdicts.invalid_as(verdict, path, name, words)

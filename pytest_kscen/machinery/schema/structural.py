@@ -119,6 +119,7 @@ def _objects(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = NOTHING) -> 
     """The walk of an object; `head` are the fields that have a walk whatever the schema says."""
     members = _Members(schema, kept=kept)
     members.update(head)
+    shares_texts = not head  # which may have words of its own about them
     defaults: dict[str, Callable[[], Any]] | None = None
 
     def walk(value: Any, old: Any) -> Any:
@@ -131,7 +132,13 @@ def _objects(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = NOTHING) -> 
             for name, part in value.items():
                 if part is None and _drops_null(schema, name):
                     continue
-                new[name] = members[name](part, before.get(name))
+                member, was = members[name], before.get(name)
+                if part is was and part is not None:
+                    new[name] = part
+                elif type(part) is str and shares_texts:
+                    new[name] = was if part == was else part
+                else:
+                    new[name] = member(part, was)
         except Misplaced as misfit:
             named = name in head or name in schema.get("properties", NOTHING)
             misfit.below(f".{name}" if named else f"[{name}]")

@@ -29,6 +29,11 @@ class Verdict:
         """`cause` makes the cause from the path of what was judged as a whole ("" for the object itself)."""
         self.faults.setdefault(words, cause)
 
+    def forget(self, known: int) -> None:
+        """Leave only so many faults, those that were found first."""
+        while len(self.faults) > known:
+            self.faults.popitem()
+
     def merge(self, other: Verdict) -> None:
         for words, cause in other.faults.items():
             self.faults.setdefault(words, cause)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_kscen.machinery.patching import Ledger, materialised
 from pytest_kscen.machinery.patching.fields import paths
+from pytest_kscen.machinery.patching.ledger import LONGEST
 from pytest_kscen.objects.errors import Conflict
 
 names = st.sampled_from("abc")
@@ -99,12 +100,12 @@ def test_a_plain_write_is_only_noted():
     assert is_open(desk.live)
 
 
-def test_the_past_is_worked_out_every_eight_writes():
+def test_the_past_is_worked_out_now_and_then():
     desk = Desk(widget_kind())
     desk.create("ann", spec={"replicas": 0})
-    history = [desk.live, *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 20))]
-    assert [is_open(obj) for obj in history] == [False] * 16 + [True] * 4
-    assert desk.owners(times=True) == {"ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:00:20Z")}
+    history = [desk.live, *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 2 * LONGEST + 4))]
+    assert [is_open(obj) for obj in history] == [False] * 2 * LONGEST + [True] * 4
+    assert desk.owners(times=True) == {"ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:01:08Z")}
 
 
 @pytest.mark.parametrize(
