@@ -1,4 +1,4 @@
-"""Plays a run of churn and chaos from a seed and prints what its journal hashes to: the same wherever it is played."""
+"""Plays a run of churn and all chaos from a seed and prints its hash, which is the same wherever it is played, and its deeds."""
 
 from __future__ import annotations
 
@@ -7,26 +7,42 @@ import pathlib
 import sys
 import tempfile
 
+from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.chaos.network_degrader import NetworkDegrade
 from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
 
+OFTEN, SHORT = (20.0, 60.0), (10.0, 20.0)
+CHURN = Churn(
+    max_volumes=4,
+    resizer=True,
+    replica_destroyer=True,
+    replica_destroyer_period=OFTEN,
+    replica_creator=True,
+    replica_creator_period=OFTEN,
+    pod_destroyer=True,
+)
+CHAOS = (NetworkBlock(SHORT, OFTEN), NetworkDegrade(OFTEN, SHORT, loss=0.05), VmReboot((90.0, 180.0)), PodDestroy())
+ACTIONS = {"attach", "detach", "resize the volume", "create a replica", "delete a replica"}
+
 
 def digest(seed: str) -> str:
     cluster = EmbeddedCluster(seed)
-    plan = Plan(Churn(max_volumes=4), (PodDestroy("app=controller"), PodDestroy("app=agent", pods=(1, 2))))
-    runner = ScenarioRunner(cluster, plan)
-    outcome = runner.run("15m")
+    runner = ScenarioRunner(cluster, Plan(CHURN, CHAOS), parent=cluster.parent)
+    outcome = runner.run("10m")
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "journal.jsonl")
         runner.runs[0].journal.save(path)
         journal = path.read_bytes()
+    played = sorted({incident.variant for incident in outcome.incidents} | set(outcome.actions) & ACTIONS)
     state = repr([cluster.server.core.store.revision, outcome.as_json()]).encode()
     runner.close()
     cluster.close()
-    return f"{len(journal.splitlines())} lines {hashlib.sha256(journal + state).hexdigest()}"
+    return f"{len(journal.splitlines())} lines {hashlib.sha256(journal + state).hexdigest()}: {', '.join(played)}"
 
 
 if __name__ == "__main__":
