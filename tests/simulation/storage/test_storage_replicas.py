@@ -178,3 +178,16 @@ def test_spreading(yard):
     yard.advance(10)
     counts = [sum(yard.nodes(f"v{number}") == [node] for number in range(8)) for node in yard.node_names]
     assert sorted(counts) == [1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("wait", [0.05, 2])
+def test_who_comes_to_a_node_that_another_one_has_is_turned_away(yard, wait):
+    yard.volume(storage_class="availability")
+    yard.advance(wait)
+    (first,) = [one for one in yard.replicas() if one["metadata"]["name"] == "v-0"]
+    yard.replica(7, nodeName=first["spec"]["nodeName"])
+    yard.advance(0.3)
+    assert yard.get(RVR, "v-7") is None
+    yard.until(yard.is_whole)
+    assert yard.kinds() == "2D1T"
+    assert first["spec"]["nodeName"] in yard.nodes(type_="Diskful")

@@ -60,10 +60,10 @@ class Agent:
         definition = self._plant.volumes.get(volume)
         replicas = [self._plant.generation.read(obj, definition) for obj in self._plant.replicas_by_volume.of(volume)]
         ours = [replica for replica in replicas if replica.node == self._node]
+        replica = next((one for one in ours if one.held), None)
         for one in ours:
             if one.leaving and not one.held:
-                await self._end(volume, one)
-        replica = next((one for one in ours if one.held), None)
+                await self._end(volume, one, wipe=replica is None)
         if replica is None or definition is None:
             if not ours and self._plant.drbd.status(self._node, volume):
                 self._take_down(volume)
@@ -117,9 +117,10 @@ class Agent:
             return str(refused)
         return ""
 
-    async def _end(self, volume: str, replica: Replica) -> None:
-        """The controller has let it go: so does the node, with its data."""
-        self._take_down(volume)
+    async def _end(self, volume: str, replica: Replica, *, wipe: bool) -> None:
+        """The controller has let it go: so does the node, with its data, unless that is another one's."""
+        if wipe:
+            self._take_down(volume)
         if AGENT_FINALIZER in replica.obj["metadata"].get("finalizers", ()):
             finalizers = without(replica.obj, AGENT_FINALIZER)
             await perform(self._bench.api, [holding(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)])

@@ -30,9 +30,9 @@ def decide(view: View, means: Means) -> list[Deed]:
     desired, minor, secret, size = means.generation.before(view.volume)
     view = replace(view, desired=attachments.desired_nodes(view, desired))
     if not view.leaving and (forming := hold(view) + form(view, means)):
-        return forming
+        return [*_turn_away(view), *forming]
     decision = _decision(view, means, minor, secret, size)
-    deeds = [*_remove_all(view), *_let_go(view, decision.quorum)]
+    deeds = [*_turn_away(view), *_remove_all(view), *_let_go(view, decision.quorum)]
     return deeds if _is_about_to_change(view, means.now) else [*deeds, *tell(view, means, decision)]
 
 
@@ -44,6 +44,17 @@ def _is_about_to_change(view: View, now: float) -> bool:
         and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT
         for replica in view.mesh
     )
+
+
+def _turn_away(view: View) -> list[Deed]:
+    """Nobody tends a second replica on a node, so nobody is to wait for it either."""
+    return [
+        holding(REPLICATED_VOLUME_REPLICAS, one.obj, releasing.without(one.obj, CONTROLLER_FINALIZER))
+        if one.leaving
+        else Remove(REPLICATED_VOLUME_REPLICAS, one.obj)
+        for one in view.doubles
+        if one.held or not one.leaving
+    ]
 
 
 def _remove_all(view: View) -> list[Deed]:
@@ -63,7 +74,7 @@ def _let_go(view: View, quorum: Quorum) -> list[Deed]:
         if attachment.leaving and attachment.held and releasing.is_detached(view, attachment):
             finalizers = releasing.without(attachment.obj, CONTROLLER_FINALIZER)
             deeds.append(holding(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
-    if view.leaving and not view.replicas:
+    if view.leaving and not view.replicas and not view.doubles:
         finalizers = releasing.without(view.volume, CONTROLLER_FINALIZER)
         deeds.append(holding(REPLICATED_VOLUMES, view.volume, finalizers))
     return deeds

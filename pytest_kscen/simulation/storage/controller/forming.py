@@ -66,7 +66,7 @@ class _Hands:
 
     def __init__(self, view: View, means: Means) -> None:
         self._view, self._means = view, means
-        self._numbers = [replica.number for replica in view.replicas]
+        self._numbers = [replica.number for replica in [*view.replicas, *view.doubles]]
         self._nodes = [replica.node for replica in view.replicas if replica.node]
 
     def _find(self, type_: str) -> str:

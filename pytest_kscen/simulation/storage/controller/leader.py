@@ -12,7 +12,7 @@ from pytest_kscen.simulation.storage.controller.deciding import PROMPT, decide
 from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding, perform
 from pytest_kscen.simulation.storage.controller.layout import Layout
 from pytest_kscen.simulation.storage.controller.means import Means
-from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Attachment, Finding, View
+from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Attachment, Finding, View, doubles_of
 from pytest_kscen.simulation.storage.generations.generation import judged
 from pytest_kscen.simulation.storage.lease import Lease
 
@@ -78,14 +78,17 @@ class Leader:
         plant, name = self._plant, volume["metadata"]["name"]
         generation, fleet = plant.generation, plant.fleet
         storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
-        replicas = (generation.read(obj, volume) for obj in plant.replicas_by_volume.of(name))
+        read = (generation.read(obj, volume) for obj in plant.replicas_by_volume.of(name))
+        replicas = sorted((judged(one, fleet.host(one.node)) for one in read), key=lambda one: (one.number, one.name))
+        doubles = doubles_of(replicas)
         return View(
             name=name,
             volume=volume,
             layout=generation.layout(storage_class, volume) or NO_CLASS,
-            replicas=sorted((judged(one, fleet.host(one.node)) for one in replicas), key=lambda one: (one.number, one.name)),
+            replicas=[one for one in replicas if one not in doubles],
             attachments=self._attachments(name),
             fleet=fleet,
+            doubles=doubles,
         )
 
     def _attachments(self, name: str) -> list[Attachment]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.storage import DISKFUL, TIE_BREAKER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.storage.controller.layout import Layout
     from pytest_kscen.simulation.storage.fleet import Fleet, Host
@@ -110,11 +112,14 @@ class View:
     volume: Obj
     layout: Layout
     replicas: list[Replica]
+    """One at most on each node."""
     attachments: list[Attachment]
     """In the order in which they came."""
     fleet: Fleet
     desired: list[str] = field(default_factory=list)
     """The nodes where it is to be attached."""
+    doubles: list[Replica] = field(default_factory=list)
+    """Those on nodes that others had before: nobody tends them."""
 
     @property
     def leaving(self) -> bool:
@@ -144,9 +149,14 @@ class View:
         return [replica for replica in self.mesh if not self.host(replica).trouble]
 
     def on(self, node: str) -> Replica | None:
-        """The replica on a node; one that lives before one that leaves."""
-        found = [replica for replica in self.replicas if replica.node == node]
-        return min(found, key=lambda replica: replica.leaving, default=None)
+        return next((replica for replica in self.replicas if replica.node == node), None)
 
     def host(self, replica: Replica) -> Host:
         return self.fleet.host(replica.node)
+
+
+def doubles_of(replicas: Iterable[Replica]) -> list[Replica]:
+    """Those that came to a node which another one had."""
+    taken: dict[str, Replica] = {}
+    by_arrival = sorted((one for one in replicas if one.node), key=lambda one: not (one.held or one.leaving))
+    return [one for one in by_arrival if taken.setdefault(one.node, one) is not one]
