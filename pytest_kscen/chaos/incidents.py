@@ -102,9 +102,10 @@ class Incident:
     def note(self, what: str, **data: Any) -> None:
         self.hands.nested.note(what, incident=self.id, **data)
 
-    def has_effect(self, what: str) -> None:
+    def has_effect(self, what: str, volume: str = "") -> None:
+        """On this volume, or on none in particular."""
         self.effects.append(what)
-        self.note("incident-effect", effect=what)
+        self.note("incident-effect", effect=what, **({"volume": volume} if volume else {}))
 
     def recovered(self, at: float) -> None:
         """Since then nothing that it shook was in trouble."""

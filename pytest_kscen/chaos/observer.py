@@ -31,7 +31,7 @@ NAME = "chaos-observer"
 FIRST_LOOK = 5.0  # seconds within which the pictures should be there; a resource that is not served has none
 SETTLED = 5.0  # seconds without trouble
 RECOVERY = 300.0  # seconds after which nobody waits any longer
-TOLD = 3  # how many effects of each kind are told
+TOLD = 3  # how many effects of each kind are told, of each volume
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +42,7 @@ class Watched:
     shaken: dict[Key, Aspect] = field(default_factory=dict)
     volumes: dict[str, None] = field(default_factory=dict)
     """Those of which it has shaken a link."""
-    told: dict[str, int] = field(default_factory=dict)
+    told: dict[tuple[str, str], int] = field(default_factory=dict)
     calm_since: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -176,9 +176,10 @@ class Observer:
             if trouble.kind == troubles.LINK:
                 watched.volumes[trouble.volume] = None
             watched.changed.set()
-            told = watched.told[trouble.kind] = watched.told.get(trouble.kind, 0) + 1
+            kind = trouble.kind, trouble.volume
+            told = watched.told[kind] = watched.told.get(kind, 0) + 1
             if told <= TOLD:
-                watched.incident.has_effect(trouble.words)
+                watched.incident.has_effect(trouble.words, trouble.volume)
 
     def _who_made(self, trouble: Aspect) -> list[Watched]:
         reaches = [(watched, watched.incident.fault.reach) for watched in self._watched.values()]

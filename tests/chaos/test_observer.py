@@ -259,19 +259,29 @@ def test_the_older_generation_names_peers_by_their_nodes():
         assert incident.effects == ["the link of v from node-1 to node-2 is Connecting"]
 
 
-def test_of_many_effects_of_a_kind_the_first_are_told():
+def test_of_many_effects_of_a_kind_on_one_volume_the_first_are_told():
     with staged() as world:
         storage = Storage(world)
-        for name in "abcde":
-            storage.volume(name, "node-1", "node-2")
-        incident = storage.cause(byhand.network_block("node-1", "node-2"))
-        for name in "abcde":
-            storage.link(f"{name}-0", f"{name}-1", "Connecting")
+        many = [f"node-{number}" for number in range(1, 5)]
+        for name in "ab":
+            storage.volume(name, *many)
+        incident = storage.cause(byhand.split_brain(many[:1], many[1:]))
+        for name in "ab":
+            storage.set(REPLICATED_VOLUME_REPLICAS, f"{name}-0", peers(*[(f"{name}-{n}", "Connecting") for n in (1, 2, 3)]))
+            storage.link(f"{name}-1", f"{name}-0", "Connecting")
             storage.health(name, IOReady="True", Quorum="False")
 
-        links = [f"the link of {name} from node-1 to node-2 is Connecting" for name in "abc"]
-        volumes = [f"Quorum of the volume {name} is False (IsFalse)" for name in "abc"]
-        assert sorted(incident.effects) == sorted(links + volumes)
+        links = {name: [f"the link of {name} from node-1 to node-{n} is Connecting" for n in (2, 3, 4)] for name in "ab"}
+        noted = [data for _, _, data in world.told("incident-effect")]
+        assert noted == [
+            {"incident": incident.id, "effect": words, "volume": name}
+            for name in "ab"
+            for words in (*links[name], f"Quorum of the volume {name} is False (IsFalse)")
+        ]
+
+
+def peers(*states):
+    return {"peers": [{"name": peer, "connectionState": state} for peer, state in states]}
 
 
 def test_a_cut_reaches_a_volume_through_its_links_alone():
