@@ -191,3 +191,12 @@ def test_who_comes_to_a_node_that_another_one_has_is_turned_away(yard, wait):
     yard.until(yard.is_whole)
     assert yard.kinds() == "2D1T"
     assert first["spec"]["nodeName"] in yard.nodes(type_="Diskful")
+
+
+def test_a_first_replica_that_is_deleted_before_it_has_data_leaves_one_truth(yard):
+    yard.replica(1, nodeName="node-3")
+    yard.volume()
+    yard.advance(0.15)
+    yard.delete(RVR, "v-0")
+    yard.until(yard.is_whole)
+    assert yard.kinds() == "3D"

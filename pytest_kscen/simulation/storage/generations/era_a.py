@@ -17,6 +17,7 @@ from pytest_kscen.simulation.storage.generations.generation import (
     Orders,
     Report,
     basics,
+    is_first,
     size_of,
     told,
     with_findings,
@@ -123,8 +124,6 @@ class EraA(Generation):
         status = volume.get("status") or {}
         ours = (status.get("drbd") or {}).get("config") or {}
         config = ((replica.obj.get("status") or {}).get("drbd") or {}).get("config") or {}
-        first = replica.is_diskful and not any(other.initialized for other in others if other.is_diskful)
-        first = first and all(other.number > replica.number for other in others if other.is_diskful and not other.leaving)
         minor = ours.get("deviceMinor", 0)
         if not config.get("peersInitialized") or not replica.address or "deviceMinor" not in ours:
             return Orders(None, minor=minor)
@@ -143,7 +142,7 @@ class EraA(Generation):
             peers=peers,
             quorum_rule=self.quorum_rule,
         )
-        return Orders(wanted, config.get("primary", False), minor, first)
+        return Orders(wanted, config.get("primary", False), minor, is_first(replica, others))
 
     # --- writing ---
 

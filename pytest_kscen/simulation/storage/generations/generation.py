@@ -151,6 +151,17 @@ def basics(obj: Obj) -> dict[str, object]:
     }
 
 
+def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
+    """Whether nobody has data, and it is this replica that shall: one that leaves, or may have begun before it left, is not it."""
+    disks = [other for other in others if other.is_diskful and other.in_mesh]
+    return (
+        replica.is_diskful
+        and not replica.leaving
+        and all(other.number > replica.number for other in disks)
+        and not any(other.leaving or other.initialized or other.up_to_date for other in disks)
+    )
+
+
 def judged(replica: Replica, host: Host) -> Replica:
     """With what follows from what its agent told, and from whether there is one to tell."""
     online = _online(replica, host)

@@ -12,7 +12,7 @@ from pytest_kscen.simulation.storage.definitions import MAIN
 from pytest_kscen.simulation.storage.drbd import Config, Peer, QuorumRule
 from pytest_kscen.simulation.storage.generations.datamesh import datamesh, is_formed, transitions
 from pytest_kscen.simulation.storage.generations.effective import effective, readiness, resilience
-from pytest_kscen.simulation.storage.generations.generation import Generation, Orders, basics, size_of, with_findings
+from pytest_kscen.simulation.storage.generations.generation import Generation, Orders, basics, is_first, size_of, with_findings
 from pytest_kscen.simulation.storage.generations.main_replicas import connected, reported, standing_of
 from pytest_kscen.simulation.storage.workloads import POOL, VOLUME_GROUP
 
@@ -140,9 +140,6 @@ class Main(Generation):
         ours = members.pop(replica.name, None)
         if ours is None or not replica.address:
             return Orders(None, revision=revision)
-        disks = [other for other in others if other.is_diskful]
-        first = replica.is_diskful and not any(other.initialized or other.up_to_date for other in disks)
-        first = first and all(other.number > replica.number for other in disks if not other.leaving)
         peers = {
             member["nodeName"]: Peer(_number(name), member["addresses"][0]["address"]["port"], member["type"] == DISKFUL)
             for name, member in members.items()
@@ -158,7 +155,7 @@ class Main(Generation):
             peers=peers,
             quorum_rule=self.quorum_rule,
         )
-        return Orders(wanted, ours["attached"], replica.number, first, revision)
+        return Orders(wanted, ours["attached"], replica.number, is_first(replica, others), revision)
 
     # --- writing ---
 
