@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import os
 import pathlib
 import sys
+from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.incidents import incidents
 from pytest_kscen.checks.volumes import volumes
 from pytest_kscen.journal import read
 from pytest_kscen.reports.story import story
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+JOURNAL = "journal.jsonl"
+MOST = 20  # names in a message
+
+
+class Unknown(Exception):
+    """There is nothing of this name; the message says what there is."""
 
 
 def main(arguments: list[str]) -> int:
@@ -17,20 +30,52 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("folder", type=pathlib.Path, help="the folder of a run, as --kscen-archive keeps it")
     parser.add_argument("volume", nargs="?", help="the volume's name, or how it begins; without it the volumes are listed")
     chosen = parser.parse_args(arguments)
-    path = chosen.folder / "journal.jsonl"
-    if not path.is_file():
-        print(f"there is no {path}: name a run's folder under the one that --kscen-archive was given", file=sys.stderr)
+    try:
+        for line in _told(chosen.folder, chosen.volume):
+            print(line)
+        sys.stdout.flush()
+    except Unknown as unknown:
+        print(unknown, file=sys.stderr)
         return 1
-    journal = read(path)
-    told = volumes(journal, incidents(journal))
-    found = [one.name for one in told if one.name.startswith(chosen.volume or "")]
-    if chosen.volume is None:
-        print("\n".join(f"{one.verdict:<11} {one.name}" for one in told))
-    elif len(found) != 1:
-        print(
-            f"{len(found)} volumes begin with {chosen.volume!r}: {', '.join(found or [one.name for one in told])}", file=sys.stderr
-        )
-        return 1
-    else:
-        print("\n".join(story(journal, found[0])))
+    except BrokenPipeError:  # whoever reads has had enough; what is left is not to be complained of when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _told(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
+    journal = read(_journal_in(folder))
+    told = volumes(journal, incidents(journal))
+    if wanted is None:
+        return [f"{one.verdict:<11} {one.name}" for one in told]
+    return story(journal, _one_of([one.name for one in told], wanted))
+
+
+def _journal_in(folder: pathlib.Path) -> pathlib.Path:
+    if (path := folder / JOURNAL).is_file():
+        return path
+    if runs := _runs_in(folder):
+        raise Unknown(f"{folder} has the folders of runs: name one of them: {_some(runs)}")
+    raise Unknown(f"{folder} is no folder of a run, for it has no {JOURNAL}{_nearest(folder.name, _runs_in(folder.parent))}")
+
+
+def _runs_in(folder: pathlib.Path) -> list[str]:
+    return sorted(path.parent.name for path in folder.glob(f"*/{JOURNAL}"))
+
+
+def _one_of(names: list[str], wanted: str) -> str:
+    found = [name for name in names if name == wanted] or [name for name in names if name.startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Unknown(f"{len(found)} volumes begin with {wanted!r}: {_some(found)}")
+    raise Unknown(f"the run has no volume {wanted!r}{_nearest(wanted, names)}")
+
+
+def _nearest(wanted: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(wanted, names, 1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"{hint}; there are {_some(names)}" if names else "; there are none"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join([*names[:MOST], *([f"and {len(names) - MOST} more"] if len(names) > MOST else [])])

@@ -16,21 +16,52 @@ HIDDEN = ("volume", "action", "result", "took", "incident")
 
 def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
     """A line for each thing that happened, in its order; the journal is read once."""
-    nodes: set[str] = set()
-    touching: dict[str, str] = {}
+    faults = _Faults(volume)
     for entry in journal:
-        data = entry.data
-        if entry.what == "volume-placed" and data["volume"] == volume:
-            nodes |= set(data["nodes"])
-        if data.get("volume") == volume and entry.what in _TOLD:
-            yield _line(entry, _TOLD[entry.what](data))
-        elif entry.what == "incident-started":
-            where = [node for node in data["targets"].get("nodes", ()) if node in nodes]
-            if where or volume in data["targets"].get("volumes", ()):
-                touching[data["incident"]] = f"{data['variant']} ({data['incident']})"
-                yield _line(entry, f"{data['profile']} {data['variant']} begins on {', '.join(where) or volume}")
-        elif data.get("incident") in touching and entry.what in _OF_FAULTS:
-            yield _line(entry, _OF_FAULTS[entry.what](touching[data["incident"]], data))
+        if entry.what == "incident-started":
+            yield from faults.begun(entry)
+        elif entry.what in _OF_FAULTS:
+            yield from faults.told(entry)
+        elif entry.data.get("volume") == volume and entry.what in _TOLD:
+            yield _line(entry, _TOLD[entry.what](entry.data))
+            if entry.what == "volume-placed":
+                yield from faults.placed(entry)
+
+
+class _Faults:
+    """A run's incidents as one volume sees them: those on its nodes, and what they did to it or to no volume in particular."""
+
+    def __init__(self, volume: str) -> None:
+        self._volume = volume
+        self._nodes: dict[str, None] = {}
+        self._on: dict[str, dict[str, Any]] = {}
+        self._touching: dict[str, str] = {}
+
+    def begun(self, entry: Entry) -> Iterator[str]:
+        self._on[entry.data["incident"]] = entry.data
+        yield from self._noticed(entry, entry.data, "begins")
+
+    def placed(self, entry: Entry) -> Iterator[str]:
+        """It may come to a node on which a fault is on."""
+        self._nodes |= dict.fromkeys(entry.data["nodes"])
+        for fault in self._on.values():
+            if fault["incident"] not in self._touching:
+                yield from self._noticed(entry, fault, "is already at work")
+
+    def told(self, entry: Entry) -> Iterator[str]:
+        fault = entry.data["incident"]
+        if fault in self._touching and entry.data.get("volume", self._volume) == self._volume:
+            yield _line(entry, f"{self._touching[fault]} {_OF_FAULTS[entry.what](entry.data)}")
+        if entry.what == "incident-ended":
+            del self._on[fault]
+
+    def _noticed(self, entry: Entry, fault: dict[str, Any], how: str) -> Iterator[str]:
+        targets, variant = fault["targets"], fault["variant"]
+        where = [node for node in targets.get("nodes", ()) if node in self._nodes]
+        if where or self._volume in targets.get("volumes", ()):
+            self._touching[fault["incident"]] = f"{variant} ({fault['incident']})"
+            name = variant if variant == fault["profile"] else f"{fault['profile']} {variant}"
+            yield _line(entry, f"{name} {how} on {', '.join(where) or self._volume}")
 
 
 def _line(entry: Entry, said: str) -> str:
@@ -52,6 +83,10 @@ def _replicas(data: dict[str, Any]) -> str:
     return f"replicas' conditions that are False: {'; '.join(told)}"
 
 
+def _stopped(conditions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {status}" for name, status in conditions.items())
+
+
 _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "volume": lambda data: f"wanted{_particulars(data)}",
     "began": lambda data: f"{data['action']} begins{_particulars(data)}",
@@ -66,13 +101,12 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "never-ready": lambda data: f"was not ready within {data['waited']:g} s",
     "never-gone": lambda data: f"was not gone within {data['waited']:g} s",
 }
-_OF_FAULTS: dict[str, Callable[[str, dict[str, Any]], str]] = {
-    "incident-effect": lambda fault, data: f"{fault} has an effect: {data['effect']}",
-    "incident-ended": lambda fault, data: f"{fault} ends after {data['lasted']:g} s",
-    "incident-recovered": lambda fault, data: f"{fault} is recovered from, {data['took']:g} s after its end",
-    "incident-unrecovered": lambda fault, data: f"{fault} is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}",
+_OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "incident-failed": lambda data: f"could not be caused as it should: {data['error']}",
+    "incident-effect": lambda data: f"has an effect: {data['effect']}",
+    "incident-lasting": lambda _: "is left on until all is judged",
+    "incident-ended": lambda data: f"ends after {data['lasted']:g} s",
+    "incident-not-undone": lambda data: f"is perhaps not undone: {data['error']}",
+    "incident-recovered": lambda data: f"is recovered from, {data['took']:g} s after its end",
+    "incident-unrecovered": lambda data: f"is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}",
 }
-
-
-def _stopped(conditions: dict[str, str]) -> str:
-    return ", ".join(f"{name} {status}" for name, status in conditions.items())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -77,13 +79,79 @@ def test_a_broken_volumes_story():
     ]
 
 
-def test_the_story_from_a_folder(tmp_path, capsys):
-    lines = [json.dumps({"at": at, "who": who, "what": what, **data}) for at, who, what, data in LINES]
-    (tmp_path / "journal.jsonl").write_text("\n".join(lines) + "\n")
-    assert main([str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "broken      v1\n"
-    assert main([str(tmp_path), "v"]) == 0
+def test_a_story_has_its_own_volumes_effects_alone():
+    at = 100.0
+
+    def said(what, **data):
+        return Entry(at, "network-blocker", what, {"incident": "i1", **data})
+
+    journal = [
+        Entry(1.0, "volume-main/v", "volume-placed", {"volume": "v", "nodes": ["node-1", "node-2"]}),
+        Entry(1.0, "volume-main/w", "volume-placed", {"volume": "w", "nodes": ["node-2", "node-3"]}),
+        said("incident-started", **BLOCK, targets={"nodes": ["node-2", "node-3"]}),
+        said("incident-effect", effect="v shakes", volume="v"),
+        said("incident-effect", effect="w shakes", volume="w"),
+        said("incident-effect", effect="node-3 is not ready"),
+        Entry(at, "volume-main/late", "volume-placed", {"volume": "late", "nodes": ["node-3"]}),
+        said("incident-ended", lasted=0.0),
+        Entry(at, "volume-main/later", "volume-placed", {"volume": "later", "nodes": ["node-3"]}),
+    ]
+
+    def told(volume):
+        return [line.split(maxsplit=2)[2] for line in story(journal, volume)][1:]
+
+    assert told("v") == [
+        "network-block split-brain begins on node-2",
+        "split-brain (i1) has an effect: v shakes",
+        "split-brain (i1) has an effect: node-3 is not ready",
+        "split-brain (i1) ends after 0 s",
+    ]
+    assert [line for line in told("w") if "shakes" in line] == ["split-brain (i1) has an effect: w shakes"]
+    assert told("late") == ["network-block split-brain is already at work on node-3", "split-brain (i1) ends after 0 s"]
+    assert told("later") == []
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Of a run that has two volumes, in the archive of one run."""
+    other = (2.0, "volume-main/v2", "volume", {"volume": "v2", "storage_class": "none", "size": "1Gi", "lifetime": 300.0})
+    lines = [json.dumps({"at": at, "who": who, "what": what, **data}) for at, who, what, data in (*LINES, other)]
+    kept = tmp_path / "kept" / "test_a.py-test_it"
+    kept.mkdir(parents=True)
+    (kept / "journal.jsonl").write_text("\n".join(lines) + "\n")
+    return kept
+
+
+def test_the_story_from_a_folder(folder, capsys):
+    assert main([str(folder)]) == 0
+    assert capsys.readouterr().out == "broken      v1\nbroken      v2\n"
+    assert main([str(folder), "v1"]) == 0
     assert capsys.readouterr().out.splitlines() == list(story(JOURNAL, "v1"))
-    assert main([str(tmp_path), "w"]) == 1
-    assert "0 volumes begin with 'w': v1" in capsys.readouterr().err
-    assert main([str(tmp_path / "nowhere")]) == 1
+
+
+def test_a_story_that_is_not_there(folder, capsys):
+    kept = folder.parent
+    none_here = "is no folder of a run, for it has no journal.jsonl"
+    for arguments, said in (
+        ([folder, "v"], "2 volumes begin with 'v': v1, v2"),
+        ([folder, "v21"], "the run has no volume 'v21' (did you mean 'v2'?); there are v1, v2"),
+        ([folder, "mgt"], "the run has no volume 'mgt'; there are v1, v2"),
+        ([kept], f"{kept} has the folders of runs: name one of them: {folder.name}"),
+        ([f"{folder}s"], f"{folder}s {none_here} (did you mean {folder.name!r}?); there are {folder.name}"),
+        ([kept / "no" / "where"], f"{kept}/no/where {none_here}; there are none"),
+    ):
+        assert main([str(argument) for argument in arguments]) == 1
+        assert capsys.readouterr().err == f"{said}\n"
+
+
+def test_whoever_reads_a_story_may_have_had_enough(folder):
+    with (folder / "journal.jsonl").open("a") as journal:
+        for number in range(3000):
+            journal.write(
+                json.dumps({"at": 700, "who": "volume-main/v1", "what": "never-gone", "volume": "v1", "waited": number}) + "\n"
+            )
+    command = [sys.executable, "-m", "pytest_kscen", "story", str(folder), "v1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as telling:
+        assert telling.stdout.readline().startswith(b"        1s  volume-main")
+        telling.stdout.close()
+        assert (telling.wait(), telling.stderr.read()) == (0, b"")
