@@ -18,12 +18,20 @@ async def leftovers(actors: list[Actor], patience: float) -> list[str]:
     """The names of what is still there, after waiting for what is on its way."""
     clock = actors[0].clock
     end = clock.now() + patience
-    while (left := [name for actor in actors for name in await _labelled(actor)]) and clock.now() < end:
+    while (left := await _look(actors)) and clock.now() < end:
         await clock.sleep(LOOK_AGAIN)
     return left
 
 
-async def _labelled(actor: Actor) -> list[str]:
+async def _look(actors: list[Actor]) -> list[str]:
+    """Each object once, by its uid: the actors' clusters may be one, and a kind may be served in several groups."""
+    found: dict[str, str] = {}
+    for actor in actors:
+        found |= await _labelled(actor)
+    return list(found.values())
+
+
+async def _labelled(actor: Actor) -> dict[str, str]:
     selector = ",".join(f"{label}={value}" for label, value in actor.labels.items())
     found: dict[str, str] = {}
     for resource in await actor.api.resources():
@@ -40,4 +48,4 @@ async def _labelled(actor: Actor) -> list[str]:
             metadata = item["metadata"]
             place = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
             found.setdefault(metadata["uid"], f"{resource.plural}/{place}")
-    return list(found.values())
+    return found
