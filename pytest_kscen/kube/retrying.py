@@ -1,6 +1,6 @@
 """An Api that does not give up: what a server may refuse in passing is asked again, later and later, for a stated time.
 
-A create whose answer was lost may have been done: an object of this name with the same labels of ours is then the answer.
+A create whose answer was lost may have been done: an object of this name that carries our labels is then the answer.
 """
 
 from __future__ import annotations
@@ -99,11 +99,13 @@ class RetryingApi(ForwardingApi):
 
     async def _made_before(self, resource: Resource, obj: Obj, namespace: str) -> Obj | None:
         metadata = obj["metadata"]
+        ours = metadata.get("labels") or {}
         try:
             found = await self._api.get(resource, metadata["name"], namespace or metadata.get("namespace", ""))
         except NotFound:
             return None
-        return found if found["metadata"].get("labels") == metadata.get("labels") else None
+        theirs = found["metadata"].get("labels") or {}  # servers and controllers add some
+        return found if ours and ours.items() <= theirs.items() else None
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], *, passing: Callable[[Exception], bool] = may_pass) -> T:
         pause, end = FIRST, self._clock.now() + PATIENCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.megatest.subject import attempt
+from pytest_kscen.megatest.subject import attempt, unless_gone
 from pytest_kscen.megatest.view import name_of
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 
@@ -29,4 +29,5 @@ async def destroy_replicas(rv: Subject, period: Seconds) -> Never:
         async with attempt(
             actor, "delete a replica", volume=rv.name, replica=name, type=spec.get("type", ""), node=spec.get("nodeName", "")
         ):
-            await actor.api.delete(REPLICATED_VOLUME_REPLICAS, name)
+            with unless_gone(actor, volume=rv.name, replica=name):
+                await actor.api.delete(REPLICATED_VOLUME_REPLICAS, name)

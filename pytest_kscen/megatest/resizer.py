@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.megatest.subject import attempt
+from pytest_kscen.megatest.subject import attempt, unless_gone
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.quantities import NANO, Format, Quantity
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
@@ -35,8 +35,9 @@ async def resize(rv: Subject, growth: Growth) -> Never:
             continue
         text = str(Quantity(wanted * NANO, Format.BINARY))
         async with attempt(actor, "resize the volume", volume=rv.name, size=text):
-            await actor.api.patch(REPLICATED_VOLUMES, rv.name, {"spec": {"size": text}})
-            await _grown(rv, wanted, text)
+            with unless_gone(actor, volume=rv.name):
+                await actor.api.patch(REPLICATED_VOLUMES, rv.name, {"spec": {"size": text}})
+                await _grown(rv, wanted, text)
 
 
 async def _grown(rv: Subject, wanted: int, text: str) -> None:

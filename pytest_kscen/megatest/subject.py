@@ -6,10 +6,10 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.megatest.churn import Seconds
@@ -53,6 +53,15 @@ async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterato
     with contextlib.suppress(*REFUSALS):
         async with actor.doing(action, **particulars):
             yield
+
+
+@contextlib.contextmanager
+def unless_gone(actor: Actor, **what: str) -> Iterator[None]:
+    """What is there no more needs nothing; the view may be older than its end."""
+    try:
+        yield
+    except NotFound:
+        actor.note("already-gone", **what)
 
 
 def made(actor: Actor, resource: Resource, name: str, spec: Obj) -> Obj:

@@ -21,8 +21,7 @@ from pytest_kscen.megatest.replica_creator import create_replicas, sweep_replica
 from pytest_kscen.megatest.replica_destroyer import destroy_replicas
 from pytest_kscen.megatest.resizer import resize
 from pytest_kscen.megatest.season import unless
-from pytest_kscen.megatest.subject import REFUSALS, Subject, attempt, made
-from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.megatest.subject import REFUSALS, Subject, attempt, made, unless_gone
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
@@ -164,8 +163,6 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
 
 async def _delete(rv: Subject, actor: Actor, version: str) -> None:
     await give_back(rv, actor)  # what the attacher could not, or it would outlive the volume
-    try:
+    with unless_gone(actor, volume=rv.name):
         await actor.api.delete(REPLICATED_VOLUMES, rv.name)
-    except NotFound:
-        actor.note("already-gone", volume=rv.name)
     await rv.view.lost(rv.name, version, timeout=PATIENCE)

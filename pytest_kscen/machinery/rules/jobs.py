@@ -75,7 +75,8 @@ def _generate_selector(job: Obj) -> None:
     labels = metadata.get("labels") or {}
     own = {JOB_NAME: name, OLD_JOB_NAME: name, CONTROLLER_UID: uid, OLD_CONTROLLER_UID: uid, **labels}
     spec["template"] = {**given, "metadata": {**metadata, "labels": own}}
-    if job["metadata"].get("labels") in (None, labels):
+    its_own = job["metadata"].get("labels")
+    if its_own is None or its_own is metadata.get("labels"):
         job["metadata"]["labels"] = own  # a job without labels of its own shares its template's
     selector = spec.get("selector") or {}
     spec["selector"] = {**selector, "matchLabels": {CONTROLLER_UID: uid, **(selector.get("matchLabels") or {})}}

@@ -108,6 +108,13 @@ def test_the_server_makes_selector_and_labels(judge):
     assert made["metadata"]["labels"] == labels
 
 
+@pytest.mark.parametrize("own", [{"a": "b"}, {"c": "d"}])
+def test_a_jobs_own_labels_stay_even_if_they_are_its_templates_too(judge, own):
+    made = judge.made(JOBS, {**job(given=template({"a": "b"})), "metadata": {"name": "j", "labels": own}})
+    assert made["metadata"]["labels"] == own
+    assert made["spec"]["template"]["metadata"]["labels"]["job-name"] == "j"
+
+
 def test_a_manual_selector_stays(judge):
     made = judge.made(JOBS, job(given=template({"a": "b"}), manualSelector=True, selector={"matchLabels": {"a": "b"}}))
     assert made["spec"]["selector"] == {"matchLabels": {"a": "b"}}
