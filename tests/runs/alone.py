@@ -20,6 +20,7 @@ from pytest_kscen.clusters.controlplane import programs
 MARK = "KSCEN_ALONE"  # whatever the command starts inherits it
 PATIENCE = 30.0  # seconds for what was told to end
 LEFT = 3
+OURS = "kscen-"
 
 
 class Alone:
@@ -41,9 +42,8 @@ class Alone:
         end = time.monotonic() + PATIENCE
         while (processes := list(self._processes())) and time.monotonic() < end:
             time.sleep(0.2)
-        files = [path for path in sorted(self.folder.rglob("*")) if not path.is_dir()]
-        folders = sorted((self.folder / "tmp").iterdir())
-        return [*processes, *map(str, files), *(f"{path}/" for path in folders if path.is_dir())]
+        there = sorted(self.folder.rglob("*"))  # pytest keeps empty folders of its own
+        return [*processes, *(str(path) for path in there if not path.is_dir() or path.name.startswith(OURS))]
 
     def _processes(self):
         mark = f"{MARK}={self.folder}".encode()
