@@ -5,7 +5,7 @@ An even count means that the volume came back each time it was shaken, an odd on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
@@ -21,6 +21,16 @@ GRACE = 120.0  # seconds after an incident during which what it shook may still 
 
 
 @dataclass(slots=True)
+class Stuck:
+    """A deletion that took too long by then."""
+
+    at: float
+    waited: float
+    why: str
+    excused: bool = False
+
+
+@dataclass(slots=True)
 class VolumeRecord:
     """One volume; times are seconds since the run began."""
 
@@ -31,6 +41,8 @@ class VolumeRecord:
     stopped_at: float | None = None
     crash: str = ""
     nodes: list[str] = field(default_factory=list)
+    stuck: list[Stuck] = field(default_factory=list)
+    """How it could not be deleted."""
     verdict: str = STABLE
 
     def as_json(self) -> dict[str, Any]:
@@ -40,6 +52,7 @@ class VolumeRecord:
             "transitions": self.transitions,
             "ready_at": self.ready_at,
             "stopped_at": self.stopped_at,
+            "stuck": [asdict(one) for one in self.stuck],
             "verdict": self.verdict,
         }
 
@@ -61,6 +74,8 @@ def volumes(journal: Iterable[Entry], shaken: Sequence[IncidentRecord]) -> list[
     for volume in found.values():
         volume.stopped_at = frozen if volume.stopped_at is None else volume.stopped_at
         volume.verdict = _verdict(volume, shaken)
+        for stuck in volume.stuck:
+            stuck.excused = _excused(volume, stuck.at, shaken)
     return list(found.values())
 
 
@@ -86,6 +101,10 @@ def _placed(volume: VolumeRecord, entry: Entry) -> None:
     volume.nodes = list(dict.fromkeys([*volume.nodes, *entry.data["nodes"]]))
 
 
+def _never_gone(volume: VolumeRecord, entry: Entry) -> None:
+    volume.stuck.append(Stuck(entry.at, entry.data["waited"], entry.data["why"]))
+
+
 def _crashed(volume: VolumeRecord, entry: Entry) -> None:
     volume.crash = entry.data["error"]
 
@@ -98,6 +117,7 @@ _READ: dict[str, Callable[[VolumeRecord, Entry], None]] = {
     "checker-stopped": _stopped,
     "check-crashed": _crashed,
     "never-ready": _stopped,
+    "never-gone": _never_gone,
 }
 
 
@@ -105,21 +125,35 @@ def judge(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     broken = [volume.name for volume in seen if volume.verdict == BROKEN]
     why = f"{len(broken)} of {len(seen)} volumes did not keep the state they promise: {', '.join(broken)}"
     yield Finding("volumes", INVALID, why) if broken else Finding("volumes", VALID)
+    yield from _deletions(seen)
     for volume in seen:
         if volume.crash:
             yield Finding(f"volume-checker:{volume.name}", UNKNOWN, f"the checker crashed: {volume.crash}")
 
 
+def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
+    """One that took long is told even if it is excused."""
+    stuck = {volume.name: volume.stuck[-1] for volume in seen if volume.stuck}
+    blamed = {volume.name: one for volume in seen for one in volume.stuck if not one.excused}
+    if blamed:
+        yield Finding("deletion", INVALID, _not_gone(blamed))
+    elif stuck:
+        yield Finding("deletion", VALID, f"{_not_gone(stuck)}; incidents on their nodes excuse it")
+
+
+def _not_gone(stuck: dict[str, Stuck]) -> str:
+    return "; ".join(f"{name} was not gone {one.waited:g} s after its deletion began: {one.why}" for name, one in stuck.items())
+
+
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
     odd = any(count % 2 for count in volume.transitions.values())
     if volume.ready_at is None or odd:
-        return INTERRUPTED if _excused(volume, shaken) else BROKEN
+        return INTERRUPTED if _excused(volume, volume.stopped_at, shaken) else BROKEN
     return RECOVERED if any(volume.transitions.values()) else STABLE
 
 
-def _excused(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
-    """Whether an incident that may have touched it was on, or just over, when the volume was last looked at."""
-    at = volume.stopped_at
+def _excused(volume: VolumeRecord, at: float | None, shaken: Sequence[IncidentRecord]) -> bool:
+    """Whether an incident that may have touched it was on, or just over, when the volume was looked at."""
     if at is None:
         return False
     return any(

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from pytest_kscen.megatest.attachments import attached_nodes
 from pytest_kscen.megatest.view import name_of
 from pytest_kscen.objects.volume_health import Observed
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 WELL = Observed("True")
+ATTACHED = "Attached"
 
 
 async def check(rv: Subject) -> None:
@@ -48,19 +50,24 @@ def _compare(rv: Subject, actor: Actor, volume: Obj | None, last: dict[str, Obse
 def _tell(rv: Subject, actor: Actor, name: str, expected: Observed, seen: Observed) -> None:
     states = {"volume": rv.name, "condition": name, "expected": expected.status, "observed": seen.status}
     why = {"reason": seen.reason, "details": seen.message}
-    false = replicas_false(rv.view.replicas(rv.name))
+    false = replicas_false(rv.view.replicas(rv.name), attached_nodes(rv))
     actor.note("condition-changed", **states, **why)
     actor.note("replicas-false", volume=rv.name, replicas=false)
     actor.log(logging.WARNING, "condition changed", **states, transition=f"{expected.status}->{seen.status}")
     actor.log(logging.INFO, "condition details", volume=rv.name, condition=name, **why, replicas=false)
 
 
-def replicas_false(replicas: list[Obj]) -> dict[str, list[str]]:
-    """Which conditions of which replicas are False, and why."""
-    found = {name_of(replica): _false(replica) for replica in replicas}
+def replicas_false(replicas: list[Obj], wanted: list[str]) -> dict[str, list[str]]:
+    """Which conditions of which replicas are False, and why. A replica on whose node nobody wants the volume is not Attached."""
+    found = {name_of(replica): _false(replica, wanted) for replica in replicas}
     return {name: conditions for name, conditions in found.items() if conditions}
 
 
-def _false(replica: Obj) -> list[str]:
+def _false(replica: Obj, wanted: list[str]) -> list[str]:
     conditions = (replica.get("status") or {}).get("conditions") or ()
-    return [f"{one['type']} ({one.get('reason', '')})" for one in conditions if one.get("status") == "False"]
+    normal = () if replica["spec"].get("nodeName") in wanted else (ATTACHED,)
+    return [
+        f"{one['type']} ({one.get('reason', '')})"
+        for one in conditions
+        if one.get("status") == "False" and one["type"] not in normal
+    ]

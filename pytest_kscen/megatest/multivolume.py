@@ -14,7 +14,6 @@ from pytest_kscen.megatest.destiny import draw
 from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL
-from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 if TYPE_CHECKING:
     from typing import Never
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.megatest.churn import Churn
     from pytest_kscen.megatest.season import Season
-    from pytest_kscen.objects.volume_health import HealthSource
 
 POD_DESTROYERS = (
     PodDestroy(label=AGENT_LABEL, pods=(1, 2), period=(30.0, 60.0)),
@@ -30,22 +28,23 @@ POD_DESTROYERS = (
 )
 
 
-async def multivolume(stage: Stage, churn: Churn, season: Season, health: HealthSource = DEFAULT_HEALTH) -> None:
+async def multivolume(stage: Stage, churn: Churn, season: Season) -> None:
     async with season.view(stage), asyncio.TaskGroup() as together:
         if churn.pod_destroyer:
             for destroyer in POD_DESTROYERS:
-                together.create_task(destroyer.run(stage, season.frozen), name=f"pod-destroyer/{destroyer.label}")
-        await unless(season.frozen, _steps(stage, churn, season, health, together))
+                task = together.create_task(destroyer.run(stage, season.frozen), name=f"pod-destroyer/{destroyer.label}")
+                season.shakers.append(task)
+        await unless(season.frozen, _steps(stage, churn, season, together))
 
 
-async def _steps(stage: Stage, churn: Churn, season: Season, health: HealthSource, volumes: asyncio.TaskGroup) -> Never:
+async def _steps(stage: Stage, churn: Churn, season: Season, volumes: asyncio.TaskGroup) -> Never:
     actor = stage.actor("multivolume")
     running: dict[asyncio.Task[None], None] = {}
     while True:
         if len(running) < churn.max_volumes:
             for _ in range(_step(actor, churn, len(running))):
                 destiny = draw(actor.chance, churn)
-                task = volumes.create_task(live(stage, season, destiny, health), name=destiny.name)
+                task = volumes.create_task(live(stage, season, destiny), name=destiny.name)
                 running[task] = None
                 task.add_done_callback(running.pop)
         await actor.clock.sleep(actor.chance.between(*churn.step_period))

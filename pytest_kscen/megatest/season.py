@@ -28,6 +28,8 @@ class Season:
     """Every volume goes."""
     abandoned: Signal = field(default_factory=Signal)
     """Everybody leaves, and the volumes stay behind."""
+    shakers: list[asyncio.Task[None]] = field(default_factory=list)
+    """What churn itself does to the storage's pods: over when the last one is replaced."""
     _view: View | None = None
 
     @property

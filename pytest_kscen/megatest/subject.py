@@ -30,10 +30,13 @@ class Subject:
     stage: Stage
     season: Season
     view: View
-    health: HealthSource
 
     def actor(self, role: str) -> Actor:
         return self.stage.actor(f"{role}/{self.name}", passing=True)
+
+    @property
+    def health(self) -> HealthSource:
+        return self.stage.health
 
     @property
     def volume(self) -> Obj | None:

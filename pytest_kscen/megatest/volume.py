@@ -33,17 +33,16 @@ if TYPE_CHECKING:
     from pytest_kscen.megatest.destiny import Destiny
     from pytest_kscen.megatest.season import Season
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.objects.volume_health import HealthSource
 
 PATIENCE = 600.0  # seconds within which a volume has to become ready, and to go
 TRY_AGAIN = 60.0
 MOST_ATTACHMENTS = 2
 
 
-async def live(stage: Stage, season: Season, destiny: Destiny, health: HealthSource = DEFAULT_HEALTH) -> None:
+async def live(stage: Stage, season: Season, destiny: Destiny) -> None:
     """One volume's life; when the season is abandoned, the volume stays behind."""
     async with season.view(stage) as view:
-        rv = Subject(destiny.name, stage, season, view, health)
+        rv = Subject(destiny.name, stage, season, view)
         await unless(season.abandoned, _life(rv, rv.actor("volume-main"), destiny))
 
 
@@ -149,13 +148,14 @@ async def _becomes_ready(rv: Subject, actor: Actor) -> bool:
 
 
 async def _remove(rv: Subject, actor: Actor, version: str) -> None:
+    began = actor.clock.now()
     async with attempt(actor, "delete the volume", volume=rv.name):
         while True:
             last = rv.season.over.given
             try:
                 return await _delete(rv, actor, version)
             except REFUSALS as error:
-                actor.note("never-gone", volume=rv.name, waited=PATIENCE, why=str(error))
+                actor.note("never-gone", volume=rv.name, waited=round(actor.clock.now() - began, 6), why=str(error))
                 if last:
                     raise
             await rv.season.over.within(actor.clock, TRY_AGAIN)

@@ -100,8 +100,8 @@ class Life:
 
     async def _heal(self) -> None:
         self._calm.give()
-        if self._chaos:
-            await asyncio.wait(self._chaos)
+        if shaking := [*self._chaos, *self.season.shakers]:
+            await asyncio.wait(shaking)
         self._director.note("healed")
 
     async def _judge_liveness(self) -> None:
@@ -114,6 +114,6 @@ class Life:
         hands = [self._director]
         if self.stage.parent:
             hands.append(self.stage.in_parent("run"))
-        if self._plan.chaos or self.by_hand:
+        if self._plan.chaos or self.by_hand or self.season.shakers:
             await clear_after(self.stage)
         self._director.note("leftovers", objects=await leftovers(hands, HURRIED if self.season.abandoned.given else PATIENCE))

@@ -110,7 +110,7 @@ class Run:
             finally:
                 self._outcome = judge(
                     self.journal,
-                    declared=[profile.profile for profile in self.plan.chaos],
+                    declared=self.plan.declared,
                     seed=self.cluster.chance.seed,
                     replayable=self.cluster.replayable,
                 )

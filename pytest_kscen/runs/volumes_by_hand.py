@@ -84,7 +84,7 @@ class VolumesByHand:
         stage, season, name = self._run.stage, self._run.life.season, destiny.name
         view = season.view(stage)
         async with view:
-            self._run.life.start(live(stage, season, destiny, stage.health), name)
+            self._run.life.start(live(stage, season, destiny), name)
             awaited = f"the volume {name} was not there"
             await view.until(name, lambda: view.volume(name), timeout=PATIENCE, awaited=awaited)
         return Volume(name, destiny.storage_class, view, stage.health)

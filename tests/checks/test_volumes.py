@@ -90,6 +90,36 @@ def test_how_a_run_ends(entries, verdicts):
     assert {finding.check: finding.verdict for finding in ending.judge(ending.read(entries))} == verdicts
 
 
+WHY = "v was not gone within 600 s"
+NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
+
+
+@pytest.mark.parametrize(
+    ("shaken", "verdict", "why"),
+    [
+        ([], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        ([incident(500, 800, "node-1")], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        ([incident(990, None, "node-9")], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        (
+            [incident(500, 900, "node-1")],
+            "valid",
+            f"v was not gone 600 s after its deletion began: {WHY}; incidents on their nodes excuse it",
+        ),
+    ],
+)
+def test_a_volume_that_cannot_be_deleted(shaken, verdict, why):
+    seen = volumes.volumes(journal(PLACED, STARTED, STOPPED, NEVER_GONE), shaken)
+    findings = {finding.check: finding for finding in volumes.judge(seen)}
+    assert findings["deletion"] == Finding("deletion", verdict, why)
+    assert seen[0].as_json()["stuck"] == [{"at": 1000, "waited": 600.0, "why": WHY, "excused": verdict == "valid"}]
+
+
+def test_one_stuck_deletion_that_nothing_excuses_is_enough():
+    later = (1700, "never-gone", {"waited": 1300.0, "why": WHY})
+    seen = volumes.volumes(journal(PLACED, STARTED, STOPPED, NEVER_GONE, later), [incident(500, 990, "node-1")])
+    assert {finding.check: finding.why for finding in volumes.judge(seen)}["deletion"].startswith("v was not gone 1300 s")
+
+
 @pytest.mark.parametrize(
     ("verdicts", "whole"),
     [([], "valid"), (["valid"], "valid"), (["valid", "unknown"], "unknown"), (["unknown", "invalid", "valid"], "invalid")],

@@ -135,5 +135,12 @@ def test_where_it_lives_puts_data_first():
 
 
 def test_only_replicas_with_something_false_are_listed():
-    fine = {"metadata": {"name": "v-0"}, "status": {"conditions": conditions(Online="True", InSync="Unknown")}}
-    assert replicas_false([fine, {"metadata": {"name": "v-1"}}]) == {}
+    fine = {"metadata": {"name": "v-0"}, "spec": {}, "status": {"conditions": conditions(Online="True", InSync="Unknown")}}
+    assert replicas_false([fine, {"metadata": {"name": "v-1"}, "spec": {}}], []) == {}
+
+
+def test_a_replica_is_attached_where_the_volume_is_wanted_and_nowhere_else():
+    said = {"conditions": conditions(Online="True", Attached="False")}
+    replicas = [{"metadata": {"name": f"v-{n}"}, "spec": {"nodeName": f"node-{n}"}, "status": said} for n in (1, 2)]
+    assert replicas_false(replicas, []) == {}
+    assert replicas_false(replicas, ["node-2"]) == {"v-2": ["Attached (AttachedReason)"]}

@@ -90,9 +90,11 @@ def everybody_lives(alive, journal):
     made = {one.data["volume"] for one in journal if one.what == "volume"}
     there = {name for name in made if name in alive}
     assert there
-    for role in ("volume-attacher", "volume-resizer", "volume-replica-destroyer", "volume-replica-creator"):
+    for role in ("volume-resizer", "volume-replica-destroyer", "volume-replica-creator"):
         assert {name.partition("/")[2] for name in alive if name.startswith(f"{role}/")} == there
         assert any(who.startswith(f"{role}/") for who in lately)
+    given_back = {one.data["volume"] for one in journal if one.what == "began" and one.data["action"] == "detach everywhere"}
+    assert {name.partition("/")[2] for name in alive if name.startswith("volume-attacher/")} >= there - given_back
 
 
 def nothing_was_counted_that_was_not(truth, journal):

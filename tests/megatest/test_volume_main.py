@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 from pytest_kscen.megatest.destiny import Destiny, Growth
@@ -50,7 +51,7 @@ def test_the_volume_is_as_its_destiny_says_and_carries_the_runs_label(world):
 
 
 def test_newer_storage_is_told_that_two_nodes_may_attach(world):
-    world.start(live(world.stage, world.season, DESTINY, HEALTH_SOURCES["ready"]))
+    world.start(live(dataclasses.replace(world.stage, health=HEALTH_SOURCES["ready"]), world.season, DESTINY))
     assert world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["spec"]["maxAttachments"] == 2
 
 

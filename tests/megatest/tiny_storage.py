@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
@@ -207,7 +208,7 @@ class World:
         """A volume whose view is kept open, for one actor of it alone."""
         view = self.season.view(self.stage)
         self.ask(view.__aenter__())
-        return Subject(name, self.stage, self.season, view, health)
+        return Subject(name, dataclasses.replace(self.stage, health=health), self.season, view)
 
     def volume(self, name="v", size="8Mi"):
         obj = {"metadata": {"name": name}, "spec": {"size": size, "replicatedStorageClassName": "availability"}}

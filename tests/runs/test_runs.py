@@ -10,6 +10,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Entry
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
 
@@ -51,6 +52,39 @@ def test_destroyed_pods_are_incidents_with_an_effect_and_an_end(play):
         assert incident.removed_at - incident.started_at < 60
         assert 1 <= len(incident.targets["pods"]) <= 3
     assert outcome.leftovers == []
+
+
+def test_pods_that_churn_destroys_are_chaos_too(play):
+    outcome, _ = play(Plan(Churn(max_volumes=1, pod_destroyer=True)), "4m")
+    assert outcome.verdict == "valid", outcome.explain()
+    assert "chaos:pod-destroy" in {finding.check for finding in outcome.findings}
+    assert len(outcome.incidents) >= 8
+    assert all(incident.recovered_at is not None for incident in outcome.incidents)
+
+
+class Slow:
+    """Destroys a pod in the run's last moment, and half a minute passes before another is there."""
+
+    label = "app=agent"
+
+    async def run(self, stage, stop):
+        await stop.wait()
+        await stage.clock.sleep(30)
+
+
+def test_pods_that_churn_destroys_are_replaced_before_anything_is_judged(play, monkeypatch):
+    monkeypatch.setattr("pytest_kscen.megatest.multivolume.POD_DESTROYERS", (Slow(),))
+    _, run = play(Plan(Churn(max_volumes=1, pod_destroyer=True)), "4m")
+    assert {entry.what: entry.at for entry in run.journal if entry.who == "run"}["healed"] == 270
+
+
+@pytest.mark.parametrize("health", ["effectiveLayout", "ready"])
+def test_volumes_of_newer_storage_are_judged_by_its_own_words(play, health):
+    outcome, _ = play(Plan(Churn(max_volumes=2), health=health), "5m")
+    assert outcome.verdict == "valid", outcome.explain()
+    assert len(outcome.volumes) >= 4
+    assert all(set(volume.transitions) == set(HEALTH_SOURCES[health].conditions) for volume in outcome.volumes)
+    assert outcome.volumes.stable == list(outcome.volumes)
 
 
 def test_a_volume_that_breaks_is_seen(play):
