@@ -32,12 +32,14 @@ class Hands:
     parent: Actor | None
     namespace: str
     """Where the machines are, in the parent."""
+    ours: frozenset[str] | None = None
+    """Which of those may be acted on; None if all may."""
 
     @classmethod
     def of(cls, stage: Stage, name: str) -> Hands:
         if stage.parent is None:
             return cls(stage.actor(name), None, "")
-        return cls(stage.actor(name), stage.in_parent(name), stage.parent.namespace)
+        return cls(stage.actor(name), stage.in_parent(name), stage.parent.namespace, stage.parent.machines)
 
     @property
     def in_parent(self) -> Actor:
@@ -46,9 +48,10 @@ class Hands:
         return self.parent
 
     async def machines(self) -> dict[str, Obj]:
-        """The virtual machines, by name."""
+        """The virtual machines that are the tested cluster's nodes, by name."""
         listing = await self.in_parent.api.list(VIRTUAL_MACHINES, self.namespace)
-        return {vm["metadata"]["name"]: vm for vm in listing.items}
+        machines = {vm["metadata"]["name"]: vm for vm in listing.items}
+        return {name: vm for name, vm in machines.items() if self.ours is None or name in self.ours}
 
     async def must_have(self, names: Sequence[str]) -> dict[str, Obj]:
         """The virtual machines, when these are among them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clusters import contexts
@@ -26,6 +27,8 @@ OPTIONS = {
     "--vm-namespace NAME": "where in it those are",
 }
 
+logger = logging.getLogger(__name__)
+
 
 class GivenParent(KubeconfigCluster):
     """A connection to it, in the loop of the cluster that it is the parent of. Nothing in it is ours."""
@@ -37,19 +40,21 @@ class GivenParent(KubeconfigCluster):
             raise ClusterRefused(f"the parent of the {nested.backend} cluster is not known: give {what}")
         super().__init__(path, seed=nested.chance.seed, flags=contexts.PARENT, runner=nested.runner)
         try:
-            self.runner.call(self._look_at(nested.api(AGENT), namespace))
+            found = self.runner.call(self._look_at(nested.api(AGENT), namespace))
         except BaseException:
             self.runner.call(self._put_away())
             raise
-        self.as_parent = Parent(self.api, namespace, owned=False)
+        self.as_parent = Parent(self.api, namespace, owned=False, machines=found)
 
-    async def _look_at(self, nested: Api, namespace: str) -> None:
-        """Whether there are virtual machines, and whether they are what they should be."""
+    async def _look_at(self, nested: Api, namespace: str) -> frozenset[str]:
+        """The virtual machines that are nodes of the tested cluster; others are somebody else's, and are left alone."""
         api = self.api(AGENT)
         try:
             machines = [vm["metadata"]["name"] for vm in (await api.list(VIRTUAL_MACHINES, namespace)).items]
         except NotFound:
-            raise self._refusal(f"knows no {VIRTUAL_MACHINES.qualified}: it is not the one that runs the virtual machines") from None
+            raise self._refusal(
+                f"knows no {VIRTUAL_MACHINES.qualified}: it is not the one that runs the virtual machines"
+            ) from None
         except ApiError as error:
             raise self._refusal(f"does not let us see its {VIRTUAL_MACHINES.qualified}: {error.message.rstrip('.')}") from error
         if not machines:
@@ -60,11 +65,17 @@ class GivenParent(KubeconfigCluster):
             nodes = [node["metadata"]["name"] for node in (await nested.list(NODES)).items]
         except ApiError as error:
             raise ClusterRefused(f"the tested cluster does not let us see its nodes: {error.message.rstrip('.')}") from error
-        if strangers := [name for name in machines if name not in nodes]:
+        ours = [name for name in machines if name in nodes]
+        if not ours:
             raise self._refusal(
-                f"has virtual machines in the namespace {namespace!r} that are no nodes of the tested cluster ({_some(strangers)}; "
-                f"its nodes are {_some(nodes)}), and chaos would reach them too: see --vm-namespace"
+                f"has no virtual machine in the namespace {namespace!r} that is a node of the tested cluster (there are "
+                f"{_some(machines)}; its nodes are {_some(nodes)}): see --vm-namespace"
             )
+        if strangers := [name for name in machines if name not in ours]:
+            logger.info(
+                "virtual machines in %s that are no nodes of the tested cluster are left alone: %s", namespace, _some(strangers)
+            )
+        return frozenset(ours)
 
     def _refusal(self, why: str, look: str = "get virtualmachines -A") -> ClusterRefused:
         return super()._refusal(why, look)

@@ -75,6 +75,8 @@ class Parent:
     namespace: str
     owned: bool
     """Whether we made it, and may delete what we find in it."""
+    machines: frozenset[str] | None = None
+    """Those in the namespace that are the tested cluster's nodes; None if all are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRT
 
 if TYPE_CHECKING:
     from pytest_kscen.chaos.profiles import Profile
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import Parent, Stage
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.runs.plan import Plan
@@ -69,7 +69,7 @@ async def preflight(stage: Stage, plan: Plan) -> None:
         complaints.append(f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace")
     elif acting and stage.parent:
         parent = _Look(stage.in_parent("preflight").api, "the parent cluster", complaints)
-        await _machines(parent, tested, acting, stage.parent.namespace)
+        await _machines(parent, tested, acting, stage.parent)
     if complaints:
         raise PreflightRefused("\n".join(complaints))
 
@@ -118,7 +118,8 @@ def _status_schema(definition: Obj) -> Obj:
     return {}
 
 
-async def _machines(parent: _Look, tested: _Look, acting: list[Profile], namespace: str) -> None:
+async def _machines(parent: _Look, tested: _Look, acting: list[Profile], named: Parent) -> None:
+    namespace = named.namespace
     for resource in dict.fromkeys(MADE_IN_PARENT[one.profile] for one in acting if one.profile in MADE_IN_PARENT):
         await parent.list(resource, NO_VIRTUALIZATION, namespace, limit=1)
     machines = await parent.list(VIRTUAL_MACHINES, NO_VIRTUALIZATION, namespace)
@@ -126,6 +127,7 @@ async def _machines(parent: _Look, tested: _Look, acting: list[Profile], namespa
     if machines is None or nodes is None:
         return
     names = [machine["metadata"]["name"] for machine in machines]
+    names = [name for name in names if named.machines is None or name in named.machines]
     where = f"{_counted(names)} in the namespace {namespace} of the parent cluster"
     for profile in acting:
         parent.complaints += _too_few(profile, len(names), where)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 
 import pytest
 import yaml
 
+from pytest_kscen.chaos.hands import Hands
+from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.clusters import open_cluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.resources import NAMESPACES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.preflight import PreflightRefused, preflight
 from pytest_kscen.simulation.virtualization.bodies import virtual_machine
 
 
@@ -20,8 +27,9 @@ from pytest_kscen.simulation.virtualization.bodies import virtual_machine
 def world():
     with contextlib.closing(EmbeddedCluster("given", nodes=2)) as cluster:
         api, call = cluster.parent().api_for("test"), cluster.runner.call
-        call(api.create(NAMESPACES, {"metadata": {"name": "others"}}))
-        call(api.create(VIRTUAL_MACHINES, virtual_machine("bastion", "others")))
+        for name in ("others", "strangers"):
+            call(api.create(NAMESPACES, {"metadata": {"name": name}}))
+            call(api.create(VIRTUAL_MACHINES, virtual_machine("bastion", name)))
         call(api.create(VIRTUAL_MACHINES, virtual_machine("node-1", "others")))
         assert cluster.kubeconfig
         assert cluster._host.kubeconfig
@@ -76,14 +84,30 @@ def test_one_without_virtual_machines_is_not_it(world, cluster):
 
 def test_a_namespace_without_any_is_answered_with_those_that_have_some(world, cluster):
     words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="empty")
-    assert "has no virtual machines in the namespace 'empty' (there are some in others, vms): see --vm-namespace" in words
-
-
-def test_machines_that_are_no_nodes_are_nobodys_targets(world, cluster):
-    words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="others")
     assert (
-        "that are no nodes of the tested cluster (bastion; its nodes are node-1, node-2), and chaos would reach them too" in words
+        "has no virtual machines in the namespace 'empty' (there are some in others, strangers, vms): see --vm-namespace" in words
     )
+
+
+def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, caplog):
+    caplog.set_level(logging.INFO, "pytest_kscen.clusters")
+    parent = cluster.parent(kubeconfig=world._host.kubeconfig, namespace="others")
+    assert parent.machines == {"node-1"}
+    assert caplog.messages == ["virtual machines in others that are no nodes of the tested cluster are left alone: bastion"]
+    with contextlib.closing(Journal(cluster.runner.clock)) as journal:
+        stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, journal, "r", owned=False, parent=parent)
+        assert list(cluster.runner.call(Hands.of(stage, "test").machines())) == ["node-1"]
+        with pytest.raises(PreflightRefused) as refused:
+            cluster.runner.call(preflight(stage, Plan(chaos=(NetworkBlock(),))))
+    assert "network-block needs 2 virtual machines: there are 1 (node-1) in the namespace others of the parent" in str(
+        refused.value
+    )
+
+
+def test_a_namespace_of_other_peoples_machines_is_not_it(world, cluster):
+    words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="strangers")
+    where = "has no virtual machine in the namespace 'strangers' that is a node of the tested cluster"
+    assert f"{where} (there are bastion; its nodes are node-1, node-2): see --vm-namespace" in words
 
 
 def test_a_parent_that_is_not_there_is_refused_by_its_own_option(tmp_path, world, cluster):
