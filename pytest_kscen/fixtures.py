@@ -26,6 +26,11 @@ RUNS_TOLD = pytest.StashKey[list[list[str]]]()
 """The runs of a test that are over, each in lines."""
 
 _SEED = pytest.StashKey[str]()
+"""Of a test's cluster, from when it is asked for. Other people's fixtures may have the names of ours: this says whose they are."""
+
+_CLUSTER = pytest.StashKey["Cluster"]()
+"""While the test has it."""
+
 _KIND_KEPT = pytest.StashKey[bool]()
 
 REMADE = ("embedded", "controlplane")
@@ -48,13 +53,14 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cl
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The test's cluster: fresh, unless @pytest.mark.cluster(scope=...) shares it."""
-    wish = _wish(request)
-    if wish.scope == "function":
-        own = _open(request, wish)
-        yield own
-        own.close()
-    else:
-        yield _shared(request, wish)
+    wish, stash = _wish(request), request.node.stash
+    shared = wish.scope != "function"
+    stash[_CLUSTER] = cluster = _shared(request, wish) if shared else _open(request, wish)
+    stash[_SEED] = cluster.chance.seed
+    yield cluster
+    del stash[_CLUSTER]
+    if not shared:
+        cluster.close()
 
 
 @pytest.fixture
@@ -122,12 +128,19 @@ def _keep(runner: ScenarioRunner, item: pytest.Item) -> None:
         archive(settings.kscen_archive / folder_name(item.nodeid, number), run.journal, outcome, facts)
 
 
-def run_inside(item: pytest.Function) -> None:
-    """Run an `async def` test in the loop of its cluster."""
+def is_ours(item: pytest.Item) -> bool:
+    """Whether the test has asked for a cluster of ours."""
+    return _SEED in item.stash
+
+
+def runs_inside(item: pytest.Function) -> bool:
+    """Run an `async def` test in the loop of its cluster, if it has one of ours."""
+    cluster: Any = item.stash.get(_CLUSTER, None)
+    if cluster is None:
+        return False
     wanted = item._fixtureinfo.argnames  # noqa: SLF001  # what pytest's own runner reads
-    arguments = {name: item.funcargs[name] for name in wanted}
-    cluster: Any = item.funcargs["cluster"]
-    cluster.runner.call(item.obj(**arguments))
+    cluster.runner.call(item.obj(**{name: item.funcargs[name] for name in wanted}))
+    return True
 
 
 @contextlib.contextmanager
@@ -145,10 +158,8 @@ def without_traceback() -> Iterator[None]:
 def how_to_run_again(item: pytest.Item) -> str:
     """A line to paste: the same test, its cluster's seed, and every setting that was chosen."""
     chosen = _chosen(item.config.stash[SETTINGS])
-    cluster = getattr(item, "funcargs", {}).get("cluster")
-    seed = cluster.chance.seed if cluster else item.stash.get(_SEED, None)
-    if seed:
-        chosen["--kscen-seed"] = seed
+    if is_ours(item):
+        chosen["--kscen-seed"] = item.stash[_SEED]
     chosen.pop("--kscen-archive", None)
     marked = ["-m", "controlplane"] if item.get_closest_marker("controlplane") else []
     return shlex.join(["pytest", item.nodeid, *marked, *[f"{flag}={value}" if value else flag for flag, value in chosen.items()]])

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 RUNS = "kscen_runs"
-KSCEN_FIXTURES = frozenset({"cluster", "cluster_factory", "scenario_runner"})
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -59,20 +58,19 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """An `async def` test lives inside its cluster's loop."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj) or "cluster" not in pyfuncitem.fixturenames:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    from pytest_kscen.fixtures import run_inside
+    from pytest_kscen.fixtures import runs_inside
 
-    run_inside(pyfuncitem)
-    return True
+    return runs_inside(pyfuncitem) or None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    if "scenario_runner" not in getattr(item, "fixturenames", ()):
-        return (yield)
-    from pytest_kscen.fixtures import without_traceback
+    from pytest_kscen.fixtures import is_ours, without_traceback
 
+    if not is_ours(item):
+        return (yield)
     with without_traceback():
         return (yield)
 
@@ -82,14 +80,12 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.failed and KSCEN_FIXTURES & set(getattr(item, "fixturenames", ())):
-        from pytest_kscen.fixtures import how_to_run_again
+    from pytest_kscen.fixtures import RUNS_TOLD, how_to_run_again, is_ours
 
+    if report.failed and is_ours(item):
         report.sections.append(("run it again", how_to_run_again(item)))
-    if call.when == "teardown" and "scenario_runner" in getattr(item, "fixturenames", ()):
-        from pytest_kscen.fixtures import RUNS_TOLD
-
-        report.__dict__[RUNS] = item.stash.get(RUNS_TOLD, [])  # what a report has travels with it, from pytest-xdist's workers too
+    if call.when == "teardown" and RUNS_TOLD in item.stash:
+        report.__dict__[RUNS] = item.stash[RUNS_TOLD]  # what a report has travels with it, from pytest-xdist's workers too
     return report
 
 

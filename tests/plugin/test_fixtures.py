@@ -188,3 +188,45 @@ def test_a_cluster_that_is_not_there_is_refused_politely(pytester):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*https://127.0.0.1:9*"])
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_other_peoples_fixtures_may_have_the_names_of_ours(pytester):
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def cluster():
+            return "theirs"
+
+        @pytest.fixture
+        def scenario_runner(cluster):
+            return cluster * 2
+
+        def test_it(scenario_runner):
+            assert scenario_runner == "ours"
+
+        async def test_async(cluster):
+            assert cluster == "ours"
+    """)
+    result = pytester.runpytest("-W", "ignore")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*assert 'theirstheirs' == 'ours'*", "*async def functions are not natively supported*"])
+    result.stdout.no_fnmatch_line("*run it again*")
+
+
+def test_a_fixture_may_be_made_of_ours(pytester):
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def cluster(cluster):
+            return cluster.now, cluster
+
+        async def test_async(cluster):
+            began, real = cluster
+            await real.runner.clock.sleep(5)
+            assert real.now - began == 4
+    """)
+    result = pytester.runpytest("--kscen-seed=9")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*run it again*", "pytest test_a_fixture_may_be_made_of_ours.py::test_async --kscen-seed=9"])
