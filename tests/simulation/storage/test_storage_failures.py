@@ -120,12 +120,12 @@ def test_quorum_of_a_volume_is_lost_when_its_agents_say_so(yard):
 
 
 def test_a_disk_that_has_missed_writes_is_out_of_sync(yard):
-    yard.ready_volume()
+    yard.ready_volume(size="2Gi")
     node, away = yard.nodes()[0], yard.nodes()[1]
     yard.attach(node)
     yard.until(lambda: yard.of_attachment(node).get("Ready") == ("True", "Ready"))
     yard.site.machines.power_off(away)
-    yard.advance(120)
+    yard.advance(1200)
     seen = {}
     yard.plant.replicas.on_change(
         lambda new, _: [

@@ -77,7 +77,12 @@ def _attach_in_every_way(yard):
     for node in yard.node_names:
         yard.attach(node, "l") if node not in ("node-2", *yard.nodes("l")) else None
     ties = [one["spec"]["nodeName"] for one in yard.replicas("a", "TieBreaker")]
-    for node in [*ties, *(name for name in yard.node_names if name != "node-1" and name not in ties)]:
+    yard.site.machines.power_off(ties[0])
+    yard.attach(ties[0], "a")
+    yard.advance(5)
+    yard.site.machines.power_on(ties[0])
+    yard.advance(120)
+    for node in [*ties[1:], *(name for name in yard.node_names if name != "node-1" and name not in ties)]:
         yard.attach(node, "a")
         yard.advance(1)
     yard.detach("node-1", "a")
@@ -85,7 +90,7 @@ def _attach_in_every_way(yard):
 
 
 def _break_in_every_way(yard):
-    yard.ready_volume("b")
+    yard.ready_volume("b", size="1Gi")
     first, second, _ = yard.nodes("b")
     yard.attach(first, "b")
     yard.advance(5)

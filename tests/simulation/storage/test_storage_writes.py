@@ -44,13 +44,13 @@ def test_a_whole_life_is_not_many_writes(yard_of, writes, generation):
     assert yard.get(RVA, f"rva-v-{node}") is None
     yard.delete(RV, "v")
     yard.until(lambda: yard.get(RV, "v") is None)
-    assert 40 < len(counted) <= 75, counted
+    assert 30 < len(counted) <= 48, counted
 
 
 def test_nothing_is_written_while_nothing_happens(yard, writes):
     yard.ready_volume()
     yard.attach(yard.nodes()[0])
-    yard.advance(60)
+    yard.advance(90)  # what a node knows of its peers is told with the next news, within a minute
     counted = writes(yard.cluster)
     yard.advance(3600)
     assert counted == []

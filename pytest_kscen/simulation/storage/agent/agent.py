@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.simulation.bench import Bench
-from pytest_kscen.simulation.storage.agent.snapshots import FIGURES_EVERY, Snapshots
+from pytest_kscen.simulation.storage.agent.pace import PROGRESS_EVERY, Pace, is_filling
 from pytest_kscen.simulation.storage.controller.deeds import Tell, holding, perform
 from pytest_kscen.simulation.storage.controller.releasing import without
 from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, Address
-from pytest_kscen.simulation.storage.drbd import DrbdRefused, Role, State
+from pytest_kscen.simulation.storage.drbd import DrbdRefused, Role
 from pytest_kscen.simulation.storage.generations.generation import PORTS, Report
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.images import ContainerContext
     from pytest_kscen.simulation.storage.controller.view import Replica
-    from pytest_kscen.simulation.storage.drbd import Config, Status
+    from pytest_kscen.simulation.storage.drbd import Config
     from pytest_kscen.simulation.storage.generations.generation import Orders
     from pytest_kscen.simulation.storage.plant import Plant
 
 NAME = "replicated-volume-agent"
 SETTLES = 0.1  # seconds within which a kernel has said all that it has to say of one event
-LINKS_COME = 3.5  # seconds within which new peers are connected, if they are there
 ASK_AGAIN = 2.0  # seconds until a kernel that refused is asked again
 UNHEARD = 1.0  # seconds until an agent that the API cannot hear tries again
 
@@ -37,8 +37,7 @@ class Agent:
         self._bench = Bench.of(f"{NAME} on {container.node}", container.api, container.clock, plant.informers)
         self._controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas)
         self._configs: dict[str, Config] = {}
-        self._links_due: dict[str, float] = {}
-        self._snapshots = Snapshots()
+        self._pace = Pace()
 
     async def run(self) -> None:
         await self._plant.synced()
@@ -74,27 +73,26 @@ class Agent:
         name = volume["metadata"]["name"]
         address = replica.address or Address(self._plant.machines[self._node].address, self._free_port())
         orders = self._plant.generation.orders(volume, replica, others)
-        known = self._configs.get(name)
         refusal = self._obey(name, orders, orders.config) if orders.config else ""
-        if orders.config and (known or not replica.initialized) and _has_new_peers(orders.config, known):
-            self._links_due[name] = self._bench.now() + LINKS_COME
         status = self._plant.drbd.status(self._node, name) if orders.config else None
-        if status and (wait := self._seconds_until_linked(name, status)) > 0:
-            return wait
-        if status:
-            status = self._snapshots.of(name, status, self._bench.now())
         report = Report(address, orders, status, {other.node: other for other in others}, refusal)
+        wait = await self._tell(replica, report)
+        if refusal:
+            return ASK_AGAIN
+        return wait or (PROGRESS_EVERY if status and is_filling(status) else None)
+
+    async def _tell(self, replica: Replica, report: Report) -> float | None:
+        """What is new, if it is time; else the seconds until it is. What has to be told now takes the rest along."""
+        status, answer = report.status, report.answer(replica)
+        wait = self._pace.wait(replica, status, answer, self._bench.now()) if status else 0.0
+        if wait:
+            report = replace(report, status=None)
         told = self._plant.generation.report(replica, report, self._bench.timestamp())
         if told != replica.obj.get("status"):
             await perform(self._bench.api, [Tell(REPLICATED_VOLUME_REPLICAS, replica.obj, told)])
-        if refusal:
-            return ASK_AGAIN
-        return FIGURES_EVERY if self._snapshots.is_moving(name) else None
-
-    def _seconds_until_linked(self, volume: str, status: Status) -> float:
-        """How long the kernel still has for links to new peers, before it is told that there are none."""
-        wait = self._links_due.get(volume, 0.0) - self._bench.now()
-        return wait if any(one.state != State.CONNECTED for one in status.connections.values()) else 0.0
+        if status and not wait:
+            self._pace.tell(replica, status, answer)
+        return wait or None
 
     def _obey(self, volume: str, orders: Orders, config: Config) -> str:
         """Bring the kernel to what is asked; what it refused, and why."""
@@ -119,6 +117,7 @@ class Agent:
 
     async def _end(self, volume: str, replica: Replica, *, wipe: bool) -> None:
         """The controller has let it go: so does the node, with its data, unless that is another one's."""
+        self._pace.forget(replica.name)
         if wipe:
             self._take_down(volume)
         if AGENT_FINALIZER in replica.obj["metadata"].get("finalizers", ()):
@@ -128,15 +127,9 @@ class Agent:
     def _take_down(self, volume: str) -> None:
         self._plant.drbd.down(self._node, volume, wipe=True)
         self._configs.pop(volume, None)
-        self._links_due.pop(volume, None)
-        self._snapshots.forget(volume)
 
     def _free_port(self) -> int:
         """The first one that nobody on this node listens on."""
         there = (self._plant.generation.read(obj, None) for obj in self._plant.replicas_by_node.of(self._node))
         taken = [replica.address.port for replica in there if replica.address]
         return next(port for port in PORTS if port not in taken)
-
-
-def _has_new_peers(config: Config, before: Config | None) -> bool:
-    return any(node not in (before.peers if before else {}) for node in config.peers)

@@ -33,7 +33,7 @@ def decide(view: View, means: Means) -> list[Deed]:
         return [*_turn_away(view), *forming]
     decision = _decision(view, means, minor, secret, size)
     deeds = [*_turn_away(view), *_remove_all(view), *_let_go(view, decision.quorum)]
-    return deeds if _is_about_to_change(view, means.now) else [*deeds, *tell(view, means, decision)]
+    return deeds if _is_about_to_change(view, means.now) or _is_over(view) else [*deeds, *tell(view, means, decision)]
 
 
 def _is_about_to_change(view: View, now: float) -> bool:
@@ -44,6 +44,11 @@ def _is_about_to_change(view: View, now: float) -> bool:
         and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT
         for replica in view.mesh
     )
+
+
+def _is_over(view: View) -> bool:
+    """Whether the volume and all of its replicas are on their way out: they have been told of, and nobody uses them."""
+    return view.leaving and not view.actual and not view.living
 
 
 def _turn_away(view: View) -> list[Deed]:

@@ -46,6 +46,8 @@ class Tell:
     resource: Resource
     obj: Obj
     status: Obj
+    is_urgent: bool = True
+    """Whether somebody acts by it, or it is bad; else it may wait for more of its kind."""
 
 
 Deed = Make | Change | Remove | Tell

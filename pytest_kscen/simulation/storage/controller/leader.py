@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 NAME = "replicated-volume-controller"
 MINORS = 2**20
 SETTLES = 0.05  # seconds within which what belongs together has come in, so that it is told together
+TOGETHER = 1.0  # seconds within which what nobody waits for is told, so that it is told once
 NO_CLASS = Layout(diskful=0, io_ready=1, redundancy=1, failures=0)
 
 
@@ -37,6 +39,8 @@ class Leader:
         pictures = (plant.volumes, plant.replicas, plant.attachments, plant.classes)
         self._controller = self._bench.controller(self._reconcile, *pictures)
         self._chance = plant.chance.stream(NAME)
+        self._news: dict[str, float] = {}
+        """When what is untold of a volume came up."""
 
     async def run(self) -> None:
         lease = Lease(self._container.api, self._container.clock, self._container.pod["metadata"]["name"])
@@ -66,13 +70,27 @@ class Leader:
         await self._bench.api.caught_up()  # numbers and room that others were given just now are seen
         volume = self._plant.volumes.get(name)
         if volume is None:
+            self._news.pop(name, None)
             await perform(self._bench.api, self._without_volume(name))
             return None
         view = self._view(volume)
-        await perform(self._bench.api, decide(view, self._means()))
+        deeds, wait = self._in_time(name, decide(view, self._means()))
+        await perform(self._bench.api, deeds)
         if not all(replica.address for replica in view.mesh):
-            return PROMPT
-        return releasing.RECHECK if any(replica.leaving and replica.held for replica in view.replicas) else None
+            wait = min(wait, PROMPT)
+        if any(replica.leaving and replica.held for replica in view.replicas):
+            wait = min(wait, releasing.RECHECK)
+        return wait if wait < math.inf else None
+
+    def _in_time(self, name: str, deeds: list[Deed]) -> tuple[list[Deed], float]:
+        """What is to be done now, and the seconds until the rest is."""
+        waiting = [deed for deed in deeds if isinstance(deed, Tell) and not deed.is_urgent]
+        if waiting:
+            wait = self._news.setdefault(name, self._bench.now()) + TOGETHER - self._bench.now()
+            if wait > 0:
+                return [deed for deed in deeds if deed not in waiting], wait
+        self._news.pop(name, None)
+        return deeds, math.inf
 
     def _view(self, volume: Obj) -> View:
         plant, name = self._plant, volume["metadata"]["name"]

@@ -162,7 +162,7 @@ class EraA(Generation):
         }
         return {
             **status,
-            "conditions": with_findings(status.get("conditions"), findings, view.volume["metadata"]["generation"], now),
+            "conditions": with_findings(view.volume, findings, now),
             "phase": _phase(view, decision),
             "desiredAttachTo": view.desired,
             "actuallyAttachedTo": view.actual,
@@ -186,14 +186,13 @@ class EraA(Generation):
             "Online": replica.online,
             "IOReady": replica.io_ready,
         }
-        conditions = with_findings(status.get("conditions"), findings, replica.obj["metadata"]["generation"], now)
+        conditions = with_findings(replica.obj, findings, now)
         return {**status, "conditions": conditions, **({"drbd": {**drbd, "config": config}} if config else {})}
 
     def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:  # noqa: ARG002  # it all stands in the standing
         findings = {"Attached": standing.attached, "ReplicaIOReady": standing.replica, "Ready": standing.ready}
         status = attachment.obj.get("status") or {}
-        generation = attachment.obj["metadata"]["generation"]
-        conditions = with_findings(status.get("conditions"), findings, generation, now)
+        conditions = with_findings(attachment.obj, findings, now)
         return {**status, "phase": standing.phase, "conditions": conditions}
 
     def report(self, replica: Replica, report: Report, now: str) -> Obj:
@@ -214,7 +213,7 @@ class EraA(Generation):
         if report.refusal:
             command = f"drbdadm primary {replica.obj['spec']['replicatedVolumeName']}"
             drbd["errors"] = {"lastPrimaryError": {"command": command, "exitCode": 17, "output": report.refusal}}
-        conditions = with_findings(status.get("conditions"), findings, replica.obj["metadata"]["generation"], now)
+        conditions = with_findings(replica.obj, findings, now)
         disk = {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)} if replica.is_diskful else {}
         return {**status, **disk, "actualType": replica.type, "conditions": conditions, "drbd": drbd}
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd import Config, QuorumRule, Status
     from pytest_kscen.simulation.storage.fleet import Host
 
+    Answer = tuple[str, Address, str, int, bool]
+
 PORTS = range(7000, 8000)
 
 
@@ -65,6 +67,11 @@ class Report:
     """The other replicas of the volume by their nodes."""
     refusal: str = ""
     """Why the kernel did not do what was asked."""
+
+    def answer(self, replica: Replica) -> Answer:
+        """What whoever gave the orders waits for."""
+        config = self.orders.config
+        return replica.type, self.address, self.refusal, self.orders.revision, bool(config and config.two_primaries)
 
 
 class Generation(ABC):
@@ -208,9 +215,11 @@ def told(obj: Obj, type_: str) -> bool:
 STATUSES = {True: "True", False: "False", None: "Unknown"}
 
 
-def with_findings(conditions: Sequence[Obj] | None, findings: dict[str, Finding], generation: int, now: str) -> list[Obj]:
-    """Conditions with these in their places; each keeps its time while its status stays."""
-    kept = {one["type"]: one for one in conditions or ()}
+def with_findings(obj: Obj, findings: dict[str, Finding], now: str) -> list[Obj]:
+    """An object's conditions with these in their places; each keeps its time while its status stays."""
+    metadata = obj["metadata"]
+    asked = metadata["generation"] - ("deletionTimestamp" in metadata)  # which counts as a generation, and asks for nothing else
+    kept = {one["type"]: one for one in (obj.get("status") or {}).get("conditions") or ()}
     for type_, finding in findings.items():
         old, status = kept.get(type_), STATUSES[finding.holds]
         since = old["lastTransitionTime"] if old and old["status"] == status else now
@@ -220,6 +229,6 @@ def with_findings(conditions: Sequence[Obj] | None, findings: dict[str, Finding]
             "reason": finding.reason,
             "message": finding.message,
             "lastTransitionTime": since,
-            "observedGeneration": generation,
+            "observedGeneration": asked,
         }
     return list(kept.values())

@@ -168,7 +168,7 @@ class Main(Generation):
         findings = {"ConfigurationReady": Finding(True, "Ready"), **self.health(view, counts)}
         status = {
             **status,
-            "conditions": with_findings(status.get("conditions"), findings, generation, now),
+            "conditions": with_findings(view.volume, findings, now),
             "configuration": configuration,
             "configurationGeneration": generation,
             "configurationObservedGeneration": generation,
@@ -189,13 +189,13 @@ class Main(Generation):
     def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:  # noqa: ARG002  # it stands in the datamesh
         status = replica.obj.get("status") or {}
         phase, words, findings = standing_of(view, replica)
-        conditions = with_findings(status.get("conditions"), findings, replica.obj["metadata"]["generation"], now)
+        conditions = with_findings(replica.obj, findings, now)
         return {**status, "phase": phase, "message": words, "conditions": conditions}
 
     def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:
         findings = {"Attached": standing.attached, "ReplicaReady": standing.replica, "Ready": standing.ready}
         status = attachment.obj.get("status") or {}
-        conditions = with_findings(status.get("conditions"), findings, attachment.obj["metadata"]["generation"], now)
+        conditions = with_findings(attachment.obj, findings, now)
         phase = "Terminating" if attachment.leaving and not standing.attached.holds else standing.phase
         replica = view.on(attachment.node) if view else None
         device = ((replica.obj.get("status") or {}).get("attachment") if replica else None) or {}

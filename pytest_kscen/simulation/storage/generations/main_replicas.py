@@ -57,7 +57,7 @@ def reported(replica: Replica, report: Report, now: str) -> Obj:
         "peers": [_peer(report, node, one) for node, one in sorted(kernel.connections.items()) if node in report.names],
         "datameshRevision": report.orders.revision,
         "datameshRevisionObservedByAgent": report.orders.revision,
-        "conditions": with_findings(status.get("conditions"), findings, replica.obj["metadata"]["generation"], now),
+        "conditions": with_findings(replica.obj, findings, now),
     }
 
 

@@ -1,0 +1,77 @@
+"""When a kernel's state is told: what is bad or complete at once, what is on its way to be so together, the rest along with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.storage.drbd import Disk, Replication, State
+
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.storage.controller.view import Replica
+    from pytest_kscen.simulation.storage.drbd import Status
+    from pytest_kscen.simulation.storage.generations.generation import Answer
+
+GOES = 1.0  # seconds within which it is seen whether a peer that was lost is to be one no more
+ARRIVES = 5.0  # seconds within which links that come and short resyncs have come
+PROGRESS_EVERY = 10.0  # seconds
+LATEST = 60.0  # seconds after which peers' roles and amounts are told, if nothing else was
+
+
+class Pace:
+    """What was last told of each replica, and since when that is not all any more."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[Status, Answer]] = {}
+        self._since: dict[str, float] = {}
+
+    def wait(self, replica: Replica, status: Status, answer: Answer, now: float) -> float:
+        """The seconds until it is to be told. Whoever gave orders is answered at once."""
+        told, answered = self._told.get(replica.name, (None, answer))
+        if answered != answer:
+            return 0.0
+        since = self._since.setdefault(replica.name, now)
+        return max(0.0, since + _patience(replica, status, told) - now)
+
+    def tell(self, replica: Replica, status: Status, answer: Answer) -> None:
+        self._told[replica.name] = status, answer
+        self._since.pop(replica.name, None)
+
+    def forget(self, replica: str) -> None:
+        self._told.pop(replica, None)
+        self._since.pop(replica, None)
+
+
+def is_filling(status: Status) -> bool:
+    """Whether its amounts move."""
+    return any(link.replication == Replication.SYNC_TARGET for link in status.connections.values())
+
+
+def _patience(replica: Replica, status: Status, told: Status | None) -> float:
+    """The first that fits."""
+    if told == status or (replica.in_sync and replica.is_diskful and status.disk_state != Disk.UP_TO_DATE):
+        return 0.0
+    if told is None:
+        return 0.0 if _is_complete(status) or replica.in_quorum > status.quorum else ARRIVES
+    links = {node: link.state for node, link in status.connections.items()}
+    before = {node: link.state for node, link in told.connections.items() if node in links}
+    if _own(told) == _own(status) and before == links:
+        return PROGRESS_EVERY if is_filling(status) else LATEST
+    if _is_complete(status) or status.role != told.role or _is_worse(status, told):
+        return 0.0
+    is_cut = any(links[node] != state == State.CONNECTED for node, state in before.items())
+    return GOES if is_cut else ARRIVES
+
+
+def _own(status: Status) -> tuple[object, ...]:
+    return status.role, status.disk_state, status.size, status.quorum, status.suspended
+
+
+def _is_complete(status: Status) -> bool:
+    linked = all(link.state == State.CONNECTED for link in status.connections.values())
+    return linked and status.quorum and status.disk_state in (Disk.UP_TO_DATE, Disk.DISKLESS)
+
+
+def _is_worse(status: Status, told: Status) -> bool:
+    same_peers = status.connections.keys() == told.connections.keys()  # new ones come with new votes
+    alone = same_peers and told.quorum and not status.quorum
+    return alone or (status.suspended and not told.suspended)
