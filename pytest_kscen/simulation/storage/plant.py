@@ -17,6 +17,7 @@ from pytest_kscen.objects.storage import (
 )
 from pytest_kscen.simulation.storage.drbd import Drbd
 from pytest_kscen.simulation.storage.fleet import Fleet
+from pytest_kscen.simulation.storage.reading import Readings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -38,6 +39,7 @@ class Plant:
 
     def __init__(self, site: Site, api: Api, clock: Clock, chance: Chance, generation: Generation) -> None:
         self.machines, self.clock, self.chance, self.generation = site.machines, clock, chance, generation
+        self.readings = Readings(generation)
         self.drbd = Drbd(site.machines, site.network, clock, chance)
         self.informers = Informers(api, clock, chance)
         self.volumes = self.informers.of(REPLICATED_VOLUMES)
@@ -113,7 +115,9 @@ class Plant:
     def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
         replica = new or old or {}
         volume = replica["spec"]["replicatedVolumeName"]
-        if new is None or old is None or self.generation.read(new, None) != self.generation.read(old, None):
+        if new is None:
+            self.readings.forget(replica["metadata"]["name"])
+        if new is None or old is None or self.readings.of(old, None) != self.readings.of(new, None):
             self.tell_leaders(volume)
         if self._concerns_agents(new, old):
             for node in _node_of(replica):

@@ -57,7 +57,7 @@ class Agent:
             return UNHEARD
         await self._bench.api.caught_up()  # ports that were given away just now are seen
         definition = self._plant.volumes.get(volume)
-        replicas = [self._plant.generation.read(obj, definition) for obj in self._plant.replicas_by_volume.of(volume)]
+        replicas = [self._plant.readings.of(obj, definition) for obj in self._plant.replicas_by_volume.of(volume)]
         ours = [replica for replica in replicas if replica.node == self._node]
         replica = next((one for one in ours if one.held), None)
         for one in ours:
@@ -130,6 +130,6 @@ class Agent:
 
     def _free_port(self) -> int:
         """The first one that nobody on this node listens on."""
-        there = (self._plant.generation.read(obj, None) for obj in self._plant.replicas_by_node.of(self._node))
+        there = (self._plant.readings.of(obj, None) for obj in self._plant.replicas_by_node.of(self._node))
         taken = [replica.address.port for replica in there if replica.address]
         return next(port for port in PORTS if port not in taken)

@@ -14,7 +14,6 @@ from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding
 from pytest_kscen.simulation.storage.controller.layout import Layout
 from pytest_kscen.simulation.storage.controller.means import Means
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Attachment, Finding, View, doubles_of
-from pytest_kscen.simulation.storage.generations.generation import judged
 from pytest_kscen.simulation.storage.lease import Lease
 
 if TYPE_CHECKING:
@@ -96,8 +95,11 @@ class Leader:
         plant, name = self._plant, volume["metadata"]["name"]
         generation, fleet = plant.generation, plant.fleet
         storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
-        read = (generation.read(obj, volume) for obj in plant.replicas_by_volume.of(name))
-        replicas = sorted((judged(one, fleet.host(one.node)) for one in read), key=lambda one: (one.number, one.name))
+        there = (
+            plant.readings.judged(obj, volume, fleet.host(obj["spec"].get("nodeName", "")))
+            for obj in plant.replicas_by_volume.of(name)
+        )
+        replicas = sorted(there, key=lambda one: (one.number, one.name))
         doubles = doubles_of(replicas)
         return View(
             name=name,
@@ -141,7 +143,7 @@ class Leader:
                 if status != attachment.obj.get("status"):
                     deeds.append(Tell(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, status))
         for obj in self._plant.replicas_by_volume.of(name):
-            replica = generation.read(obj, None)
+            replica = self._plant.readings.of(obj, None)
             if replica.leaving and replica.held:
                 deeds.append(holding(REPLICATED_VOLUME_REPLICAS, obj, releasing.without(obj, CONTROLLER_FINALIZER)))
         return deeds

@@ -116,6 +116,10 @@ class Generation(ABC):
     def read(self, obj: Obj, volume: Obj | None) -> Replica:
         """A replica without what the controller finds."""
 
+    def read_beside(self, volume: Obj | None) -> object:  # noqa: ARG002  # most replicas say all themselves
+        """The part of the volume that a replica is read from, too."""
+        return None
+
     @abstractmethod
     def orders_in(self, obj: Obj) -> object:
         """The part of a volume's or a replica's status that agents go by."""

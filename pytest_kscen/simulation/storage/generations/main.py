@@ -124,6 +124,9 @@ class Main(Generation):
             up_to_date=state == "UpToDate",
         )
 
+    def read_beside(self, volume: Obj | None) -> object:
+        return (volume or {}).get("status")
+
     def orders_in(self, obj: Obj) -> object:
         return ((obj.get("status") or {}).get("datamesh"),)
 
