@@ -1,0 +1,96 @@
+"""What a kubeconfig says of the way to its server and of who asks."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import json
+import ssl
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from scripted import Hasty
+
+from pytest_kscen.kube.remote import Access, Connection, RemoteApi, access_of, configuration_of
+from pytest_kscen.objects.resources import NODES
+
+
+def kubeconfig(path: Any, cluster: dict[str, Any], user: dict[str, Any]) -> Access:
+    path.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": "https://example.org:6443", **cluster}}],
+                "users": [{"name": "u", "user": user}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    return access_of(configuration_of(path))
+
+
+def test_credentials_of_every_simple_kind(tmp_path):
+    path = tmp_path / "kubeconfig"
+    (tmp_path / "token").write_text("from-file")
+    plugin = tmp_path / "plugin"
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "from-plugin"}}
+    plugin.write_text(f"#!/bin/sh\necho '{json.dumps(credential)}'\n")
+    plugin.chmod(0o755)
+    execs = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
+    assert kubeconfig(path, {}, {"token": "inline"}).authorization == "Bearer inline"
+    assert kubeconfig(path, {}, {"tokenFile": "token"}).authorization == "Bearer from-file"
+    assert kubeconfig(path, {}, {"exec": execs}).authorization == "Bearer from-plugin"
+    assert kubeconfig(path, {}, {"username": "u", "password": "p"}).authorization == "Basic dTpw"
+    assert kubeconfig(path, {}, {}).authorization == ""
+
+
+def test_a_server_may_go_by_another_name_or_stand_behind_a_proxy(tmp_path, monkeypatch):
+    path = tmp_path / "kubeconfig"
+    assert kubeconfig(path, {"tls-server-name": "inner"}, {}).server_name == "inner"
+    assert kubeconfig(path, {"proxy-url": "http://proxy:3128"}, {}).proxy == "http://proxy:3128"
+    unchecked = kubeconfig(path, {"insecure-skip-tls-verify": True}, {}).tls
+    assert not unchecked.check_hostname
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert kubeconfig(path, {"server": "https://127.0.0.1:6443"}, {}).proxy is None
+    assert kubeconfig(path, {"server": "https://localhost:6443"}, {}).proxy is None
+
+
+def test_client_certificates_are_shown_and_the_servers_is_checked(tmp_path, runner, server):
+    certificate, key = identity(tmp_path, "127.0.0.1")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificate)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_cert_chain(certificate, key)
+    url = runner.call(server.serve(tls))
+    shown = {"client-certificate": certificate.name, "client-key": key.name}
+    for trusted, user, outcome in [
+        (True, shown, ""),
+        (False, shown, "certificate is not trusted"),
+        (True, {}, "disconnected|ertificate"),
+    ]:
+        authority = {"certificate-authority": certificate.name} if trusted else {}
+        connection = Connection(kubeconfig(tmp_path / "kubeconfig", {"server": url, **authority}, user), Hasty())
+        with pytest.raises(ConnectionError, match=outcome) if outcome else contextlib.nullcontext():
+            runner.call(RemoteApi(connection).get(NODES, "n"))
+        runner.call(connection.close())
+
+
+def identity(folder: Any, address: str) -> tuple[Any, Any]:
+    """A certificate that vouches for itself, for either side, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "test")])
+    begins = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, begins, begins.replace(year=2099))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    (folder / "tls.crt").write_bytes(certificate.public_bytes(pem))
+    (folder / "tls.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return folder / "tls.crt", folder / "tls.key"

@@ -1,0 +1,141 @@
+"""Watches of the remote Api: how they end, break off, and are lived through."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+from scripted import lines, names, refusal
+
+from pytest_kscen.kube.informer import Informer
+from pytest_kscen.kube.requests import Event
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
+
+
+def test_a_watch_ends_when_the_server_ends_it(runner, server, api):
+    server.says(lines(("ADDED", "a"), ("MODIFIED", "a")))
+    watch = api.watch(PODS, "ns", resource_version="5", bookmarks=True, timeout=1.5)
+    events = runner.call(asyncio.wait_for(_all(watch), 5))
+    assert server.asked == ["GET /api/v1/namespaces/ns/pods?resourceVersion=5&timeoutSeconds=2&allowWatchBookmarks=true&watch=true"]
+    assert events == [Event("ADDED", {"metadata": {"name": "a"}}), Event("MODIFIED", {"metadata": {"name": "a"}})]
+
+
+async def _all(watch: Any) -> list[Event]:
+    return [event async for event in watch]
+
+
+def test_a_line_may_be_of_any_length(runner, server, api):
+    long = "x" * 3_000_000
+    server.says(lines(("ADDED", long), ("ADDED", "b")))
+    assert runner.call(names(api.watch(PODS))) == [long, "b"]
+
+
+@pytest.mark.parametrize("ends", ["half a line", "breaking off"])
+def test_a_watch_that_breaks_off_says_so_after_what_came_whole(runner, server, api, ends):
+    server.says(lines(("ADDED", "a"), ends=ends))
+    seen: list[str] = []
+
+    async def read() -> None:
+        async for event in api.watch(PODS):
+            seen.append(event.object["metadata"]["name"])  # noqa: PERF401  # what came before it broke off counts
+
+    with pytest.raises(ConnectionError, match=r"the watch /api/v1/pods\?watch=true broke off"):
+        runner.call(read())
+    assert seen == ["a"]
+
+
+def test_a_watch_that_is_refused_says_why(runner, server, api):
+    server.says(refusal(403, "Forbidden", "pods is forbidden"))
+    with pytest.raises(ApiError, match="pods is forbidden"):
+        runner.call(names(api.watch(PODS)))
+
+
+async def silent(_: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.mark.parametrize("answer", [silent, lines(ends="never")], ids=["before it is open", "while it is open"])
+def test_a_closed_watch_ends_at_once_for_who_reads_it(runner, server, api, connection, answer):
+    server.says(answer)
+
+    async def close_while_reading() -> list[str]:
+        watch = api.watch(PODS)
+        reader = asyncio.ensure_future(names(watch))
+        await asyncio.sleep(0.05)
+        watch.close()
+        watch.close()
+        return await asyncio.wait_for(reader, 1)
+
+    assert runner.call(close_while_reading()) == []
+    assert connection._streams == {}
+
+
+def test_a_reader_that_is_cancelled_is_cancelled(runner, server, api, connection):
+    server.says(silent)
+
+    async def cancel() -> None:
+        reader = asyncio.ensure_future(names(api.watch(PODS)))
+        await asyncio.sleep(0.05)
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+
+    runner.call(cancel())
+    assert connection._streams == {}
+
+
+def test_a_closed_watch_is_empty(runner, api):
+    watch = api.watch(PODS)
+    watch.close()
+    assert runner.call(names(watch)) == []
+
+
+def test_closing_the_connection_ends_its_watches_and_refuses_the_rest(runner, server, api, connection):
+    server.says(lines(("ADDED", "a"), ends="never"))
+
+    async def close() -> list[str]:
+        reader = asyncio.ensure_future(names(api.watch(PODS)))
+        await asyncio.sleep(0.05)
+        await connection.close()
+        return await asyncio.wait_for(reader, 1)
+
+    assert runner.call(close()) == ["a"]
+    with pytest.raises(ConnectionError, match="the connection is closed"):
+        runner.call(api.get(NODES, "n"))
+
+
+def test_an_informer_lives_through_all_of_it(runner, server, api, clock):
+    def listing(version: str, *found: str) -> dict[str, Any]:
+        metadata = {"resourceVersion": version}
+        items = [{"metadata": {"name": name, "uid": name, "resourceVersion": version}} for name in found]
+        return {"metadata": metadata, "items": items}
+
+    gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+
+    async def expired(_: web.Request) -> web.Response:
+        return web.Response(text=json.dumps(gone) + "\n")
+
+    server.says(listing("1", "a"), lines(ends="breaking off"), expired, listing("9", "a", "b"), lines(ends="never"))
+    seen: list[str] = []
+    there = asyncio.Event()
+
+    def handle(new: Any, _: Any) -> None:
+        seen.append(new["metadata"]["name"])
+        if "b" in seen:
+            there.set()
+
+    async def follow() -> None:
+        informer = Informer(api, clock, CONFIG_MAPS)
+        informer.on_change(handle)
+        running = asyncio.ensure_future(informer.run())
+        await asyncio.wait([running, asyncio.ensure_future(there.wait())], timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+
+    runner.call(follow())
+    assert seen[0] == "a"
+    assert seen[-1] == "b"
