@@ -105,9 +105,10 @@ class Plant:
     # --- what changes ---
 
     def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
+        """What is merely told of a volume was the leader's own."""
         name = (new or old or {})["metadata"]["name"]
-        self.tell_leaders(name)
-        if self._concerns_agents(new, old):
+        if self._asks(new, old):
+            self.tell_leaders(name)
             for replica in self.replicas_by_volume.of(name):
                 for node in _node_of(replica):
                     self.tell_agents(node, name)
@@ -119,12 +120,12 @@ class Plant:
             self.readings.forget(replica["metadata"]["name"])
         if new is None or old is None or self.readings.of(old, None) != self.readings.of(new, None):
             self.tell_leaders(volume)
-        if self._concerns_agents(new, old):
+        if self._asks(new, old):
             for node in _node_of(replica):
                 self.tell_agents(node, volume)
 
-    def _concerns_agents(self, new: Obj | None, old: Obj | None) -> bool:
-        """What agents tell of themselves, and what is told of their volume's health, is nothing for them to do."""
+    def _asks(self, new: Obj | None, old: Obj | None) -> bool:
+        """Whether somebody is asked for something: what is merely told is nothing to do for whoever told it."""
         if new is None or old is None or new["spec"] != old["spec"]:
             return True
         ours, before = new["metadata"], old["metadata"]
@@ -134,7 +135,8 @@ class Plant:
         return held or self.generation.orders_in(new) != self.generation.orders_in(old)
 
     def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
-        self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])
+        if self._asks(new, old):
+            self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])
 
     def _class_changed(self, _: Obj | None, __: Obj | None) -> None:
         for volume in self.volumes:
