@@ -39,7 +39,7 @@ class PodDestroy:
         if self.pods is not None and not all(isinstance(number, int) and number > 0 for number in self.pods):
             raise ValueError(f"pods={self.pods!r}: give two whole numbers, 1 or more")
         if self.label is not None:
-            parse_labels(self.label)
+            _check_label(self.label)
 
     def needs_machines(self) -> int:
         return 0
@@ -62,3 +62,10 @@ class PodDestroy:
                     skipped(actor, self.profile, error)
                 else:
                     recoveries.create_task(ended(incident), name=f"recovery of {incident.id}")
+
+
+def _check_label(label: str) -> None:
+    try:
+        parse_labels(label)
+    except ValueError as error:
+        raise ValueError(f"label={label!r}: {error}: write it as in app=agent") from error

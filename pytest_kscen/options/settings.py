@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kscen.options.general import GENERAL, KUBECONFIG, RANDOM
 from pytest_kscen.options.megatest import CHAOS, MEGATEST, PARENT_KUBECONFIG, STORAGE_CLASSES, VM_NAMESPACE, VOLUME_HEALTH
+from pytest_kscen.options.option import LEAST, MOST, Fills
 from pytest_kscen.options.reading import Given, read
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def _pytest_kind_registers(pluginmanager: pytest.PytestPluginManager) -> bool:
 def settle(config: pytest.Config) -> Settings:
     """Read every setting, or raise a UsageError that names the one that makes no sense."""
     given = read(config, OPTIONS)
+    _check_ranges(given)
     values = {option.name: given[option.flag].value for option in GENERAL if option.flag in given}
     implied = "kubeconfig" if "kubeconfig" in values else "embedded"
     settings = Settings(**{"kscen_cluster": implied, **values, "given": given})
@@ -105,6 +107,22 @@ def settle(config: pytest.Config) -> Settings:
                     f"{option.flag}: the {settings.kscen_cluster} cluster makes its own: leave out one of the two"
                 )
     return settings
+
+
+def _check_ranges(given: Mapping[str, Given]) -> None:
+    """Two that were given for one range, the least above the most, are wrong whichever test they are for."""
+    ends = {
+        (option.effect.kinds, option.effect.parameter, option.effect.bound): option
+        for option in OPTIONS
+        if isinstance(option.effect, Fills)
+    }
+    for (kinds, parameter, bound), option in ends.items():
+        least = given.get(option.flag)
+        most = given.get(ends[kinds, parameter, MOST].flag) if bound == LEAST else None
+        if least and most and least.value > most.value:
+            raise pytest.UsageError(
+                f"{least.source}: {least.text} is above {most.text} of {most.source}: give the least and the most"
+            )
 
 
 SEED_FOR_WORKERS = "kscen_seed"

@@ -168,6 +168,16 @@ def test_a_bound_that_a_marker_leaves_open_is_filled(plan):
     assert plan("chaos('pod-destroy', period=(None, '2m'))", "--chaos-period-min=90s").chaos[0].period == (30, 120)
 
 
+@pytest.mark.parametrize("names", ["chaos-period", "chaos-incident", "step-period", "volume-period", "volume-step"])
+def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_tested(pytester, monkeypatch, names):
+    least, most = ("5", "2") if names == "volume-step" else ("5m", "2m")
+    monkeypatch.setenv(f"KSCEN_{names.upper().replace('-', '_')}_MAX", most)
+    result = pytester.runpytest(f"--{names}-min={least}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    by = f"KSCEN_{names.upper().replace('-', '_')}_MAX"
+    result.stderr.fnmatch_lines([f"*--{names}-min: {least} is above {most} of {by}: give the least and the most"])
+
+
 @pytest.mark.parametrize(
     ("mark", "line", "complaint"),
     [
