@@ -148,7 +148,8 @@ def test_whoever_reads_a_story_may_have_had_enough(folder):
     with (folder / "journal.jsonl").open("a") as journal:
         for number in range(3000):
             journal.write(
-                json.dumps({"at": 700, "who": "volume-main/v1", "what": "never-gone", "volume": "v1", "waited": number}) + "\n"
+                json.dumps({"at": 700, "who": "volume-main/v1", "what": "never-gone", "volume": "v1", "waited": number, "why": ""})
+                + "\n"
             )
     command = [sys.executable, "-m", "pytest_kscen", "story", str(folder), "v1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as telling:
