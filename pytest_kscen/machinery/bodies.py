@@ -25,7 +25,8 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
         raise BadRequest(f"the body must be an object of kind {kind.resource.kind}")
     if old is not None or request.verb != "update" or not kind.custom:
         _refuse_other_kind(kind, body)
-    decoded = kind.schema.decode(body, old, strictness=request.options.field_validation, warnings=request.warnings)
+    known = None if kind.custom and kind.conversion else old  # which another version's schema knows
+    decoded = kind.schema.decode(body, known, strictness=request.options.field_validation, warnings=request.warnings)
     head = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": dict(decoded.get("metadata") or {})}
     obj = {**head, **{name: value for name, value in decoded.items() if name not in head}}
     put_in_place(kind, request, obj["metadata"])

@@ -17,6 +17,7 @@ ANNOTATIONS_LIMIT = 256 * 1024
 WELL_KNOWN_FINALIZERS = frozenset(["kubernetes", "orphan", "foregroundDeletion"])
 REFERENCE = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 NEVER_CHANGES = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+NOT_JUDGED = ("resourceVersion", "managedFields")
 REPEATED = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject "
     "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
@@ -31,6 +32,8 @@ def wrong_in_new(kind: Kind, metadata: Obj) -> Iterator[Cause]:
 
 def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> Iterator[Cause]:
     """Kubernetes judges an update's metadata once as new, once as a change for all kinds, and once more for its own."""
+    if _is_untouched(new, old):
+        return
     yield from _wrong_name(kind, new, lenient=True)
     anyhow = list(_wrong_maps_and_owners(new))
     yield from _wrong_anywhere(new, anyhow)
@@ -38,6 +41,16 @@ def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> It
     part = kind.rules.parts.get(subresource)
     if part is None or part.judges_finalizers:
         yield from _unqualified(kind, new)
+
+
+def _is_untouched(new: Obj, old: Obj) -> bool:
+    """Whether all that is judged was let through before."""
+    if len(new) != len(old):
+        return False
+    for name, value in new.items():
+        if name not in old or (value is not old[name] and name not in NOT_JUDGED and value != old[name]):
+            return False
+    return True
 
 
 def doubtful_finalizers(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:

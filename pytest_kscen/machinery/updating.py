@@ -184,20 +184,24 @@ def _is_released(new: Obj, old: Obj) -> bool:
 
 def _is_same(new: Obj, old: Obj) -> bool:
     """Whether a write changes nothing. Who owns the fields is compared last: to know it takes work."""
-    head, before = new["metadata"], old["metadata"]
     return (
-        all(alike(new.get(name), old.get(name)) for name in {**new, **old} if name != "metadata")
-        and all(alike(head.get(name), before.get(name)) for name in {**head, **before} if name != "managedFields")
-        and same_owners(new, old)
+        _alike_but("metadata", new, old) and _alike_but("managedFields", new["metadata"], old["metadata"]) and same_owners(new, old)
     )
+
+
+def _alike_but(name: str, new: Obj, old: Obj) -> bool:
+    """Whether both have the same, leaving out one field; a null is as good as nothing."""
+    return all(each == name or alike(new.get(each), old.get(each)) for each in {**new, **old})
 
 
 def alike(new: Any, old: Any) -> bool:
     """Equal as JSON: true is not 1."""
     if new is old:
         return True
-    if isinstance(new, dict) and isinstance(old, dict):
-        return new.keys() == old.keys() and all(alike(value, old[name]) for name, value in new.items())
-    if isinstance(new, list) and isinstance(old, list):
-        return len(new) == len(old) and all(map(alike, new, old))
-    return bool(new == old) and isinstance(new, bool) == isinstance(old, bool)
+    if new != old:
+        return False
+    if isinstance(new, dict):
+        return all(alike(value, old[name]) for name, value in new.items())
+    if isinstance(new, list):
+        return all(map(alike, new, old))
+    return isinstance(new, bool) == isinstance(old, bool)

@@ -10,22 +10,24 @@ from pytest_kscen.machinery.cel.syntax import Ident, Node, Select
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-def fields_read(tree: Node, variable: str) -> frozenset[str] | None:
-    """None if it looks at the variable as a whole."""
-    fields = set(_fields(tree, variable))
-    return None if None in fields else frozenset(field for field in fields if field)
+    Path = tuple[str, ...]
 
 
-def _fields(part: Any, variable: str) -> Iterator[str | None]:
-    if isinstance(part, Select) and isinstance(part.operand, Ident) and part.operand.name == variable:
-        yield part.field
-    elif isinstance(part, Ident):
-        if part.name == variable:
-            yield None
+def paths_read(part: Any, variable: str) -> Iterator[Path]:
+    """The way to each place that a tree looks at; () is the variable as a whole."""
+    path = _path(part, variable)
+    if path is not None:
+        yield path
     elif isinstance(part, Node):
         for field in dataclasses.fields(part):
-            yield from _fields(getattr(part, field.name), variable)
+            yield from paths_read(getattr(part, field.name), variable)
     elif isinstance(part, tuple):
         for each in part:
-            yield from _fields(each, variable)
+            yield from paths_read(each, variable)
+
+
+def _path(part: Any, variable: str) -> Path | None:
+    if isinstance(part, Select):
+        above = _path(part.operand, variable)
+        return None if above is None else (*above, part.field)
+    return () if isinstance(part, Ident) and part.name == variable else None

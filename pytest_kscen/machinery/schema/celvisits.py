@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.reading import fields_read
+import orjson
+
+from pytest_kscen.machinery.cel.reading import paths_read
 from pytest_kscen.machinery.schema.celrules import RULES, BadRule, Rule, Situation, compiled_rule, rule_faults
 from pytest_kscen.machinery.schema.celtypes import conversion_by, type_by, with_head
 from pytest_kscen.machinery.schema.judging import UNKNOWN, counterparts
@@ -15,11 +17,15 @@ from pytest_kscen.objects.patches import same_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pytest_kscen.machinery.cel.reading import Path
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj
 
     Unchanged = Callable[[], bool]
     Ask = Callable[[Any, str, Any, Unchanged], Iterator[Cause]]
+
+REMEMBERED = 1000
+LONGEST = 1024  # bytes of a question that is remembered
 
 
 def rules_asker(schema: Obj, *, is_root: bool = False) -> Ask | None:
@@ -76,32 +82,63 @@ def _inner(schema: Any) -> Ask | None:
 
 
 def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
-    """The rules of one place, compiled when a value first comes."""
+    """The rules of one place, compiled when a value first comes. What they agreed to once is not put to them again."""
     whole = with_head(schema) if is_root else schema
     convert, kind = conversion_by(whole), schema.get("type", "")
     compiled: list[Rule] = []
+    paths: list[Path] = []
     looked_at: frozenset[str] | None = None
+    agreed: set[bytes] = set()
 
     def ask(value: Any, path: str, old: Any, unchanged: Unchanged) -> Iterator[Cause]:
         nonlocal looked_at
         if not compiled:
             compiled.extend(_compiled(schema, is_root=is_root))
-            looked_at = _looked_at(compiled)
+            paths.extend(_paths(compiled))
+            looked_at = None if () in paths else frozenset(each[0] for each in paths)
         has_old = old is not UNKNOWN and old is not None
+        question = _question(value, old if has_old else UNKNOWN, paths)
+        if question in agreed:
+            return
         as_cel = convert(_cut(value, looked_at)) if convert else value
         old_as_cel = (convert(_cut(old, looked_at)) if convert else old) if has_old else None
-        for rule in compiled:
-            yield from rule_faults(rule, Situation(value, as_cel, old_as_cel, has_old, unchanged), path, kind)
+        situation = Situation(value, as_cel, old_as_cel, has_old, unchanged)
+        faults = [fault for rule in compiled for fault in rule_faults(rule, situation, path, kind)]
+        yield from faults
+        if not faults and question:
+            if len(agreed) == REMEMBERED:
+                agreed.clear()
+            agreed.add(question)
 
     return ask
 
 
-def _looked_at(rules: list[Rule]) -> frozenset[str] | None:
-    """The fields of a value that its rules look at; None for all of it, or where CEL spells one otherwise."""
+def _paths(rules: list[Rule]) -> set[Path]:
+    """The places that rules look at; all, where CEL spells one otherwise."""
     programs = [program for rule in rules for program in (rule.program, rule.message) if program]
-    read = [fields_read(program.tree, name) for program in programs for name in ("self", "oldSelf")]
-    found = frozenset[str]().union(*(fields for fields in read if fields))
-    return None if None in read or any("__" in field for field in found) else found
+    found = {path for program in programs for name in ("self", "oldSelf") for path in paths_read(program.tree, name)}
+    return {()} if any("__" in step for path in found for step in path) else found
+
+
+def _question(value: Any, old: Any, paths: list[Path]) -> bytes:
+    """All that rules could see of a value and of the old one; nothing, if that is too much to remember."""
+    try:
+        seen = [_at(value, path) for path in paths]
+        asked = orjson.dumps([seen] if old is UNKNOWN else [seen, [_at(old, path) for path in paths]])
+    except TypeError:  # no plain JSON
+        return b""
+    return asked if len(asked) <= LONGEST else b""
+
+
+def _at(value: Any, path: Path) -> Any:
+    """What is there, in a list; or else why there is nothing."""
+    for step in path:
+        if type(value) is not dict:
+            return False
+        if step not in value:
+            return None
+        value = value[step]
+    return [value]
 
 
 def _cut(value: Any, fields: frozenset[str] | None) -> Any:

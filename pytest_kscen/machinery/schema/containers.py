@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.schema.leaves import NOTHING
+from pytest_kscen.machinery.schema.leaves import NOTHING, repeats
 from pytest_kscen.machinery.schema.mismatch import Mismatch, Stranger, Unfit
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
             return value
         if type(value) is not dict and not isinstance(value, dict):
             raise Mismatch(value, go_type)
+        if type(old) is dict and repeats(value, old):
+            return old
         if not fields:
             load(members)
         old_part = (old if type(old) is dict else NOTHING).get
@@ -51,12 +53,16 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
         except Unfit as misfit:
             misfit.inside(name, members.labels.get(place, place))
             raise
-        for missing, filling in fillings:
-            if missing not in new:
-                new[missing] = filling()
-        return new
+        return _filled(new, fillings) if fillings else new
 
     return walk
+
+
+def _filled(new: dict[str, Any], fillings: list[Filling]) -> dict[str, Any]:
+    for missing, filling in fillings:
+        if missing not in new:
+            new[missing] = filling()
+    return new
 
 
 def stranger(_value: Any, _old: Any) -> Any:
@@ -75,6 +81,8 @@ def listing(go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool 
                 raise Mismatch(value, go_type, basic=ANY_SLICE)
             value = list(value)  # one that is worked out when it is looked at
         if type(old) is list:
+            if value and repeats(value, old):
+                return old
             new = [element(part, before) for part, before in zip_longest(value, old[: len(value)])]
         else:
             new = [element(part, None) for part in value]
@@ -93,10 +101,13 @@ def mapping(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
             return value
         if type(value) is not dict and not isinstance(value, dict):
             raise Mismatch(value, go_type, basic=ANY_MAP)
-        before = old if type(old) is dict else NOTHING
+        if type(old) is not dict:
+            old = NOTHING
+        elif value and repeats(value, old):
+            return old
         new = {}
         for name, part in value.items():
-            found = element(part, before.get(name))
+            found = element(part, old.get(name))
             new[name] = zero() if found is None else found
         return new or None
 
@@ -112,7 +123,7 @@ def texts(slow: Walk) -> Walk:
         for part in value:
             if type(part) is not str:
                 return slow(value, old)
-        return value.copy() or None
+        return old if value and value == old and type(old) is list else value.copy() or None
 
     return walk
 
@@ -126,6 +137,6 @@ def texts_by_name(slow: Walk) -> Walk:
         for part in value.values():
             if type(part) is not str:
                 return slow(value, old)
-        return value.copy() or None
+        return old if value and value == old and type(old) is dict else value.copy() or None
 
     return walk

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.schema.celvisits import rules_asker
 from pytest_kscen.machinery.schema.embedded import embedded_faults
+from pytest_kscen.machinery.schema.fitting import fits_by
 from pytest_kscen.machinery.schema.judging import UNKNOWN, judge_by
 from pytest_kscen.machinery.schema.leaves import NOTHING
 from pytest_kscen.machinery.schema.listtypes import repetitions
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kscen.machinery.schema.celvisits import Ask
+    from pytest_kscen.machinery.schema.fitting import Fits
     from pytest_kscen.machinery.schema.keywords import Check
     from pytest_kscen.machinery.schema.leaves import Walk
     from pytest_kscen.machinery.schema.visiting import Visit
@@ -51,6 +53,14 @@ class CustomSchema:
     @cached_property
     def _judge_status(self) -> Check:
         return judge_by((self.structure.get("properties") or NOTHING).get("status") or NOTHING)
+
+    @cached_property
+    def _fits(self) -> Fits:
+        return fits_by(self.structure)
+
+    @cached_property
+    def _status_fits(self) -> Fits:
+        return fits_by((self.structure.get("properties") or NOTHING).get("status") or NOTHING)
 
     @cached_property
     def _repetitions(self) -> Visit | None:
@@ -84,14 +94,20 @@ class CustomSchema:
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
         """Of a status, the status alone is judged."""
         status = subresource == "status"
-        causes = [*self._shape_faults(new, old, status=status), *scale_faults(self._scale, new, status_alone=status)]
+        known: Any = UNKNOWN if old is None else old
+        if status:
+            is_fine = self._status_fits(new.get("status", UNKNOWN), (old or NOTHING).get("status", UNKNOWN))
+        else:
+            is_fine = self._fits(new, known)
+        causes = [] if is_fine else list(self._shape_faults(new, old, status=status))
+        causes += scale_faults(self._scale, new, status_alone=status)
         if self._embedded and not status:
             causes += self._embedded(new, "")
-        if self._repetitions and (found := list(self._repetitions(new, ""))):
+        if not is_fine and self._repetitions and (found := list(self._repetitions(new, ""))):
             causes += found if old is None or not any(self._repetitions(old, "")) else ()
         if self._rules:
             is_nameless = not new["metadata"].get("name")  # which is told elsewhere
-            causes += _unasked(causes, also=is_nameless) or self._rules(new, "", UNKNOWN if old is None else old, lambda: False)
+            causes += _unasked(causes, also=is_nameless) or self._rules(new, "", known, lambda: False)
         return causes
 
     def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:

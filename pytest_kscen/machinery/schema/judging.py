@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Plan = tuple[tuple[Check, ...], int]
 
+COMBINATIONS = ("anyOf", "oneOf", "allOf", "not")
 UNKNOWN: Any = object()
 """Stands for the old value where there is none to compare with."""
 
@@ -151,8 +152,8 @@ def _key(schema: Obj, element: Any) -> Any:
 
 
 def _combinations(schema: Obj) -> Iterator[Check]:
-    """anyOf, oneOf, allOf, not: of several failed alternatives, the one in which most was right is told."""
-    for name, combination in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of)):
+    """Of several failed alternatives, the one in which most was right is told."""
+    for name, combination in zip(COMBINATIONS, (_any_of, _one_of, _all_of), strict=False):
         if schema.get(name):
             yield combination(schema[name])
     if isinstance(schema.get("not"), dict):

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from pytest_kscen.machinery.schema.mismatch import Illegible, Mismatch, Unfit
 
 if TYPE_CHECKING:
@@ -31,6 +33,14 @@ ENDS = {
 }
 LAYOUTS = {digits: "".join(piece for _, piece in (*PIECES, *end)) for digits, end in ENDS.items()}
 BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def repeats(value: Any, old: Any) -> bool:
+    """Whether a value is the old one once more, in the same order, and true for true; told without a look into either."""
+    try:
+        return value == old and orjson.dumps(value) == orjson.dumps(old)
+    except TypeError:  # no plain JSON
+        return False
 
 
 def text(go_type: str, *, keep: bool) -> Walk:

@@ -10,7 +10,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.schema.compiling import walk_of
-from pytest_kscen.machinery.schema.leaves import NOTHING
+from pytest_kscen.machinery.schema.leaves import NOTHING, repeats
 from pytest_kscen.machinery.schema.mismatch import Misplaced, Stranger, Unfit
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 LARGEST = 1 << 63
+TEXT_OR_TRUTH = frozenset([str, bool])
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 TYPE_META = ("apiVersion", "kind")
 NO_SCHEMA: Obj = {}
@@ -77,9 +78,9 @@ def walk_by(schema: Obj, *, kept: bool = False) -> Walk:
         if value is old:
             return value
         if type(value) is dict:
-            return or_old(objects(value, old), old)
+            return old if type(old) is dict and repeats(value, old) else or_old(objects(value, old), old)
         if type(value) is list:
-            return lists(value, old)
+            return old if type(old) is list and repeats(value, old) else lists(value, old)
         return old if type(value) is str and value == old else number(value)
 
     return walk
@@ -119,24 +120,24 @@ def _objects(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = NOTHING) -> 
     """The walk of an object; `head` are the fields that have a walk whatever the schema says."""
     members = _Members(schema, kept=kept)
     members.update(head)
-    shares_texts = not head  # which may have words of its own about them
+    is_plain = not head  # which may have words of its own about texts
     defaults: dict[str, Callable[[], Any]] | None = None
 
     def walk(value: Any, old: Any) -> Any:
         nonlocal defaults
         if defaults is None:
             defaults = _defaults(schema)
-        before = old if type(old) is dict else NOTHING
+        before = (old if type(old) is dict else NOTHING).get
         new, name = {}, ""
         try:
             for name, part in value.items():
                 if part is None and _drops_null(schema, name):
                     continue
-                member, was = members[name], before.get(name)
+                member, was = members[name], before(name)
                 if part is was and part is not None:
                     new[name] = part
-                elif type(part) is str and shares_texts:
-                    new[name] = was if part == was else part
+                elif is_plain and type(part) in TEXT_OR_TRUTH:
+                    new[name] = was if part == was and type(was) is str else part
                 else:
                     new[name] = member(part, was)
         except Misplaced as misfit:

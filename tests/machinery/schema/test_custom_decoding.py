@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,3 +131,10 @@ def test_decoding_twice_changes_nothing_and_leaves_nothing_unknown(spec):
     except BadRequest:
         return
     assert decoded(once["spec"], strictness="Strict") == once
+
+
+def test_true_is_not_one_though_they_are_equal():
+    old = decoded({"any": {"a": [True, 1, 1.5], "b": 2}})
+    new = decoded({"any": {"a": [1, 1, 1.5], "b": 2}}, old)
+    assert [type(part) for part in new["spec"]["any"]["a"]] == [int, int, float]
+    assert decoded(copy.deepcopy(old["spec"]), old)["spec"] is old["spec"]

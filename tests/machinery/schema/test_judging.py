@@ -161,3 +161,15 @@ def test_scale_paths_must_hold_numbers():
 @given(st.integers(-3, 9), st.integers(-3, 9))
 def test_an_update_is_never_judged_harder_than_a_creation(old, new):
     assert set(judged({"min": new}, {"min": old})) <= set(judged({"min": new}))
+
+
+@pytest.mark.parametrize(("spec", "faults"), FAULTS)
+def test_they_are_told_again_when_much_was_in_order_before(spec, faults):
+    assert [judged({"s": "a", "keyed": [{"k": "a", "v": 1}]}), judged(spec), judged(spec)] == [[], faults, faults]
+
+
+def test_true_is_not_one_though_they_are_equal():
+    old = {"b": True, "i": 1, "nested": [[1, 2]], "embedded": {"apiVersion": "v1", "kind": "A", "n": 1}}
+    assert judged({**old, "b": 1}, old) == [mistyped("b", "boolean", "integer")]
+    assert judged({**old, "i": True}, old) == [mistyped("i", "integer", "boolean")]
+    assert judged({**old, "nested": [[1, True]]}, old) == [mistyped("nested[0][1]", "integer", "boolean")]
