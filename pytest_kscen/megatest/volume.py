@@ -84,12 +84,12 @@ def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any
 
 async def _create(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str]) -> str:
     """The version that it was made in; empty if it could not be made."""
-    what = {"storage_class": destiny.storage_class, "size": destiny.size}
+    what = {"storage_class": destiny.storage_class, "size": destiny.size, "lifetime": round(destiny.lifetime, 6)}
     version = ""
     async with attempt(actor, "create the volume", volume=rv.name, **what):
         obj = made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, destiny))
         version = str((await actor.api.create(REPLICATED_VOLUMES, obj))["metadata"]["resourceVersion"])
-        actor.note("volume", volume=rv.name, **what, lifetime=destiny.lifetime, attach=list(nodes))
+        actor.note("volume", volume=rv.name, **what, attach=list(nodes))
     if not version:
         with contextlib.suppress(*REFUSALS):  # an answer may have been lost
             await actor.api.delete(REPLICATED_VOLUMES, rv.name)
