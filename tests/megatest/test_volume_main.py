@@ -156,10 +156,9 @@ def test_the_log_says_the_volume_the_action_its_parameters_the_result_and_the_ti
     world.start(live(world.stage, world.season, DESTINY))
     world.advance(5)
     begins, ended = [record for record in caplog.records if record.action == "create the volume"]
-    assert begins.message == "volume-main/v: begins action=create the volume volume=v storage_class=availability size=8Mi lifetime=100.0"
-    assert ended.message == (
-        "volume-main/v: ended action=create the volume volume=v storage_class=availability size=8Mi result=done took=0.0"
-    )
+    said = "action=create the volume volume=v storage_class=availability size=8Mi lifetime=100.0"
+    assert begins.message == f"volume-main/v: begins {said}"
+    assert ended.message == f"volume-main/v: ended {said} result=done took=0.0"
     assert (ended.name, ended.levelname, ended.volume, ended.result, ended.took) == (
         "pytest_kscen.volume-main",
         "INFO",
