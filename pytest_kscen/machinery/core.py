@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 HOUSEKEEPING = 60.0
+REMEMBERED = 5  # rounds of it after which history is forgotten, as kube-apiserver has etcd do
 
 
 class LogSource(Protocol):
@@ -63,12 +65,19 @@ class Core:
         return self.kinds.at(resource.group, resource.version, resource.plural)
 
     def keep_house(self) -> None:
-        """From the first watch on, those that wait are reminded of the time each minute; it keeps no test alive."""
-        if self._housekeeper is None or self._housekeeper.done():
-            self._housekeeper = asyncio.get_running_loop().create_task(self._remind(), name="the API server's bookmarks")
+        """From the first watch on, each minute: who waits is reminded of the time, and what is old is forgotten.
 
-    async def _remind(self) -> Never:
+        It keeps no test alive.
+        """
+        if self._housekeeper is None or self._housekeeper.done():
+            self._housekeeper = asyncio.get_running_loop().create_task(self._house(), name="the API server's housekeeping")
+
+    async def _house(self) -> Never:
+        revisions: deque[int] = deque(maxlen=REMEMBERED)
         while True:
+            if len(revisions) == REMEMBERED:
+                self.store.forget(revisions[0])
+            revisions.append(self.store.revision)
             await self.clock.sleep(HOUSEKEEPING, background=True)
             now = self.clock.now()
             for listener in self.store.idle():

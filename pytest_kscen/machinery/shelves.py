@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-HISTORY = 10_000  # changes of one resource that a watch can at least still start from
+HISTORY = 10_000  # changes of one resource that are kept, and up to twice as many, however short a time ago they were
 
 Place: TypeAlias = tuple[str, str]
 """A namespace and a name."""
@@ -79,26 +79,26 @@ class Bucket:
 class Shelf:
     """Everything about one resource. A position counts the changes before it, forgotten ones too."""
 
-    __slots__ = ("_forgotten", "_told", "buckets", "changes", "compacted", "idle")
+    __slots__ = ("_told", "buckets", "changes", "compacted", "forgotten", "idle")
 
     def __init__(self, compacted: int) -> None:
         self.buckets: dict[str, Bucket] = {}
         self.changes: list[Change] = []
         self.idle: dict[Listener, None] = {}
         self.compacted = compacted  # the last revision of which the history is forgotten
-        self._forgotten = 0
+        self.forgotten = 0  # changes
         self._told: tuple[Change | None, Event] = None, Event("", {})
 
     @property
     def end(self) -> int:
-        return self._forgotten + len(self.changes)
+        return self.forgotten + len(self.changes)
 
     def position_after(self, revision: int) -> int:
-        return self._forgotten + bisect.bisect_right(self.changes, revision, key=_revision)
+        return self.forgotten + bisect.bisect_right(self.changes, revision, key=_revision)
 
     def at(self, position: int) -> Change | None:
         """The change at a position; None if it is forgotten."""
-        index = position - self._forgotten
+        index = position - self.forgotten
         return self.changes[index] if index >= 0 else None
 
     def event(self, change: Change) -> Event:
@@ -120,7 +120,7 @@ class Shelf:
         """Drop the oldest changes; in bulk, because each time costs a move of all that stay."""
         if count:
             self.compacted = self.changes[count - 1].revision
-            self._forgotten += count
+            self.forgotten += count
             del self.changes[:count]
 
     def namespaces(self) -> list[str]:
@@ -150,7 +150,7 @@ class Shelf:
     def undone(self, revision: int, namespace: str) -> dict[Place, Obj | None]:
         """What was at each place that has changed since then."""
         past: dict[Place, Obj | None] = {}
-        for change in reversed(self.changes[self.position_after(revision) - self._forgotten :]):
+        for change in reversed(self.changes[self.position_after(revision) - self.forgotten :]):
             metadata = change.new["metadata"]
             place = metadata.get("namespace", ""), metadata["name"]
             if not namespace or place[0] == namespace:

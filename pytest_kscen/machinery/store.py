@@ -111,6 +111,11 @@ class Store:
             shelf.forget(len(shelf.changes))
             shelf.compacted = self.revision
 
+    def forget(self, revision: int) -> None:
+        """Forget how it came to what was there at a revision; resources that have not changed since lose nothing."""
+        for shelf in self._shelves.values():
+            shelf.forget(shelf.position_after(revision) - shelf.forgotten)
+
     def close(self) -> None:
         """Hand everything back to the garbage collector."""
         thaw(self)

@@ -78,6 +78,18 @@ def test_compaction_forgets_all_and_reaches_shelves_that_are_made_later():
     assert store.shelf("", "things").compacted == store.shelf("", "others").compacted == 2
 
 
+def test_what_is_older_than_a_revision_is_forgotten():
+    store = Store()
+    for number in range(4):
+        put(store, "a", f"x{number}")
+    shelf, quiet = store.shelf("", "things"), store.shelf("", "others")
+    store.forget(3)
+    assert ([change.revision for change in shelf.changes], shelf.end, shelf.compacted) == ([4, 5], 4, 3)
+    assert quiet.compacted == 0
+    store.forget(3)
+    assert shelf.compacted == 3
+
+
 @pytest.mark.parametrize("order", [["c", "a", "b"], ["a", "b", "c"]])
 def test_names_stay_in_order_through_removals(order):
     store = Store()

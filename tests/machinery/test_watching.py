@@ -204,6 +204,16 @@ class TestReaders:
         assert watch.told() == [("ERROR", "Expired")]
         assert watch.ended
 
+    def test_five_minutes_can_be_read_again(self, site):
+        site.watch(CONFIG_MAPS).new()
+        site.create(CONFIG_MAPS, "a")
+        site.create(CONFIG_MAPS, "b")
+        site.runner.advance(299)
+        assert site.watch(CONFIG_MAPS, resource_version="2").told() == [("ADDED", "b")]
+        site.runner.advance(61)
+        assert site.watch(CONFIG_MAPS, resource_version="2").told() == [("ERROR", "Expired")]
+        assert site.watch(CONFIG_MAPS, resource_version="3").told() == []
+
     def test_a_slow_one_costs_nothing(self, site):
         watch = site.watch(CONFIG_MAPS).watch
         for number in range(10):
