@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.network_degrader import NetworkDegrade
 from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.objects.guesses import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,17 +39,12 @@ def kind_of(name: str, parameters: Iterable[str] = ()) -> type[Any]:
     """The profile of this name, if it has these parameters; a ValueError lists the valid ones and the nearest."""
     name = ALIASES.get(name, name)
     if name not in PROFILES:
-        raise ValueError(f"there is no chaos profile {name!r}{_nearest(name, PROFILES)}; the profiles are {', '.join(PROFILES)}")
+        raise ValueError(f"there is no chaos profile {name!r}{nearest(name, PROFILES)}; the profiles are {', '.join(PROFILES)}")
     known = [field.name for field in dataclasses.fields(PROFILES[name])]
     for parameter in parameters:
         if parameter not in known:
             raise ValueError(
-                f"the chaos profile {name!r} has no parameter {parameter!r}{_nearest(parameter, known)}; "
+                f"the chaos profile {name!r} has no parameter {parameter!r}{nearest(parameter, known)}; "
                 f"its parameters are {', '.join(known)}"
             )
     return PROFILES[name]
-
-
-def _nearest(word: str, words: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word, list(words), 1)
-    return f" (did you mean {found[0]!r}?)" if found else ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.options.option import LEAST, MOST, Fills
 from pytest_kscen.options.settings import OPTIONS
 
@@ -36,14 +36,9 @@ def keywords(mark: pytest.Mark, kind: type[Any]) -> dict[str, Any]:
     for name in mark.kwargs:
         if name not in known:
             raise ValueError(
-                f"@pytest.mark.{mark.name} has no parameter {name!r}{_nearest(name, known)}; its parameters are {', '.join(known)}"
+                f"@pytest.mark.{mark.name} has no parameter {name!r}{nearest(name, known)}; its parameters are {', '.join(known)}"
             )
     return dict(mark.kwargs)
-
-
-def _nearest(word: str, words: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word, list(words), 1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def settled(declared: Mapping[str, Any], kind: type[Any], name: str, settings: Settings) -> dict[str, Any]:

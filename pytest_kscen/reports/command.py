@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import pathlib
 import sys
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.checks.incidents import incidents
 from pytest_kscen.checks.volumes import volumes
 from pytest_kscen.journal import read
+from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.reports.story import story
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _journal_in(folder: pathlib.Path) -> pathlib.Path:
         return path
     if runs := _runs_in(folder):
         raise Unknown(f"{folder} has the folders of runs: name one of them: {_some(runs)}")
-    raise Unknown(f"{folder} is no folder of a run, for it has no {JOURNAL}{_nearest(folder.name, _runs_in(folder.parent))}")
+    raise Unknown(f"{folder} is no folder of a run, for it has no {JOURNAL}{_what_there_is(folder.name, _runs_in(folder.parent))}")
 
 
 def _runs_in(folder: pathlib.Path) -> list[str]:
@@ -68,13 +68,11 @@ def _one_of(names: list[str], wanted: str) -> str:
         return found[0]
     if found:
         raise Unknown(f"{len(found)} volumes begin with {wanted!r}: {_some(found)}")
-    raise Unknown(f"the run has no volume {wanted!r}{_nearest(wanted, names)}")
+    raise Unknown(f"the run has no volume {wanted!r}{_what_there_is(wanted, names)}")
 
 
-def _nearest(wanted: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(wanted, names, 1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"{hint}; there are {_some(names)}" if names else "; there are none"
+def _what_there_is(wanted: str, names: list[str]) -> str:
+    return f"{nearest(wanted, names)}; there are {_some(names)}" if names else "; there are none"
 
 
 def _some(names: list[str]) -> str:
