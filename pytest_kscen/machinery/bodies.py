@@ -39,6 +39,8 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
 
 def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     resource = kind.resource
+    if body.get("kind") == resource.kind and body.get("apiVersion") == kind.api_version:
+        return
     _refuse_nameless(kind, body)
     version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
     if (version, name) == (kind.api_version, resource.kind):

@@ -92,10 +92,10 @@ def _objects(schema: Obj) -> Fits:
     def fits(value: Obj, old: Any) -> bool:
         if not wanted <= value.keys() or not _is_between(least, len(value), most):
             return False
-        before = old if type(old) is dict else NOTHING
+        before = (old if type(old) is dict else NOTHING).get
         for name, part in value.items():
-            inner = fields.get(name, others)
-            if inner and not inner(part, before.get(name, UNKNOWN)):
+            inner, was = fields.get(name, others), before(name, UNKNOWN)
+            if inner and (part is not was or inner is _never) and not inner(part, was):
                 return False
         return True
 

@@ -173,3 +173,11 @@ def test_true_is_not_one_though_they_are_equal():
     assert judged({**old, "b": 1}, old) == [mistyped("b", "boolean", "integer")]
     assert judged({**old, "i": True}, old) == [mistyped("i", "integer", "boolean")]
     assert judged({**old, "nested": [[1, True]]}, old) == [mistyped("nested[0][1]", "integer", "boolean")]
+
+
+def test_what_is_forbidden_is_not_let_through_for_its_age():
+    schema = CustomSchema("Thing", "v1", struct({"a": whole()}, additionalProperties=False))
+    old = {"metadata": {"name": "a"}, "a": 1}
+    assert told(schema.validate({**old, "a": 2}, old)) == [
+        '<nil>: Invalid value: "metadata": .metadata in body is a forbidden property'
+    ]
