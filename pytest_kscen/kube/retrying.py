@@ -92,7 +92,8 @@ class RetryingApi(ForwardingApi):
         )
 
     async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
-        return await self._persist(lambda: self._api.delete(resource, name, namespace, **options), passing=_conflict_or_passing)
+        passing = may_pass if any(option.startswith("precondition") for option in options) else _conflict_or_passing
+        return await self._persist(lambda: self._api.delete(resource, name, namespace, **options), passing=passing)
 
     async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
         await self._persist(lambda: self._api.delete_collection(resource, namespace, **options))

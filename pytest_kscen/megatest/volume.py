@@ -13,6 +13,8 @@ import math
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import Signal
+from pytest_kscen.kube.actor import RUN_LABEL
+from pytest_kscen.kube.retrying import may_pass
 from pytest_kscen.megatest.attacher import attach_and_detach
 from pytest_kscen.megatest.attachments import give_back, request
 from pytest_kscen.megatest.checker import check
@@ -26,7 +28,7 @@ from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
     from typing import Any, Never
 
     from pytest_kscen.kube.actor import Actor, Stage
@@ -34,22 +36,39 @@ if TYPE_CHECKING:
     from pytest_kscen.megatest.season import Season
     from pytest_kscen.objects.resources import Obj
 
+    Life = Callable[[], Coroutine[Any, Any, None]]
+
 PATIENCE = 600.0  # seconds within which a volume has to become ready, and to go
 TRY_AGAIN = 60.0
 MOST_ATTACHMENTS = 2
 
 
 async def live(stage: Stage, season: Season, destiny: Destiny) -> None:
-    """One volume's life; when the season is abandoned, the volume stays behind."""
-    async with season.view(stage) as view:
-        rv = Subject(destiny.name, stage, season, view)
-        await unless(season.abandoned, _life(rv, rv.actor("volume-main"), destiny))
+    """One volume's life, if it can be made."""
+    rv = Subject(destiny.name, stage, season, season.view(stage))
+    async with rv.view:
+        try:
+            life = await unless(season.abandoned, make(rv, destiny))
+        except REFUSALS:
+            return  # its actor has told why
+        if life:
+            await life()
 
 
-async def _life(rv: Subject, actor: Actor, destiny: Destiny) -> None:
+async def make(rv: Subject, destiny: Destiny) -> Life:
+    """Make the volume. What comes back is the rest of its life; when the season is abandoned, the volume stays behind."""
+    actor = rv.actor("volume-main")
     nodes = actor.chance.sample(await rv.view.storage_nodes(), destiny.attachments)
-    if not (version := await _create(rv, actor, destiny, nodes)):
-        return
+    version = await _create(rv, actor, destiny, nodes)
+
+    async def life() -> None:
+        async with rv.view:
+            await unless(rv.season.abandoned, _life(rv, actor, destiny, nodes, version))
+
+    return life
+
+
+async def _life(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str], version: str) -> None:
     with placement_noted(rv, actor):
         await _attach_at_first(rv, actor, nodes)
         await _from_creation_to_deletion(rv, actor, destiny, version)
@@ -83,17 +102,25 @@ def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any
 
 
 async def _create(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str]) -> str:
-    """The version that it was made in; empty if it could not be made."""
+    """The version that it was made in."""
     what = {"storage_class": destiny.storage_class, "size": destiny.size, "lifetime": round(destiny.lifetime, 6)}
-    version = ""
-    async with attempt(actor, "create the volume", volume=rv.name, **what):
-        obj = made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, destiny))
-        version = str((await actor.api.create(REPLICATED_VOLUMES, obj))["metadata"]["resourceVersion"])
-        actor.note("volume", volume=rv.name, **what, attach=list(nodes))
-    if not version:
-        with contextlib.suppress(*REFUSALS):  # an answer may have been lost
-            await actor.api.delete(REPLICATED_VOLUMES, rv.name)
-    return version
+    try:
+        async with actor.doing("create the volume", volume=rv.name, **what):
+            created = await actor.api.create(REPLICATED_VOLUMES, made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, destiny)))
+            actor.note("volume", volume=rv.name, **what, attach=list(nodes))
+    except REFUSALS as error:
+        if may_pass(error):
+            await _take_back(rv, actor)
+        raise
+    return str(created["metadata"]["resourceVersion"])
+
+
+async def _take_back(rv: Subject, actor: Actor) -> None:
+    """The answer may have been lost: what was made all the same goes, and nothing that others made."""
+    with contextlib.suppress(*REFUSALS):
+        found = (await actor.api.get(REPLICATED_VOLUMES, rv.name))["metadata"]
+        if (found.get("labels") or {}).get(RUN_LABEL) == rv.stage.run_id:
+            await actor.api.delete(REPLICATED_VOLUMES, rv.name, precondition_uid=found["uid"])
 
 
 def _spec(rv: Subject, destiny: Destiny) -> Obj:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.megatest.destiny import Destiny
 from pytest_kscen.megatest.placement import nodes_of
-from pytest_kscen.megatest.volume import live
+from pytest_kscen.megatest.season import unless
+from pytest_kscen.megatest.subject import Subject
+from pytest_kscen.megatest.volume import make
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
 
@@ -64,11 +66,17 @@ class VolumesByHand:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._names: dict[str, None] = {}
 
     def create(self, storage_class: str, *, attach: int = 0, size: str = "100Mi", name: str = "") -> Volume:
-        """Make a volume and attach it to so many nodes, 2 at most; it is there when this returns, and ready later."""
+        """Make a volume and attach it to so many nodes, 2 at most; it is there when this returns, and ready later.
+
+        What the API refuses, it says: `objects.errors.AlreadyExists` of a volume that others made.
+        """
         if attach not in {0, 1, 2}:
             raise ValueError(f"attach={attach!r}: a volume can be attached to 0, 1 or 2 nodes")
+        if name in self._names:
+            raise ValueError(f"name={name!r}: this run has made a volume of this name")
         Churn((storage_class,), size=size)
         self._run.call(self._look_up(storage_class))
         drawn = f"mgt-{self._run.stage.chance.stream('volumes by hand').uid()}"
@@ -82,9 +90,12 @@ class VolumesByHand:
 
     async def _begin(self, destiny: Destiny) -> Volume:
         stage, season, name = self._run.stage, self._run.life.season, destiny.name
-        view = season.view(stage)
-        async with view:
-            self._run.life.start(live(stage, season, destiny), name)
-            awaited = f"the volume {name} was not there"
-            await view.until(name, lambda: view.volume(name), timeout=PATIENCE, awaited=awaited)
-        return Volume(name, destiny.storage_class, view, stage.health)
+        rv = Subject(name, stage, season, season.view(stage))
+        async with rv.view:
+            life = await unless(season.abandoned, make(rv, destiny))
+            if life is None:
+                raise InterruptedError(f"the volume {name} was not made: the run was told to leave everything as it is")
+            self._names[name] = None
+            self._run.life.start(life(), name)
+            await rv.view.until(name, lambda: rv.volume, timeout=PATIENCE, awaited=f"the volume {name} was not there")
+        return Volume(name, destiny.storage_class, rv.view, stage.health)

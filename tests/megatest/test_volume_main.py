@@ -5,8 +5,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 
+import pytest
+
+from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.megatest.destiny import Destiny, Growth
 from pytest_kscen.megatest.volume import live
+from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 
@@ -176,3 +180,40 @@ def test_what_was_added_while_the_volume_went_is_swept(world):
     world.advance(100)
     assert world.deeds("delete a replica that was left") == [(17, "delete a replica that was left", "done", 0)]
     assert world.left() == []
+
+
+class Forgetful(ForwardingApi):
+    """Makes volumes, or lets others, and its answers are lost; for a while it cannot tell what there is."""
+
+    def __init__(self, api, world):
+        super().__init__(api)
+        self.world = world
+
+    async def create(self, resource, obj, namespace="", **options):
+        if resource == REPLICATED_VOLUMES:
+            if self.world.makes:
+                await self._api.create(resource, obj, namespace, **options)
+            raise InternalError("the answer was lost")
+        return await self._api.create(resource, obj, namespace, **options)
+
+    async def get(self, resource, name, namespace="", **options):
+        if not self.world.knows:
+            raise InternalError("nobody knows")
+        return await self._api.get(resource, name, namespace, **options)
+
+    async def delete(self, resource, name, namespace="", **options):
+        return await self._api.delete(resource, name, namespace, **options)
+
+
+@pytest.mark.parametrize("whose", ["ours", "theirs"])
+def test_what_was_made_although_nobody_said_so_goes_if_it_is_ours(build, whose):
+    world = build(wrap=Forgetful)
+    world.knows, world.makes = False, whose == "ours"
+    world.start(live(world.stage, world.season, DESTINY))
+    if whose == "theirs":
+        world.volume()
+    world.advance(250)
+    assert world.names(REPLICATED_VOLUMES) == ["v"]
+    world.runner.loop.call_later(70, setattr, world, "knows", True)
+    world.advance(400)
+    assert world.names(REPLICATED_VOLUMES) == (["v"] if whose == "theirs" else [])

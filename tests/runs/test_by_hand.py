@@ -12,6 +12,7 @@ from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.errors import AlreadyExists, Invalid
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 from pytest_kscen.runs.plan import Plan
@@ -73,6 +74,37 @@ def test_what_cannot_be_made_is_refused_before_anything_is(cluster, runner_of):
             run.chaos.network_block("node-1", "node-9")
         assert objects(cluster, REPLICATED_VOLUMES) == []
     assert run.outcome.verdict == "valid", run.outcome.explain()
+
+
+def test_a_volume_that_others_made_is_theirs(cluster, runner_of):
+    theirs = {"metadata": {"name": "precious"}, "spec": {"size": "1Gi", "replicatedStorageClassName": "availability"}}
+    with runner_of() as run:
+        made = cluster.runner.call(cluster.api("user").create(REPLICATED_VOLUMES, theirs))
+        with pytest.raises(AlreadyExists):
+            run.volumes.create("availability", name="precious")
+        run.advance("1m")
+        (volume,) = objects(cluster, REPLICATED_VOLUMES)
+        assert volume["metadata"]["uid"] == made["metadata"]["uid"]
+        assert "deletionTimestamp" not in volume["metadata"]
+    assert [one["metadata"]["name"] for one in objects(cluster, REPLICATED_VOLUMES)] == ["precious"]
+    assert list(run.outcome.volumes) == []
+
+
+def test_a_name_is_given_once(cluster, runner_of):
+    with runner_of() as run:
+        volume = run.volumes.create("availability", name="data")
+        with pytest.raises(ValueError, match="this run has made a volume of this name"):
+            run.volumes.create("availability", name="data")
+        run.until(volume.ready)
+        run.advance("1m")
+        assert "deletionTimestamp" not in volume.object["metadata"]
+    assert [one.verdict for one in run.outcome.volumes] == ["stable"]
+
+
+def test_what_the_api_says_against_a_name_is_said(runner_of):
+    with runner_of() as run, pytest.raises(Invalid, match="Bad_Name"):
+        run.volumes.create("availability", name="Bad_Name")
+    assert run.outcome.leftovers == []
 
 
 def test_a_block_is_there_within_its_block(cluster, runner_of):
