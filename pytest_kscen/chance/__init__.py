@@ -17,8 +17,9 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own for generated
 class Stream:
     """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version changes."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, salt: str = "") -> None:
         self._random = random.Random(seed)
+        self._names = random.Random(f"{seed}/{salt}") if salt else self._random
 
     def below(self, bound: int) -> int:
         """A whole number from 0 to bound - 1."""
@@ -43,20 +44,25 @@ class Stream:
         return [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
 
     def suffix(self, length: int = 5) -> str:
-        return "".join(self.choice(SUFFIX_ALPHABET) for _ in range(length))
+        return "".join(SUFFIX_ALPHABET[int(self._names.random() * len(SUFFIX_ALPHABET))] for _ in range(length))
 
     def uid(self) -> str:
         """A version 4 UUID."""
-        bits = self._random.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
+        bits = self._names.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
         digits = f"{bits:032x}"
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class Chance:
-    """All the randomness of one run."""
+    """All the randomness of one run.
 
-    def __init__(self, seed: int | str) -> None:
+    A salt changes what things are called (`suffix`, `uid`), and nothing else: in a cluster that outlives the run, another of
+    the same seed must not come upon its names.
+    """
+
+    def __init__(self, seed: int | str, salt: str = "") -> None:
         self.seed = str(seed)
+        self._salt = salt
         self._streams: dict[str, Stream] = {}
 
     def stream(self, name: str) -> Stream:
@@ -67,11 +73,11 @@ class Chance:
 
     def passing_stream(self, name: str) -> Stream:
         """A stream that nobody is going to ask for again: it is not kept, however many there are."""
-        return Stream(int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()))
+        return Stream(int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()), self._salt)
 
 
 def draw_seed() -> str:
-    """A seed that nobody chose, for whoever asks for one."""
+    """A seed or a salt that nobody chose, for whoever asks for one."""
     return str(random.SystemRandom().getrandbits(48))
 
 

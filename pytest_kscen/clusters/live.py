@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.chance import Chance
+from pytest_kscen.chance import Chance, draw_seed
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.cluster import TimedCluster
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of
@@ -40,7 +40,7 @@ class LiveCluster(TimedCluster[WallRunner]):
     def __init__(self, backend: str, runner: WallRunner, configuration: Callable[[], Any], *, seed: int | str, owned: bool) -> None:
         self.backend = backend
         self.runner = runner
-        self.chance = Chance(seed)
+        self.chance = Chance(seed, salt=draw_seed())
         self.owned = owned
         self._configuration = configuration()
         self._connection = Connection(access_of(self._configuration), runner.clock, lambda: access_of(configuration()))

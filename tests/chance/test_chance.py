@@ -49,3 +49,17 @@ def test_uids_are_version_4():
 
 def test_a_test_has_a_seed_of_its_own():
     assert seed_from("tests/test_a.py::test_b") == "245857377542575"
+
+
+def test_a_salt_changes_names_alone():
+    def deeds(stream):
+        return stream.below(1000), stream.between(1, 2), stream.choice("abc"), stream.sample("abcdef", 3)
+
+    def names(stream):
+        return stream.uid(), stream.suffix(8)
+
+    one, other = Chance(7, salt="a").stream("volumes"), Chance(7, salt="b").stream("volumes")
+    for _ in range(20):
+        assert not set(names(one)) & set(names(other))
+        assert deeds(one) == deeds(other)
+    assert deeds(Chance(7).stream("volumes")) == deeds(Chance(7, salt="a").stream("volumes"))

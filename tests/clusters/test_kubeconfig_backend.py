@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import re
 import socket
@@ -13,6 +14,10 @@ import pytest
 from pytest_kscen.clusters import contexts, kubeconfig, open_cluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.megatest.destiny import draw
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.run import Run
 
 if TYPE_CHECKING:
     import pathlib
@@ -70,6 +75,26 @@ def test_a_cluster_of_somebody_else(tmp_path, server):
         assert not cluster.owned
         assert cluster.kubeconfig == path
         assert cluster.client.configuration.host == server
+
+
+def stage_on(cluster):
+    run = Run(cluster, Plan(Churn()))
+    run.journal.close()
+    return run.stage
+
+
+def test_two_runs_of_one_seed_have_names_of_their_own(tmp_path, server):
+    """Else one would take the other's objects for its own: its volumes, its policies and its Jobs."""
+    path = write(tmp_path / "k", server, "b")
+    with (
+        contextlib.closing(KubeconfigCluster(path, seed="1")) as one,
+        contextlib.closing(KubeconfigCluster(path, seed="1")) as other,
+    ):
+        first, second = (stage_on(cluster) for cluster in (one, other))
+        assert first.run_id != second.run_id
+        destinies = [draw(stage.actor("multivolume").chance, Churn()) for stage in (first, second)]
+        assert destinies[0].name != destinies[1].name
+        assert destinies[0] == dataclasses.replace(destinies[1], name=destinies[0].name), "what happens is the seed's"
 
 
 def test_another_context_gets_a_kubeconfig_that_means_it(tmp_path, server):
