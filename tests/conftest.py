@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import hypothesis.internal.observability
+import contextlib
+
 import kubernetes.client
 
 import pytest_kscen.clusters.embedded
 import pytest_kscen.runs.runner
+
+with contextlib.suppress(ModuleNotFoundError):  # pytest reads this for `-m megatest` too, which needs no hypothesis
+    import hypothesis.internal.observability
 
 __all__ = ["hypothesis", "kubernetes", "pytest_kscen"]
