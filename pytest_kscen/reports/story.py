@@ -69,7 +69,7 @@ def _line(entry: Entry, said: str) -> str:
 
 
 def _particulars(data: dict[str, Any]) -> str:
-    said = ", ".join(f"{name} {value}" for name, value in data.items() if name not in HIDDEN)
+    said = ", ".join(f"{name} {value}" for name, value in data.items() if name not in HIDDEN and value not in (None, []))
     return f" ({said})" if said else ""
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shlex
 
 import pytest
 
 from pytest_kscen import markers, options
+from pytest_kscen.__main__ import COMMANDS, main
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -45,3 +47,27 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 def test_links_lead_somewhere(page):
     for link in LINK.findall(page.read_text()):
         assert (page.parent / link).exists(), link
+
+
+def test_architecture_names_every_room():
+    package = ROOT / "pytest_kscen"
+    rooms = {path.name for path in package.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    rooms |= {path.stem for path in package.glob("*.py") if not path.stem.startswith("__")}
+    told = re.findall(r"^\| `(\w+)`", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    assert set(told) == rooms
+
+
+def test_the_reference_names_every_command():
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    assert [name for name in COMMANDS if f"`python -m pytest_kscen {name}" not in reference] == []
+
+
+def test_the_storage_page_tells_a_story(pytester, capsys):
+    """Its own example, and the commands that it gives for it."""
+    page = (ROOT / "docs" / "storage.md").read_text()
+    pytester.makepyfile(test_storage="\n".join(BLOCK.findall(page)))
+    name = "test_two_lost_replicas_of_three_are_seen"
+    pytester.runpytest("-q", "--kscen-archive=DIR", "-k", name).assert_outcomes(passed=1, deselected=3)
+    commands = re.findall(rf"^python -m pytest_kscen (story DIR/\S+{name}.*)$", page, re.MULTILINE)
+    assert [main(shlex.split(command)) for command in commands] == [0, 0]
+    assert "is checked no more: IOReady False, Quorum True" in capsys.readouterr().out
