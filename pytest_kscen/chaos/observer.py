@@ -162,6 +162,8 @@ class Observer:
 
     def _follow(self, informer: Informer, aspects: Callable[[Obj], Iterable[Aspect]]) -> Informer:
         def handler(new: Obj | None, old: Obj | None) -> None:
+            if new and old and troubles.says_the_same(new, old):
+                return
             going = bool(new and new["metadata"].get("deletionTimestamp"))
             self._troubles.see(list(aspects(old)) if old else [], list(aspects(new)) if new else [], going=going)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.chaos.replicas import node_of, volume_of
 from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
@@ -139,6 +140,13 @@ def of_replica(replica: Obj, siblings: Iterable[Obj]) -> Iterator[Aspect]:
         for peer, state in connections:
             ends = (node, nodes.get(peer, peer))
             yield Aspect((LINK, name, peer), state == CONNECTED, state, ends, volume, excused=peer not in nodes)
+
+
+def says_the_same(new: Obj, old: Obj) -> bool:
+    """Whether a replica that stays says nothing else of its links than it did."""
+    if new.get("kind") != REPLICATED_VOLUME_REPLICAS.kind or new["metadata"].get("deletionTimestamp"):
+        return False
+    return list(_connections(new.get("status") or {})) == list(_connections(old.get("status") or {}))
 
 
 def _connections(status: Obj) -> Iterator[tuple[str, str]]:

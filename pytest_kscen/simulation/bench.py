@@ -50,7 +50,8 @@ class Bench:
 
         async def ready(key: K) -> None:
             for picture in pictures:
-                await picture.synced()
+                if not picture.version:
+                    await picture.synced()
             await self.api.turn_to(key)
 
         return Controller(self.name, self.clock, reconcile, ready=ready)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,14 @@ from pytest_kscen.simulation.storage.agent.pace import PROGRESS_EVERY, Pace, is_
 from pytest_kscen.simulation.storage.controller.deeds import Tell, holding, perform
 from pytest_kscen.simulation.storage.controller.releasing import without
 from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, Address
-from pytest_kscen.simulation.storage.drbd import DrbdRefused, Role
+from pytest_kscen.simulation.storage.drbd import Disk, DrbdRefused, Role
 from pytest_kscen.simulation.storage.generations.generation import PORTS, Report
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.images import ContainerContext
     from pytest_kscen.simulation.storage.controller.view import Replica
-    from pytest_kscen.simulation.storage.drbd import Config
+    from pytest_kscen.simulation.storage.drbd import Config, Status
     from pytest_kscen.simulation.storage.generations.generation import Orders
     from pytest_kscen.simulation.storage.plant import Plant
 
@@ -37,6 +38,8 @@ class Agent:
         self._bench = Bench.of(f"{NAME} on {container.node}", container.api, container.clock, plant.informers)
         self._controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas)
         self._configs: dict[str, Config] = {}
+        self._orders: dict[str, tuple[list[object], Orders]] = {}
+        """The last ones, and what they were read from."""
         self._pace = Pace()
 
     async def run(self) -> None:
@@ -72,9 +75,8 @@ class Agent:
     async def _tend(self, volume: Obj, replica: Replica, others: list[Replica]) -> float | None:
         name = volume["metadata"]["name"]
         address = replica.address or Address(self._plant.machines[self._node].address, self._free_port())
-        orders = self._plant.generation.orders(volume, replica, others)
-        refusal = self._obey(name, orders, orders.config) if orders.config else ""
-        status = self._plant.drbd.status(self._node, name) if orders.config else None
+        orders = self._orders_of(name, volume, replica, others)
+        status, refusal = self._obey(name, orders, orders.config) if orders.config else (None, "")
         report = Report(address, orders, status, {other.node: other for other in others}, refusal)
         wait = await self._tell(replica, report)
         if refusal:
@@ -85,6 +87,8 @@ class Agent:
         """What is new, if it is time; else the seconds until it is. What has to be told now takes the rest along."""
         status, answer = report.status, report.answer(replica)
         wait = self._pace.wait(replica, status, answer, self._bench.now()) if status else 0.0
+        if wait and replica.address:
+            return wait
         if wait:
             report = replace(report, status=None)
         told = self._plant.generation.report(replica, report, self._bench.timestamp())
@@ -94,8 +98,17 @@ class Agent:
             self._pace.tell(replica, status, answer)
         return wait or None
 
-    def _obey(self, volume: str, orders: Orders, config: Config) -> str:
-        """Bring the kernel to what is asked; what it refused, and why."""
+    def _orders_of(self, name: str, volume: Obj, replica: Replica, others: list[Replica]) -> Orders:
+        seen = [volume, replica, *others]
+        known = self._orders.get(name)
+        if known and len(known[0]) == len(seen) and all(map(operator.is_, known[0], seen)):
+            return known[1]
+        orders = self._plant.generation.orders(volume, replica, others)
+        self._orders[name] = seen, orders
+        return orders
+
+    def _obey(self, volume: str, orders: Orders, config: Config) -> tuple[Status | None, str]:
+        """Bring the kernel to what is asked; how it is then, what it refused, and why."""
         drbd, node = self._plant.drbd, self._node
         status = drbd.status(node, volume)
         if config != self._configs.get(volume) or status is None:
@@ -103,17 +116,20 @@ class Agent:
             self._configs[volume] = config
             status = drbd.status(node, volume)
         if status is None:
-            return ""
+            return None, ""
+        is_primary, begins = status.role == Role.PRIMARY, orders.first and status.disk_state != Disk.UP_TO_DATE
+        if is_primary == orders.primary and not begins:
+            return status, ""
         try:
-            if orders.first and status.disk_state != "UpToDate":
+            if begins:
                 drbd.initialize(node, volume)
-            if orders.primary and status.role != Role.PRIMARY:
+            if orders.primary and not is_primary:
                 drbd.primary(node, volume)
-            elif not orders.primary and status.role == Role.PRIMARY:
+            elif is_primary and not orders.primary:
                 drbd.secondary(node, volume)
         except DrbdRefused as refused:
-            return str(refused)
-        return ""
+            return drbd.status(node, volume), str(refused)
+        return drbd.status(node, volume), ""
 
     async def _end(self, volume: str, replica: Replica, *, wipe: bool) -> None:
         """The controller has let it go: so does the node, with its data, unless that is another one's."""
@@ -127,6 +143,7 @@ class Agent:
     def _take_down(self, volume: str) -> None:
         self._plant.drbd.down(self._node, volume, wipe=True)
         self._configs.pop(volume, None)
+        self._orders.pop(volume, None)
 
     def _free_port(self) -> int:
         """The first one that nobody on this node listens on."""

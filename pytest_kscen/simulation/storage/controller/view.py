@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.storage import DISKFUL, TIE_BREAKER
@@ -104,9 +105,9 @@ class Attachment:
         return cls(obj, metadata["name"], obj["spec"]["nodeName"], "deletionTimestamp" in metadata, held)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
-    """One volume and all that concerns it, at one instant."""
+    """One volume and all that concerns it, at one instant; what follows from it is found once."""
 
     name: str
     volume: Obj
@@ -121,29 +122,29 @@ class View:
     doubles: list[Replica] = field(default_factory=list)
     """Those on nodes that others had before: nobody tends them."""
 
-    @property
+    @cached_property
     def leaving(self) -> bool:
         return "deletionTimestamp" in self.volume["metadata"]
 
-    @property
+    @cached_property
     def living(self) -> list[Replica]:
         return [replica for replica in self.replicas if not replica.leaving]
 
-    @property
+    @cached_property
     def diskful(self) -> list[Replica]:
         """Those that live and have a disk."""
         return [replica for replica in self.living if replica.is_diskful]
 
-    @property
+    @cached_property
     def mesh(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.in_mesh]
 
-    @property
+    @cached_property
     def actual(self) -> list[str]:
         """The nodes where it is attached."""
         return [replica.node for replica in self.replicas if replica.primary]
 
-    @property
+    @cached_property
     def speaking(self) -> list[Replica]:
         """Those of the mesh whose agents work, so that what they tell is so."""
         return [replica for replica in self.mesh if not self.host(replica).trouble]

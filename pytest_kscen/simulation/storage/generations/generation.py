@@ -226,13 +226,13 @@ def with_findings(obj: Obj, findings: dict[str, Finding], now: str) -> list[Obj]
     kept = {one["type"]: one for one in (obj.get("status") or {}).get("conditions") or ()}
     for type_, finding in findings.items():
         old, status = kept.get(type_), STATUSES[finding.holds]
-        since = old["lastTransitionTime"] if old and old["status"] == status else now
-        kept[type_] = {
+        new = {
             "type": type_,
             "status": status,
             "reason": finding.reason,
             "message": finding.message,
-            "lastTransitionTime": since,
+            "lastTransitionTime": old["lastTransitionTime"] if old and old["status"] == status else now,
             "observedGeneration": asked,
         }
+        kept[type_] = old if old == new else new  # what is the same is the same object: nobody compares it again
     return list(kept.values())
