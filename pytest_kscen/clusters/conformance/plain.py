@@ -124,5 +124,7 @@ def _ordered(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _writer(entry: Any) -> list[str]:
-    """Entries of one second come in another order than those of two."""
+    """Entries of one second come in another order than those of two. A refusal may quote what is no entry at all."""
+    if not isinstance(entry, dict):
+        return [str(entry)]
     return [str(entry.get(name, "")) for name in ("operation", "manager", "apiVersion", "subresource")]
