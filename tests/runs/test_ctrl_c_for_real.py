@@ -31,8 +31,8 @@ def test_for_which_there_is_no_time(cluster):
 COMMAND = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--kscen-cluster=controlplane", "--log-cli-level=info"]
 READY = re.compile(r"volume-main/.* ended action=wait until the volume is ready .* result=done")
 CUT = re.compile(r"chaos-network-blocker: ended action=cause .* result=done")
-LIVE = 120.0  # seconds within which three volumes are ready and a fault is on
-ENDS = 120.0  # seconds from the last Ctrl-C until pytest is over
+LIVE = 240.0  # seconds within which three volumes are ready and a fault is on
+ENDS = 240.0  # seconds from the last Ctrl-C until pytest is over
 
 
 class Session:

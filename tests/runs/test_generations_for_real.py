@@ -42,7 +42,7 @@ def test_two_lost_replicas_of_three_are_seen(scenario_runner, monkeypatch):
     monkeypatch.setattr(liveness, "HEALING", 5.0)  # nothing will heal, and its five minutes are real ones here
     with scenario_runner as run:
         volume = run.volumes.create(storage_class="consistency-and-availability")
-        run.until(volume.ready, timeout="1m")
+        run.until(volume.ready, timeout="3m")
         for node in volume.nodes[:2]:
             run.chaos.vm_stop(node)
         run.until(lambda: not volume.healthy(), timeout="2m")
@@ -59,11 +59,11 @@ def test_two_lost_replicas_of_three_are_seen(scenario_runner, monkeypatch):
 def test_one_cut_by_hand_while_others_come_and_go(scenario_runner, generation):
     with scenario_runner as run:
         volume = run.volumes.create(storage_class="consistency-and-availability", attach=1)
-        run.until(volume.ready, timeout="1m")
-        run.until(lambda: volume.attached_to, timeout="1m")
+        run.until(volume.ready, timeout="3m")
+        run.until(lambda: volume.attached_to, timeout="3m")
         with run.chaos.network_block(*volume.nodes[:2]) as incident:
             run.advance("20s")
-        run.until(volume.healthy, timeout="2m")
+        run.until(volume.healthy, timeout="3m")
 
     outcome = run.outcome
     assert outcome.verdict == "valid", outcome.explain()
