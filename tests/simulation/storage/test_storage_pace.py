@@ -1,0 +1,63 @@
+"""When an agent tells what its kernel says: bad news and answers at once, the rest together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_kscen.simulation.storage.agent.pace import ARRIVES, GOES, LATEST, PROGRESS_EVERY, Pace
+from pytest_kscen.simulation.storage.controller.view import Address, Replica
+from pytest_kscen.simulation.storage.drbd import Connection, Disk, Replication, Role, State, Status
+
+ANSWER = ("Diskful", Address("10.0.0.1", 7000), "", 0, False)
+REPLICA = Replica({}, "v-0", "node-1", "Diskful", leaving=False, held=True, in_quorum=True, in_sync=True)
+LINKED = Connection(State.CONNECTED, Role.SECONDARY, Disk.UP_TO_DATE, Replication.ESTABLISHED)
+LOST = Connection(State.CONNECTING)
+WELL = Status(Role.SECONDARY, Disk.UP_TO_DATE, 1024, True, False, {"node-2": LINKED, "node-3": LINKED})
+FILLING = Connection(State.CONNECTED, Role.SECONDARY, Disk.UP_TO_DATE, Replication.SYNC_TARGET, 50.0, 512)
+
+
+def linked(**links):
+    return replace(WELL, connections={name.replace("_", "-"): link for name, link in links.items()})
+
+
+@pytest.mark.parametrize(
+    ("status", "wait"),
+    [
+        (WELL, 0),
+        (replace(WELL, role=Role.PRIMARY), 0),
+        (replace(WELL, quorum=False), 0),
+        (replace(WELL, disk_state=Disk.OUTDATED), 0),
+        (replace(WELL, suspended=True), 0),
+        (linked(node_2=LINKED, node_3=LOST), GOES),
+        (linked(node_2=LINKED, node_3=LINKED, node_4=LOST), ARRIVES),
+        (replace(linked(node_2=LINKED, node_3=LINKED, node_4=LOST), quorum=False), ARRIVES),
+        (linked(node_2=LINKED, node_3=LINKED, node_4=LINKED), 0),
+        (linked(node_2=LINKED), LATEST),
+        (linked(node_2=LINKED, node_3=replace(LINKED, peer_role=Role.PRIMARY)), LATEST),
+        (linked(node_2=LINKED, node_3=FILLING), PROGRESS_EVERY),
+    ],
+)
+def test_how_long_news_may_wait(status, wait):
+    pace = Pace()
+    pace.tell(REPLICA, WELL, ANSWER)
+    assert pace.wait(REPLICA, status, ANSWER, 100.0) == wait
+    assert pace.wait(REPLICA, status, ANSWER, 100.0 + wait) == 0
+
+
+def test_who_gave_orders_is_answered_at_once():
+    pace = Pace()
+    pace.tell(REPLICA, WELL, ANSWER)
+    answer = (*ANSWER[:-1], True)
+    assert pace.wait(REPLICA, linked(node_2=LINKED, node_3=LOST), answer, 100.0) == 0
+
+
+def test_a_new_agent_contradicts_what_the_api_says_and_else_waits():
+    coming = linked(node_2=LINKED, node_3=LOST)
+    new = replace(REPLICA, in_quorum=False, in_sync=False)
+    assert Pace().wait(new, coming, ANSWER, 0.0) == ARRIVES
+    assert Pace().wait(new, WELL, ANSWER, 0.0) == 0
+    assert Pace().wait(REPLICA, coming, ANSWER, 0.0) == ARRIVES
+    assert Pace().wait(REPLICA, replace(coming, quorum=False), ANSWER, 0.0) == 0
+    assert Pace().wait(REPLICA, replace(coming, disk_state=Disk.INCONSISTENT), ANSWER, 0.0) == 0
