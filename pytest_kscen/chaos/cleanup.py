@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.hands import TYPE, Hands, remove
 from pytest_kscen.chaos.jobs import NAMESPACE
-from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.scripts import MARK
 from pytest_kscen.chaos.sweeping import sweep
 from pytest_kscen.kube.actor import RUN_LABEL
@@ -45,8 +44,7 @@ async def clear_before(stage: Stage) -> None:
 
 
 async def clear_after(stage: Stage) -> None:
-    """Whatever still carries this run's label, although each incident has undone its own. First, all has time to recover."""
-    await Observer.of(stage).settle()
+    """Whatever still carries this run's label, although each incident has undone its own."""
     hands = Hands.of(stage, NAME)
 
     def is_ours(obj: Obj) -> bool:

@@ -24,7 +24,7 @@ from pytest_kscen.megatest.replica_destroyer import destroy_replicas
 from pytest_kscen.megatest.resizer import resize
 from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.subject import REFUSALS, Subject, attempt, made, unless_gone
-from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 if TYPE_CHECKING:
@@ -193,3 +193,12 @@ async def _delete(rv: Subject, actor: Actor, version: str) -> None:
     with unless_gone(actor, volume=rv.name):
         await actor.api.delete(REPLICATED_VOLUMES, rv.name)
     await rv.view.lost(rv.name, version, timeout=PATIENCE)
+
+
+async def clear_volumes(stage: Stage) -> None:
+    """Delete what nobody is left to delete: attachments, volumes and replicas with this run's label."""
+    actor = stage.actor("volume-main")
+    for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
+        for left in (await actor.api.list(resource, labels=f"{RUN_LABEL}={stage.run_id}")).items:
+            with unless_gone(actor, left=left["metadata"]["name"]):
+                await actor.api.delete(resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"])

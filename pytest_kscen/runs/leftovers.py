@@ -1,51 +1,80 @@
-"""What a run has left behind: every object with its label, in every resource of both clusters. What is going gets time to go."""
+"""What a run has left behind: every object with its label. What is going gets time to go.
+
+In the tested cluster every resource is looked into; in the parent the two of which a run makes any, where it makes them.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.errors import Forbidden, MethodNotAllowed, NotFound
+from pytest_kscen.kube.actor import RUN_LABEL
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from pytest_kscen.objects.resources import EVENTS
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
 if TYPE_CHECKING:
-    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Resource
 
 PATIENCE, HURRIED = 120.0, 5.0  # seconds for what was deleted to be gone
 LOOK_AGAIN = 2.0
+IN_PARENT = (CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS)
 
 
-async def leftovers(actors: list[Actor], patience: float) -> list[str]:
-    """The names of what is still there, after waiting for what is on its way."""
-    clock = actors[0].clock
-    end = clock.now() + patience
-    while (left := await _look(actors)) and clock.now() < end:
-        await clock.sleep(LOOK_AGAIN)
-    return left
+@dataclass(slots=True)
+class Look:
+    """What one look has seen."""
+
+    there: dict[str, str] = field(default_factory=dict)
+    """Names by uid: the two clusters may be one, and a kind may be served in several groups."""
+    forbidden: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why a resource could not be looked into, for good or this time."""
 
 
-async def _look(actors: list[Actor]) -> list[str]:
-    """Each object once, by its uid: the actors' clusters may be one, and a kind may be served in several groups."""
-    found: dict[str, str] = {}
-    for actor in actors:
-        found |= await _labelled(actor)
-    return list(found.values())
+async def leftovers(stage: Stage, actor: Actor, patience: float) -> list[str]:
+    """The names of what is still there, after waiting for what is on its way. Where nobody could look is noted."""
+    end = stage.clock.now() + patience
+    while ((look := await _look(stage)).there or look.failed) and stage.clock.now() < end:
+        await stage.clock.sleep(LOOK_AGAIN)
+    for resource, why in (look.forbidden | look.failed).items():
+        actor.note("not-looked-into", resource=resource, why=why)
+    return list(look.there.values())
 
 
-async def _labelled(actor: Actor) -> dict[str, str]:
-    selector = ",".join(f"{label}={value}" for label, value in actor.labels.items())
-    found: dict[str, str] = {}
-    for resource in await actor.api.resources():
-        if resource.plural == EVENTS.plural:
-            continue
-        try:
-            items = (await actor.api.list(resource, labels=selector)).items
-        except Forbidden:
-            actor.note("not-looked-into", resource=resource.qualified, why="forbidden")
-            continue
-        except (MethodNotAllowed, NotFound):
-            continue
-        for item in items:
-            metadata = item["metadata"]
-            place = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
-            found.setdefault(metadata["uid"], f"{resource.plural}/{place}")
-    return found
+async def _look(stage: Stage) -> Look:
+    """Without anybody's patience: a server that is away for good would exhaust it for each of its resources."""
+    look = Look()
+    if stage.parent:
+        for resource in IN_PARENT:
+            await _labelled(stage, look, stage.parent.api_for("run"), resource, stage.parent.namespace)
+    api = stage.api_for("run")
+    try:
+        resources = await api.resources()
+    except (ApiError, OSError) as error:
+        look.failed["everything"] = repr(error)
+        return look
+    for resource in resources:
+        if resource.plural != EVENTS.plural:
+            await _labelled(stage, look, api, resource)
+    return look
+
+
+async def _labelled(stage: Stage, look: Look, api: Api, resource: Resource, namespace: str = "") -> None:
+    try:
+        items = (await api.list(resource, namespace, labels=f"{RUN_LABEL}={stage.run_id}")).items
+    except (MethodNotAllowed, NotFound):
+        return
+    except Forbidden as error:
+        look.forbidden[resource.qualified] = repr(error)
+        return
+    except (ApiError, OSError) as error:
+        look.failed[resource.qualified] = repr(error)
+        return
+    for item in items:
+        metadata = item["metadata"]
+        place = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+        look.there.setdefault(metadata["uid"], f"{resource.plural}/{place}")

@@ -1,18 +1,22 @@
 """A run's life inside the loop: looked at beforehand, begun, frozen, healed, judged for liveness, cleared away.
 
 Safety is judged while faults are on. When they are over, what is left has to become ready again. A fault made by hand and
-left on lasts through that, and is undone after it.
+left on lasts through that, and is undone after it. An actor that crashes ends the run at once. Whatever fails at the end,
+the rest of the end is tried, and the first failure is raised then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
+from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.clock import Signal
 from pytest_kscen.megatest.multivolume import multivolume
 from pytest_kscen.megatest.season import Season, unless
+from pytest_kscen.megatest.volume import clear_volumes
 from pytest_kscen.runs.leftovers import HURRIED, PATIENCE, leftovers
 from pytest_kscen.runs.liveness import late
 from pytest_kscen.runs.preflight import preflight
@@ -35,14 +39,17 @@ class Life:
         self.by_hand: list[Incident] = []
         self._plan = plan
         self._director = stage.actor("run")
-        self._calm, self._stop = Signal(), Signal()
+        self.is_stopped = False
+        self._calm, self._word = Signal(), Signal()
+        self._crash: Exception | None = None
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
 
     def stop(self) -> None:
         """End before the time."""
         self._director.note("stopped-early")
-        self._stop.give()
+        self.is_stopped = True
+        self._word.give()
 
     def hurry(self) -> None:
         """Leave volumes behind; chaos is still removed."""
@@ -50,8 +57,9 @@ class Life:
         self.season.abandoned.give()
 
     @property
-    def is_stopped(self) -> bool:
-        return self._stop.given
+    def goes_on(self) -> bool:
+        """Whether nobody has said stop, and nobody has crashed."""
+        return not self._word.given
 
     async def begin(self, duration: float | None) -> None:
         watched = list(self.stage.health.conditions)
@@ -62,21 +70,37 @@ class Life:
         if self._plan.churn:
             self.start(multivolume(self.stage, self._plan.churn, self.season), "multivolume")
         for profile in self._plan.chaos:
-            task = asyncio.get_running_loop().create_task(profile.run(self.stage, self._calm), name=profile.profile)
-            self._chaos.append(task)
+            self._chaos.append(self._begun(profile.run(self.stage, self._calm), profile.profile))
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        self._others.append(asyncio.get_running_loop().create_task(coroutine, name=name))
+        self._others.append(self._begun(coroutine, name))
+
+    def _begun(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        task.add_done_callback(self._heard_of)
+        return task
+
+    def _heard_of(self, task: asyncio.Task[Any]) -> None:
+        """What an API refuses ends no actor; what does is a mistake of ours, and nothing that follows would mean anything."""
+        if not task.cancelled() and (error := task.exception()):
+            if not isinstance(error, Exception):
+                raise error
+            self._crashed(task.get_name(), error)
+            self._word.give()
+
+    def _crashed(self, actor: str, error: Exception) -> None:
+        self._crash = self._crash or error
+        self._director.note("crashed", actor=actor, error=repr(error))
+        self._director.log(logging.ERROR, "crashed", who=actor, error=repr(error))
 
     async def last(self, seconds: float) -> None:
-        """Let this much time pass, or less if the run is stopped."""
-        if not self._stop.given:
-            await self._stop.within(self._director.clock, seconds)
+        """Let this much time pass, or less if the run does not go on."""
+        if self.goes_on:
+            await self._word.within(self._director.clock, seconds)
 
     def raise_crash(self) -> None:
-        for task in (*self._chaos, *self._others):
-            if task.done() and not task.cancelled() and (error := task.exception()):
-                raise error
+        if self._crash:
+            raise self._crash
 
     async def end(self) -> None:
         self.season.frozen.give()
@@ -84,9 +108,9 @@ class Life:
             self._director.note("incident-lasting", incident=incident.id)
         self._director.note("frozen")
         await self._heal()
-        await self._judge_liveness()
+        await self._try("liveness", self._judge_liveness())
         for incident in reversed(self._lasting()):
-            await incident.end()
+            await self._try(f"end of {incident.id}", incident.end())
         self.season.over.give()
         if self._others:
             await asyncio.wait(self._others)
@@ -99,6 +123,13 @@ class Life:
         return [incident for incident in self.by_hand if incident.is_on]
 
     async def _heal(self) -> None:
+    async def _try(self, what: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        """It may fail: what comes after it is tried all the same."""
+        try:
+            await coroutine
+        except Exception as error:  # noqa: BLE001  # told, and raised when everything was tried
+            self._crashed(what, error)
+
         self._calm.give()
         if shaking := [*self._chaos, *self.season.shakers]:
             await asyncio.wait(shaking)
@@ -111,9 +142,13 @@ class Life:
             self._director.note("liveness", late=found)
 
     async def _clear(self) -> None:
-        hands = [self._director]
-        if self.stage.parent:
-            hands.append(self.stage.in_parent("run"))
-        if self._plan.chaos or self.by_hand or self.season.shakers:
-            await clear_after(self.stage)
-        self._director.note("leftovers", objects=await leftovers(hands, HURRIED if self.season.abandoned.given else PATIENCE))
+        if self._plan.chaos or self.stage.parent or self.season.shakers:
+            await unless(self.season.abandoned, Observer.of(self.stage).settle())
+            await self._try("clearing chaos away", clear_after(self.stage))
+        if self._crash and not self.season.abandoned.given:
+            await self._try("clearing volumes away", clear_volumes(self.stage))
+        await self._try("looking for leftovers", self._look_for_leftovers())
+
+    async def _look_for_leftovers(self) -> None:
+        found = await leftovers(self.stage, self._director, HURRIED if self.season.abandoned.given else PATIENCE)
+        self._director.note("leftovers", objects=found)

@@ -77,7 +77,7 @@ class Run:
         if duration is not None:
             self.call(self.life.last(duration))
         else:
-            while not self.life.is_stopped:
+            while self.life.goes_on:
                 self.call(self.life.last(DAY))
 
     def advance(self, duration: str | float | timedelta) -> None:
@@ -90,7 +90,7 @@ class Run:
 
         @functools.wraps(condition)
         def held() -> object:
-            return self.life.is_stopped or condition()
+            return not self.life.goes_on or condition()
 
         self.cluster.until(held, timeout)
         self.life.raise_crash()

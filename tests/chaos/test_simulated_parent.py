@@ -10,6 +10,7 @@ from pytest_kscen.chaos import byhand
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
 from pytest_kscen.chaos.faults.losses import Losses
 from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.chaos.sweeping import sweep
 from pytest_kscen.clock import Signal
@@ -166,6 +167,7 @@ def test_an_hour_of_each_profile_leaves_nothing(name):
             await w.runner.clock.sleep(3600)
             stop.give()
             await task
+            await Observer.of(w.stage).settle()
             await clear_after(w.stage)
 
         w.runner.call(play())
@@ -189,6 +191,7 @@ def test_the_same_seed_tells_the_same_story():
                 stop.give()
                 for task in tasks:
                     await task
+                await Observer.of(w.stage).settle()
                 await clear_after(w.stage)
 
             w.runner.call(play())

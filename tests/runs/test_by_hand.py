@@ -7,12 +7,16 @@ import signal
 
 import pytest
 
+from pytest_kscen.chaos.faults.machines import Stop
 from pytest_kscen.chaos.hands import Impossible
 from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.clock.virtual import START
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
-from pytest_kscen.objects.errors import AlreadyExists, Invalid
+from pytest_kscen.objects.errors import AlreadyExists, Invalid, ServiceUnavailable
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 from pytest_kscen.runs.plan import Plan
@@ -143,6 +147,81 @@ def test_a_body_that_fails_is_cleaned_up_after(cluster, runner_of):
     assert objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test")) == []
 
 
+@pytest.mark.parametrize("how", ["within a block", "left on"])
+def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(cluster, runner_of, monkeypatch, how):
+    heal = Stop.heal
+
+    async def stuck(*arguments):
+        await heal(*arguments)
+        raise TimeoutError("the machine does not come back")
+
+    def body(run):
+        run.advance("1m")
+        run.chaos.network_block("node-1", "node-2")
+        monkeypatch.setattr(Stop, "heal", stuck)
+        stopped = run.chaos.vm_stop("node-3")
+        if how == "within a block":
+            with stopped:
+                run.advance("10s")
+
+    runner = runner_of(Plan(Churn(max_volumes=2)))
+    with pytest.raises(TimeoutError, match="does not come back"), runner as run:
+        body(run)
+    assert objects(cluster, REPLICATED_VOLUMES) == []
+    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test")) == []
+    assert [entry.what for entry in run.journal if entry.who == "run"][-2:] == ["leftovers", "run-ended"]
+    assert run.outcome.leftovers == []
+
+
+def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
+    async def draw(*_):
+        raise KeyError("status")
+
+    monkeypatch.setattr(NetworkBlock, "_draw", draw)
+    runner = runner_of(Plan(Churn(max_volumes=2), (NetworkBlock(period=(60.0, 60.0)),)))
+    with pytest.raises(KeyError, match="status"):
+        runner.run("3h")
+    (run,) = runner.runs
+    assert 60 <= run.outcome.lasted < 61
+    assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
+    assert [(entry.data["actor"], entry.data["error"]) for entry in run.journal if entry.what == "crashed"] == [
+        ("network-block", "KeyError('status')")
+    ]
+
+
+def test_a_volume_whose_actor_crashes_goes_with_all_others(cluster, runner_of, monkeypatch):
+    async def cycle(rv, *_):
+        await rv.stage.clock.sleep(120)
+        raise KeyError("spec")
+
+    monkeypatch.setattr("pytest_kscen.megatest.volume.attach_and_detach", cycle)
+    runner = runner_of(Plan(Churn(max_volumes=3, step=(3, 3))))
+    with pytest.raises(ExceptionGroup), runner as run:
+        run.until(lambda: False, timeout="3h")
+    assert 60 < run.outcome.lasted < 300
+    assert not run.outcome.stopped_early
+    assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
+
+
+def test_one_api_that_is_out_of_order_keeps_nothing_from_being_looked_for(cluster, runner_of, monkeypatch):
+    real = InProcessApi.list
+
+    async def list_(self, resource, *arguments, **options):
+        if resource.plural == "ingresses":
+            raise ServiceUnavailable("the server is currently unable to handle the request")
+        return await real(self, resource, *arguments, **options)
+
+    monkeypatch.setattr(InProcessApi, "list", list_)
+    runner = runner_of(Plan(Churn(max_volumes=2)))
+    runner.run("3m")
+    (run,) = runner.runs
+    told = [(entry.at, entry.what, entry.data) for entry in run.journal if entry.what in {"not-looked-into", "leftovers"}]
+    assert [(what, data.get("resource", data.get("objects"))) for _, what, data in told] == [
+        ("not-looked-into", "ingresses.networking.k8s.io"),
+        ("leftovers", []),
+    ]
+
+
 def test_ctrl_c_ends_a_run_in_good_order(cluster, runner_of):
     press(cluster, 400)
     outcome = runner_of(Plan(Churn(max_volumes=2), (NetworkBlock(),))).run("1h")
@@ -171,6 +250,17 @@ def test_a_second_ctrl_c_leaves_volumes_and_names_them(cluster, runner_of):
     assert len(volumes) == 2
     assert [incident.removed_at is None for incident in outcome.incidents] == [False] * len(outcome.incidents)
     assert objects(cluster, CILIUM_NETWORK_POLICIES, runner.runs[0].stage.parent.api_for("test")) == []
+
+
+def test_who_is_in_a_hurry_waits_for_no_recovery(cluster, runner_of, monkeypatch):
+    async def settle(self):
+        await self._stage.clock.sleep(300)
+
+    monkeypatch.setattr(Observer, "settle", settle)
+    press(cluster, 100, 120)
+    outcome = runner_of(Plan(Churn(max_volumes=1), (NetworkBlock(),))).run("1h")
+    assert outcome.stopped_early
+    assert cluster.now - START < 200
 
 
 def test_ctrl_c_in_the_middle_of_a_body(cluster, runner_of):

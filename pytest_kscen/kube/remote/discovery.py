@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.errors import NotFound, ServiceUnavailable
 from pytest_kscen.objects.resources import Resource
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.remote.connection import Connection
+
+logger = logging.getLogger(__name__)
 
 KEPT = {"list", "watch", "delete"}  # the verbs of what is kept until somebody deletes it
 
@@ -31,7 +34,10 @@ class Discovery:
         return found
 
     async def resources(self, *, agent: str) -> list[Resource]:
-        """What can be listed, watched and deleted, in the first version of its group that has it, the preferred one first."""
+        """What can be listed, watched and deleted, in the first version of its group that has it, the preferred one first.
+
+        A group that is out of order alone is an aggregated server's, and left out.
+        """
         groups = orjson.loads(await self._connection.request("GET", "/apis", agent=agent))["groups"]
         versions = ["v1"]
         for group in groups:
@@ -39,7 +45,7 @@ class Discovery:
             versions += sorted(offered, key=lambda version: version != group["preferredVersion"]["groupVersion"])
         found: dict[tuple[str, str], Resource] = {}
         for version in versions:
-            for row in await self._rows(version, agent):
+            for row in await self._answered(version, agent):
                 resource = _resource_of(version, row)
                 if set(row["verbs"]) >= KEPT:
                     found.setdefault((resource.group, resource.plural), resource)
@@ -47,6 +53,13 @@ class Discovery:
 
     async def _served(self, api_version: str, agent: str) -> dict[str, Resource]:
         return {row["kind"]: _resource_of(api_version, row) for row in await self._rows(api_version, agent)}
+
+    async def _answered(self, api_version: str, agent: str) -> list[Any]:
+        try:
+            return await self._rows(api_version, agent)
+        except ServiceUnavailable as error:
+            logger.warning("nobody tells what %s has: %s", api_version, error)
+            return []
 
     async def _rows(self, api_version: str, agent: str) -> list[Any]:
         root = "apis" if "/" in api_version else "api"

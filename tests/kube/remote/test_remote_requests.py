@@ -115,3 +115,16 @@ def test_a_kind_that_nobody_serves_is_not_found(runner, server, api):
     server.says(refusal(404, "NotFound", "the server could not find the requested resource"))
     with pytest.raises(NotFound, match=r'^no matches for kind "Scale" in version "none/v1"$'):
         runner.call(api.resource_of("none/v1", "Scale"))
+
+
+def test_a_group_that_is_out_of_order_alone_is_left_out(runner, server, api):
+    """As an aggregated one is whose own server is down."""
+    offered = [{"groupVersion": "metrics.k8s.io/v1beta1"}], [{"groupVersion": "apps/v1"}]
+    verbs = ["delete", "get", "list", "watch"]
+    server.says(
+        {"groups": [{"versions": versions, "preferredVersion": versions[0]} for versions in offered]},
+        {"resources": [{"name": "pods", "kind": "Pod", "namespaced": True, "verbs": verbs}]},
+        web.Response(status=503, text="service unavailable"),
+        {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": verbs}]},
+    )
+    assert runner.call(api.resources()) == [PODS, DEPLOYMENTS]
