@@ -73,8 +73,9 @@ class Session:
         """Its status and the run's outcome, once it is over."""
         self._process.wait(ENDS)
         self._reader.join()
-        (folder,) = self._runs.iterdir()
-        return self._process.returncode, json.loads((folder / "outcome.json").read_text())
+        kept = list(self._runs.glob("*/outcome.json"))
+        assert len(kept) == 1, f"there are {len(kept)} outcomes:\n{self}"
+        return self._process.returncode, json.loads(kept[0].read_text())
 
     def __str__(self) -> str:
         return "".join(self.said)
