@@ -72,6 +72,9 @@ class ChaosByHand:
         return self._cause(byhand.pod_destroy(label, count))
 
     def _cause(self, fault: Fault) -> Held:
-        incident = self._run.call(cause(self._run.stage, fault, by="by-hand"))
+        return Held(self._run.do(self._caused(fault)), self._run)
+
+    async def _caused(self, fault: Fault) -> Incident:
+        incident = await cause(self._run.stage, fault, by="by-hand")
         self._run.life.by_hand.append(incident)
-        return Held(incident, self._run)
+        return incident

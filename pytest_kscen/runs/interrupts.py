@@ -1,14 +1,18 @@
-"""Ctrl-C and SIGTERM during a run: the first word ends it in good order, the next hurries it; then they mean what they did."""
+"""Ctrl-C and SIGTERM during a run: the first word ends it in good order, the next hurries it; then they mean what they did.
+
+While the run itself is waited for, it hears the word and comes to its end. A test's own code is interrupted beside that, as
+any Python program is, and the run is ended by whoever began it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterator
     from types import FrameType
 
@@ -16,8 +20,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object]) -> Iterator[None]:
-    """At each signal the next word is said inside the loop. Only a process's main thread can hear signals."""
+def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object], awaited: Callable[[], bool]) -> Iterator[None]:
+    """At each signal the next word is said inside the loop. Only a process's main thread can hear signals.
+
+    `awaited` says whether whoever called waits for the one to whom the word is said.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -28,6 +35,8 @@ def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object]) -> Iter
         loop.call_soon_threadsafe(left.pop(0))
         if not left:
             give_back()
+        if not awaited():
+            _interrupt(loop)
 
     def give_back() -> None:
         for number, handler in before.items():
@@ -39,3 +48,15 @@ def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object]) -> Iter
         yield
     finally:
         give_back()
+
+
+def _interrupt(loop: asyncio.AbstractEventLoop) -> None:
+    """A loop that turns in this thread comes to a halt between two steps, so that nobody in it is hit."""
+    if asyncio._get_running_loop() is loop:  # noqa: SLF001  # asyncio's documented hook for loops of others
+        loop.call_soon_threadsafe(_raise)
+    else:
+        _raise()
+
+
+def _raise() -> NoReturn:
+    raise KeyboardInterrupt("the run was told to stop")

@@ -17,7 +17,7 @@ from pytest_kscen.runs.life import Life
 from pytest_kscen.runs.volumes_by_hand import VolumesByHand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from datetime import timedelta
     from typing import Any
 
@@ -51,6 +51,7 @@ class Run:
         self.volumes = VolumesByHand(self)
         self.life = Life(self.stage, plan)
         self._signals = contextlib.ExitStack()
+        self._waits = False
         self._outcome: Outcome | None = None
 
     @property
@@ -65,7 +66,8 @@ class Run:
         return self._outcome is not None
 
     def begin(self, duration: float | None = None) -> None:
-        self._signals.enter_context(heard(self.cluster.runner.loop, self.life.stop, self.life.hurry))
+        words = self.life.stop, self.life.hurry
+        self._signals.enter_context(heard(self.cluster.runner.loop, *words, awaited=lambda: self._waits))
         try:
             self.call(self.life.begin(duration))
         except BaseException:
@@ -82,8 +84,7 @@ class Run:
 
     def advance(self, duration: str | float | timedelta) -> None:
         """Let time pass; whoever is told to stop meanwhile goes no further."""
-        self.call(self.life.last(seconds_of(duration)))
-        self._go_no_further()
+        self.do(self.life.last(seconds_of(duration)))
 
     def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
         """Let time pass until the condition holds; a TimeoutError says what did not."""
@@ -92,19 +93,27 @@ class Run:
         def held() -> object:
             return not self.life.goes_on or condition()
 
-        self.cluster.until(held, timeout)
+        with self._waiting():
+            self.cluster.until(held, timeout)
         self.life.raise_crash()
         self._go_no_further()
 
+    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """What a test asks for; whoever is told to stop meanwhile goes no further."""
+        result = self.call(coroutine)
+        self._go_no_further()
+        return result
+
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
-            return self.cluster.runner.call(coroutine)
+            with self._waiting():
+                return self.cluster.runner.call(coroutine)
         finally:
             self.life.raise_crash()
 
     def end(self) -> Outcome:
         """Heal, judge, clear away. What was seen so far is judged even if that fails."""
-        with self._signals:
+        with self._waiting(), self._signals:
             try:
                 self.cluster.runner.call(self.life.end())
             finally:
@@ -113,6 +122,15 @@ class Run:
                     declared=self.plan.declared,
                     seed=self.cluster.chance.seed,
                     replayable=self.cluster.replayable,
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Who calls waits for the run, which hears what it is told."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+
                 )
         return self._outcome
 

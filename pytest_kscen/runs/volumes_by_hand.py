@@ -80,7 +80,7 @@ class VolumesByHand:
         Churn((storage_class,), size=size)
         self._run.call(self._look_up(storage_class))
         drawn = f"mgt-{self._run.stage.chance.stream('volumes by hand').uid()}"
-        return self._run.call(self._begin(Destiny(name or drawn, storage_class, size, math.inf, attach)))
+        return self._run.do(self._begin(Destiny(name or drawn, storage_class, size, math.inf, attach)))
 
     async def _look_up(self, storage_class: str) -> None:
         there = (await self._run.stage.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)).items

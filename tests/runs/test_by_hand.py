@@ -269,3 +269,41 @@ def test_ctrl_c_in_the_middle_of_a_body(cluster, runner_of):
         run.advance("1h")
     assert run.outcome.lasted < 60
     assert run.outcome.leftovers == []
+
+
+def own_code(_):
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def a_wait_of_its_own(cluster):
+    press(cluster, 20)
+    cluster.advance("1h")
+
+
+@pytest.mark.parametrize("busy_with", [own_code, a_wait_of_its_own])
+def test_ctrl_c_in_a_tests_own_code_interrupts_it(cluster, runner_of, busy_with):
+    gone_on = []
+
+    def body(run):
+        run.advance("1m")
+        busy_with(cluster)
+        gone_on.append("and makes volumes")
+
+    with pytest.raises(KeyboardInterrupt), runner_of(Plan(Churn(max_volumes=1))) as run:
+        body(run)
+    assert gone_on == []
+    assert run.outcome.stopped_early
+    assert 60 <= run.outcome.lasted <= 81
+    assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
+
+
+def test_ctrl_c_while_a_test_makes_a_fault_undoes_it(cluster, runner_of):
+    def body(run):
+        press(cluster, 1)
+        run.chaos.vm_stop("node-1")
+
+    with pytest.raises(KeyboardInterrupt), runner_of() as run:
+        body(run)
+    machines = objects(cluster, VIRTUAL_MACHINES, run.stage.parent.api_for("test"))
+    assert {one["status"]["phase"] for one in machines} == {"Running"}
+    assert [incident.removed_at is None for incident in run.outcome.incidents] == [False]
