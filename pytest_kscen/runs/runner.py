@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.verdict import VALID
@@ -41,14 +42,14 @@ class ScenarioRunner:
         self._default_duration = default_duration
         self._parent = parent
         self._tell = tell
-        self._entered: list[Run] = []
+        self._on: Run | None = None
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
         """Play the plan for this long in cluster time, then heal, judge and clean up.
 
         Without a length it is an hour of simulated time, and on the wall's clock it lasts until Ctrl-C.
         """
-        seconds = self._length() if duration is None else seconds_of(duration)
+        seconds = self._length() if duration is None else _more_than_zero(duration)
         run = self._begin(seconds, needs_parent=any(profile.needs_machines() for profile in self.plan.chaos))
         try:
             run.last(seconds)
@@ -57,12 +58,11 @@ class ScenarioRunner:
         return run.outcome
 
     def __enter__(self) -> Run:
-        run = self._begin(None, needs_parent=True)
-        self._entered.append(run)
-        return run
+        return self._begin(None, needs_parent=True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._end(self._entered.pop())
+        if self._on:
+            self._end(self._on)
 
     def overlooked(self) -> str:
         """The explanation of a run that was not valid and whose verdict nobody asked for; empty if there is none."""
@@ -81,14 +81,33 @@ class ScenarioRunner:
         return HOUR if self.cluster.backend == "embedded" else None
 
     def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
+        self._check_whereabouts()
         bring_storage(self.cluster, self.plan.health)
         run = Run(self.cluster, self.plan, self._parent() if needs_parent else None)
         self.runs.append(run)
         run.begin(duration)
+        self._on = run
         return run
 
+    def _check_whereabouts(self) -> None:
+        if self._on:
+            raise RuntimeError("a run is on: act on what `with scenario_runner as run` gave, or leave its block before another run")
+        if asyncio._get_running_loop():  # noqa: SLF001  # the only way to ask without an exception
+            raise RuntimeError(
+                "scenario_runner turns the cluster's time itself, which nobody can do inside it: make the test a plain `def`; "
+                "what is to happen beside the run starts with cluster.runner.start(coroutine, name)"
+            )
+
     def _end(self, run: Run) -> None:
+        self._on = None
         try:
             run.end()
         finally:
             self._tell(run)
+
+
+def _more_than_zero(duration: str | float | timedelta) -> float:
+    seconds = seconds_of(duration)
+    if not seconds:
+        raise ValueError(f"duration={duration!r}: a run needs time: give more than zero, as in '90s' or '1h30m'")
+    return seconds
