@@ -1,55 +1,85 @@
-"""Faults as a test states them itself, by what they do and to whom; `incidents.cause` does them."""
+"""Faults as a test states them itself, by what they do and to whom; `incidents.cause` does them.
+
+What makes no sense on any cluster is a ValueError here; `Impossible` is said later, of what this one lacks.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Any
 
 from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, PORTS, SPLIT_BRAIN, Block, valid_ports
 from pytest_kscen.chaos.faults.latency import Latency
 from pytest_kscen.chaos.faults.losses import Losses, valid_loss
 from pytest_kscen.chaos.faults.machines import Reboot, Stop
 from pytest_kscen.chaos.faults.pods import Destruction
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from pytest_kscen.chaos.pods import valid_label
 
 
 def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Block:
     """All TCP between two machines, or these ports alone."""
-    return Block(EVERYTHING, (a,), (b,)) if ports is None else Block(PORTS, (a,), (b,), valid_ports(ports))
+    _names(a=a, b=b)
+    return Block(EVERYTHING, (a,), (b,)) if ports is None else Block(PORTS, (a,), (b,), valid_ports(_listed("ports", ports)))
 
 
 def drbd_block(a: str, b: str, volume: str) -> Block:
     """One volume's link between two machines."""
+    _names(a=a, b=b, volume=volume)
     return Block(DRBD, (a,), (b,), volume=volume)
 
 
 def split_brain(group_a: Iterable[str], group_b: Iterable[str]) -> Block:
     """All TCP between two groups of machines."""
-    return Block(SPLIT_BRAIN, tuple(group_a), tuple(group_b))
+    return Block(SPLIT_BRAIN, _group("group_a", group_a), _group("group_b", group_b))
 
 
 def losses(a: str, b: str, loss: float) -> Losses:
     """This share of the packets between two machines, from 0 to 1."""
+    _names(a=a, b=b)
     valid_loss(loss)
     return Losses((a, b), loss)
 
 
 def latency(a: str, b: str) -> Latency:
     """The link between two machines, loaded."""
+    _names(a=a, b=b)
     return Latency((a, b))
 
 
 def vm_reboot(vm: str) -> Reboot:
     """One machine, off and on again."""
+    _names(vm=vm)
     return Reboot(vm)
 
 
 def vm_stop(vm: str) -> Stop:
     """One machine, off for as long as it lasts."""
+    _names(vm=vm)
     return Stop(vm)
 
 
 def pod_destroy(label: str, count: int = 1) -> Destruction:
     """Some of the storage's pods with this label."""
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise ValueError(f"count={count!r}: give a whole number, 1 or more")
+    valid_label(label)
     return Destruction(label, count)
+
+
+def _names(**given: Any) -> None:
+    for parameter, name in given.items():
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{parameter}={name!r}: give a name, as text")
+
+
+def _group(parameter: str, given: Any) -> tuple[str, ...]:
+    machines = _listed(parameter, given)
+    if not machines or not all(isinstance(name, str) and name for name in machines):
+        raise ValueError(f"{parameter}={given!r}: give the names of one machine or more")
+    return machines
+
+
+def _listed(parameter: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"{parameter}={given!r}: give a list, as in [{given!r}]")  # noqa: TRY004  # as all mistakes here
+    return tuple(given)

@@ -39,7 +39,9 @@ class PodDestroy:
         if self.pods is not None and not all(isinstance(number, int) and number > 0 for number in self.pods):
             raise ValueError(f"pods={self.pods!r}: give two whole numbers, 1 or more")
         if self.label is not None:
-            _check_label(self.label)
+            valid_label(self.label)
+        if not isinstance(self.namespace, str) or not self.namespace:
+            raise ValueError(f"namespace={self.namespace!r}: give a name")
 
     def needs_machines(self) -> int:
         return 0
@@ -64,8 +66,11 @@ class PodDestroy:
                     recoveries.create_task(ended(incident), name=f"recovery of {incident.id}")
 
 
-def _check_label(label: str) -> None:
+def valid_label(label: object) -> None:
+    why = ""
     try:
-        parse_labels(label)
+        if isinstance(label, str) and parse_labels(label):
+            return
     except ValueError as error:
-        raise ValueError(f"label={label!r}: {error}: write it as in app=agent") from error
+        why = f"{error}: "
+    raise ValueError(f"label={label!r}: {why}write it as in app=agent")

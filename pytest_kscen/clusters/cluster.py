@@ -107,8 +107,14 @@ class TimedCluster(Generic[R]):
         self.runner.advance(seconds_of(duration))
 
     def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
+        _check(condition)
         if not self.runner.until(condition, seconds_of(timeout)):
             raise TimeoutError(f"within {timeout} of cluster time this did not come true: {_words_of(condition)}")
+
+
+def _check(condition: object) -> None:
+    if not callable(asked := inspect.unwrap(condition)):  # type: ignore[arg-type]  # which is the question
+        raise TypeError(f"until({asked!r}): give the condition itself, as in until(volume.ready), not what it says now")
 
 
 def _words_of(condition: Callable[[], object]) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 RANGES = {"tuple[float, float]": float, "tuple[int, int]": int}
 PAIR = 2
+ORDER = "give the least and the most, in this order, each more than zero"
 
 
 class Bound(NamedTuple):
@@ -77,7 +78,7 @@ def _range(declared: Mapping[str, Any], field: Any, name: str, settings: Setting
     least, most = (one or _default(name, field, number) for number, one in enumerate(bounds))
     if least.value > most.value:
         raise ValueError(
-            f"{field.name}={written!r}: give the least and the most, in this order, each more than zero"
+            f"{field.name}={written!r}: {ORDER}"
             if written is not None and None not in written
             else f"{field.name}: the least, {least.said}, is above the most, {most.said}: give both"
         )
@@ -90,7 +91,7 @@ def _marked(parameter: str, written: Any, bound: int, *, whole: bool) -> Bound |
         return None
     value = written[bound] if whole else _seconds(parameter, written[bound])
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or value <= 0:
-        raise ValueError(f"{parameter}={written!r}: give the least and the most, in this order, each more than zero")
+        raise ValueError(f"{parameter}={written!r}: {ORDER}{', in whole numbers' if whole else ''}")
     return Bound(value, f"{written[bound]} of the marker")
 
 
@@ -125,4 +126,4 @@ def _seconds(name: str, duration: Any) -> float:
     try:
         return seconds_of(duration)
     except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from error
+        raise ValueError(f"{name}: {error}") from None

@@ -65,8 +65,9 @@ def _churn(item: pytest.Item, settings: Settings, actors: list[str]) -> Churn | 
 
 def _marked_chaos(item: pytest.Item, settings: Settings) -> Iterator[Profile]:
     for mark in reversed(list(item.iter_markers("chaos"))):
-        if len(mark.args) != 1:
-            raise ValueError("@pytest.mark.chaos takes the profile's name first, then its parameters by name")
+        if len(mark.args) != 1 or not isinstance(mark.args[0], str):
+            said = ", ".join(repr(one) for one in mark.args)
+            raise ValueError(f"@pytest.mark.chaos({said}) takes the profile's name first, then its parameters by name")
         yield _profile(mark.args[0], mark.kwargs, settings)
 
 

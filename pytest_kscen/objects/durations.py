@@ -20,8 +20,8 @@ def seconds_of_text(duration: str) -> float:
     """What Go makes of it, negative ones too."""
     try:
         return float(durationpy.from_str(duration.strip()).total_seconds())
-    except durationpy.DurationError as error:
-        raise ValueError(f"{duration!r} is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'") from error
+    except durationpy.DurationError:
+        raise ValueError(f"{duration!r} is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'") from None
 
 
 def _seconds(duration: str | float | timedelta) -> float:

@@ -1,0 +1,39 @@
+"""Faults by hand that make no sense on any cluster are refused before anything is asked, by the name of what is wrong."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.faults.blocks import Block
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda: byhand.network_block("a", "b", ports=70000), "ports=70000: give a list, as in [70000]"),
+        (lambda: byhand.network_block("a", "b", ports="70"), "ports='70': give a list, as in ['70']"),
+        (lambda: byhand.network_block("a", "b", ports=[70000]), "ports=(70000,): give 1 to 40 numbers from 1 to 65535"),
+        (lambda: byhand.network_block("a", ["b"]), "b=['b']: give a name, as text"),
+        (lambda: byhand.drbd_block("a", "b", object), "volume=<class 'object'>: give a name, as text"),
+        (lambda: byhand.split_brain("a", ["b"]), "group_a='a': give a list, as in ['a']"),
+        (lambda: byhand.split_brain(["a"], []), "group_b=[]: give the names of one machine or more"),
+        (lambda: byhand.split_brain([3], ["b"]), "group_a=[3]: give the names of one machine or more"),
+        (lambda: byhand.losses("a", None, 0.5), "b=None: give a name, as text"),
+        (lambda: byhand.vm_reboot(1), "vm=1: give a name, as text"),
+        (lambda: byhand.vm_stop(""), "vm='': give a name, as text"),
+        (lambda: byhand.pod_destroy("app=agent", 0), "count=0: give a whole number, 1 or more"),
+        (lambda: byhand.pod_destroy("app=agent", True), "count=True: give a whole number, 1 or more"),
+        (lambda: byhand.pod_destroy(3), "label=3: write it as in app=agent"),
+        (lambda: byhand.pod_destroy(""), "label='': write it as in app=agent"),
+    ],
+)
+def test_mistakes(mistake, words):
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        mistake()
+
+
+def test_groups_may_be_any_iterable():
+    assert byhand.split_brain({"a": 1}, (name for name in "bc")) == Block("split-brain", ("a",), ("b", "c"))
