@@ -16,7 +16,7 @@ from pytest_kscen.objects.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kscen.chaos.troubles import Reach
+    from pytest_kscen.chaos.blame import Reach
     from pytest_kscen.journal import Journal
     from pytest_kscen.kube.actor import Stage
 
@@ -72,6 +72,8 @@ class Incident:
     effects: list[str] = field(default_factory=list)
     parts_undone: list[str] = field(default_factory=list)
     """Of a fault that is undone part by part: what need not be done again."""
+    done: bool = False
+    """Whether somebody else, who had to do it, has said that it is done."""
     _ending: asyncio.Task[None] | None = None
 
     @property
@@ -106,6 +108,16 @@ class Incident:
         """On this volume, or on none in particular."""
         self.effects.append(what)
         self.note("incident-effect", effect=what, **({"volume": volume} if volume else {}))
+
+    def perhaps(self, what: str, volume: str = "") -> None:
+        """It may have done this: nothing proves it."""
+        self.note("incident-perhaps", effect=what, **({"volume": volume} if volume else {}))
+
+    def was_done(self, what: str) -> None:
+        """Somebody else, who had to do it, says so."""
+        self.done = True
+        self.observer.acts(self)
+        self.has_effect(what)
 
     def recovered(self, at: float) -> None:
         """Since then nothing that it shook was in trouble."""

@@ -1,7 +1,7 @@
 """The one pair of eyes of a run's chaos: it keeps pictures of what incidents may shake, and says what each has shaken.
 
-A trouble that begins belongs to the incidents that are on and could have made it; to one that is over only if there are none
-of those. An incident is recovered from when nothing that belongs to it has been in trouble for a little while.
+Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own has been in trouble for a little while,
+unless others were on meanwhile that may keep it so: then nobody can tell.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos import troubles
+from pytest_kscen.chaos.blame import SETTLED, Suspect, whose
 from pytest_kscen.chaos.replicas import node_of, volume_of
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.resources import NODES
@@ -23,28 +24,29 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
     from pytest_kscen.chaos.incidents import Incident
-    from pytest_kscen.chaos.troubles import Aspect, Key
+    from pytest_kscen.chaos.troubles import Aspect
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.objects.resources import Obj, Resource
 
 NAME = "chaos-observer"
 FIRST_LOOK = 5.0  # seconds within which the pictures should be there; a resource that is not served has none
-SETTLED = 5.0  # seconds without trouble
 RECOVERY = 300.0  # seconds after which nobody waits any longer
 TOLD = 3  # how many effects of each kind are told, of each volume
 
 
-@dataclass(slots=True, eq=False)
-class Watched:
-    """An incident that has not been recovered from, and what it has shaken."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class Watched(Suspect):
+    """An incident of which more may be seen."""
 
     incident: Incident
-    shaken: dict[Key, Aspect] = field(default_factory=dict)
-    volumes: dict[str, None] = field(default_factory=dict)
-    """Those of which it has shaken a link."""
-    told: dict[tuple[str, str], int] = field(default_factory=dict)
+    told: dict[tuple[object, ...], int] = field(default_factory=dict)
     calm_since: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def may_be_told(self, *kind: object) -> bool:
+        """The first few of each kind are."""
+        self.told[kind] = self.told.get(kind, 0) + 1
+        return self.told[kind] <= TOLD
 
 
 class Observer:
@@ -85,12 +87,20 @@ class Observer:
             self._leave()
             raise
         self._seen.set()
-        self._watched[incident.id] = Watched(incident)
+        watched = Watched(incident.fault.reach, self._stage.journal.now, incident=incident)
+        self._watched[incident.id] = watched
+        for each in self._watched.values():
+            if each.shaken:
+                each.changed.set()
+
+    def acts(self, incident: Incident) -> None:
+        """Whoever does it for us has said that it is done."""
+        self._watched[incident.id].acts(self._stage.journal.now)
 
     def ended(self, incident: Incident) -> None:
         """The incident is undone: see how long its traces stay."""
         watched = self._watched[incident.id]
-        watched.calm_since = self._stage.journal.now
+        watched.until = watched.calm_since = self._stage.journal.now
         recovery = asyncio.get_running_loop().create_task(self._recovers(watched), name=f"recovery from {incident.id}")
         self._recoveries[incident.id] = recovery
         recovery.add_done_callback(lambda _: self._forget(incident.id))
@@ -173,22 +183,16 @@ class Observer:
     # --- whose trouble it is ---
 
     def _began(self, trouble: Aspect) -> None:
-        for watched in self._who_made(trouble):
-            watched.shaken[trouble.key] = trouble
-            if trouble.kind == troubles.LINK:
-                watched.volumes[trouble.volume] = None
-            watched.changed.set()
-            kind = trouble.kind, trouble.volume
-            told = watched.told[kind] = watched.told.get(kind, 0) + 1
-            if told <= TOLD:
-                watched.incident.has_effect(trouble.words, trouble.volume)
-
-    def _who_made(self, trouble: Aspect) -> list[Watched]:
-        reaches = [(watched, watched.incident.fault.reach) for watched in self._watched.values()]
-        able = [watched for watched, reach in reaches if reach.explains(trouble, watched.volumes)]
-        able = able or [watched for watched, reach in reaches if reach.may_isolate(trouble)]
-        able = [watched for watched in able if watched.incident.is_on] or able
-        return [watched for watched in able if not watched.incident.fault.reach.weak] or able
+        now = self._stage.journal.now
+        owner, others = whose(trouble, self._watched.values(), now)
+        if owner:
+            owner.shook(trouble, now)
+            owner.changed.set()
+            if owner.may_be_told(trouble.kind, trouble.volume):
+                owner.incident.has_effect(trouble.words, trouble.volume)
+        for other in others:
+            if other.may_be_told(trouble.kind, trouble.volume, "perhaps"):
+                other.incident.perhaps(trouble.words, trouble.volume)
 
     def _over(self, trouble: Aspect) -> None:
         for watched in self._watched.values():
@@ -200,22 +204,37 @@ class Observer:
         incident = watched.incident
         try:
             async with asyncio.timeout(RECOVERY) as patience:
-                while watched.shaken or await self._moves(watched):
-                    await watched.changed.wait()
-                    watched.changed.clear()
+                others = await self._calm(watched)
         except TimeoutError:
             if not patience.expired():
                 raise
-            left = [trouble.words for trouble in watched.shaken.values()]
+            left = _words(watched)
             incident.note("incident-unrecovered", waited=RECOVERY, left=left)
             self._actor.log(logging.WARNING, "not recovered from", incident=incident.id, waited=RECOVERY, left="; ".join(left))
         else:
-            incident.recovered(watched.calm_since)
+            if others:
+                incident.note("incident-overtaken", by=others, left=_words(watched))
+            else:
+                incident.recovered(watched.calm_since)
 
-    async def _moves(self, watched: Watched) -> bool:
-        """Whether there is no peace yet."""
-        watched.changed.clear()
-        return await _within(watched.changed, SETTLED)
+    async def _calm(self, watched: Watched) -> list[str]:
+        """Wait until all is well, and stays so. If others are on that cover what is not: who they are."""
+        while True:
+            watched.changed.clear()
+            if others := self._in_the_way(watched):
+                return others
+            if watched.shaken:
+                await watched.changed.wait()
+            elif not await _within(watched.changed, SETTLED):
+                return []
+
+    def _in_the_way(self, watched: Watched) -> list[str]:
+        on = [each for each in self._watched.values() if each.until is None]
+        return [each.incident.id for each in on if any(map(each.reach.covers, watched.shaken.values()))]
+
+
+def _words(watched: Watched) -> list[str]:
+    return [trouble.words for trouble in watched.shaken.values()]
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

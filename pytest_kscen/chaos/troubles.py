@@ -13,7 +13,7 @@ from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.objects.volume_health import HealthSource
@@ -51,33 +51,6 @@ class Aspect:
     @property
     def words(self) -> str:
         return WORDS[self.kind].format(key=self.key, state=self.state, nodes=self.nodes, volume=self.volume)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What an incident may have done: things of these kinds, on these nodes; or between them and others, or to one volume."""
-
-    kinds: tuple[str, ...]
-    nodes: tuple[str, ...]
-    against: tuple[str, ...] = ()
-    volume: str = ""
-    weak: bool = False
-    """Whether anything else that could have done it is the likelier cause."""
-
-    def covers(self, aspect: Aspect) -> bool:
-        if aspect.kind not in self.kinds or (self.volume and aspect.volume != self.volume):
-            return False
-        sides = (self.nodes, self.against) if self.against else (self.nodes,)
-        return all(any(node in side for node in aspect.nodes) for side in sides)
-
-    def explains(self, aspect: Aspect, volumes: Container[str]) -> bool:
-        """A fault between two sides reaches a volume through its links: it must have shaken one of those first."""
-        through_links = aspect.kind == VOLUME and self.against
-        return self.covers(aspect) and (not through_links or aspect.volume in volumes)
-
-    def may_isolate(self, aspect: Aspect) -> bool:
-        """A cut may take a node from those who watch over it: when nothing else explains that it is not ready."""
-        return aspect.kind == NODE and bool(self.against) and not self.volume and aspect.key[1] in (*self.nodes, *self.against)
 
 
 class Troubles:

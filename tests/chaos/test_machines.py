@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from stages import VMS, staged
+from test_observer import Storage
 
 from pytest_kscen.chaos import byhand
 from pytest_kscen.chaos.faults.machines import OperationFailed
 from pytest_kscen.chaos.hands import Impossible
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.checks.incidents import incidents, judge
 from pytest_kscen.clock import Signal
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
@@ -92,9 +94,41 @@ def test_a_restart_that_fails_is_over_without_an_effect():
         world.runner.advance(10)
 
         assert (incident.is_on, incident.had_effect) == (False, False)
-        assert [data["error"] for _, _, data in world.told("operation-failed")] == [
+        assert [data["error"] for _, _, data in world.told("incident-failed")] == [
             "the operation Restart of node-1 is Failed: no such luck"
         ]
+
+
+def test_a_restart_that_fails_waits_for_no_boot_whatever_others_do_to_its_links():
+    with staged(nodes=2) as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        Hypervisor(world, ends="Failed", takes=20)
+        cut = storage.cause(byhand.network_block("node-1", "node-2"), 0)
+        reboot = storage.cause(byhand.vm_reboot("node-1"), 8)
+        storage.link("v-0", "v-1", "Connecting")
+        world.runner.advance(20)
+
+        assert (cut.had_effect, reboot.had_effect, reboot.is_on) == (True, False, False)
+        assert reboot.removed_at - reboot.started_at < 25
+        (finding,) = judge(["vm-reboot"], incidents(world.journal))
+        assert finding.verdict == "unknown"
+        assert "1 could not be caused: the operation Restart of node-1 is Failed: no such luck" in finding.why
+
+
+def test_a_machine_that_went_before_its_restart_failed_is_brought_back():
+    with staged(nodes=2) as world:
+        storage = Storage(world)
+        hypervisor = Hypervisor(world, ends="Failed", takes=20)
+        reboot = storage.cause(byhand.vm_reboot("node-1"), 10)
+        storage.machine("node-1", "Stopped")
+        world.runner.advance(12)
+        hypervisor.ends = "Completed"
+        world.runner.advance(90)
+
+        assert reboot.effects == ["the machine node-1 is Stopped"]
+        assert [operation["spec"]["type"] for operation in hypervisor.made] == ["Restart", "Start"]
+        assert not reboot.is_on
 
 
 def test_a_stop_lasts_until_it_is_undone_by_a_start():

@@ -6,10 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from pytest_kscen.chaos.blame import Reach
 from pytest_kscen.chaos.hands import NODE_A, NODE_B, Hands, Impossible, put, remove
 from pytest_kscen.chaos.policies import cut
 from pytest_kscen.chaos.replicas import links_of
-from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach
+from pytest_kscen.chaos.troubles import LINK, VOLUME
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 
 if TYPE_CHECKING:

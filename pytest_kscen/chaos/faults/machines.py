@@ -9,8 +9,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pytest_kscen.chaos.blame import Power, Reach
 from pytest_kscen.chaos.hands import Hands, Impossible, put, remove
-from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Reach
+from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
@@ -63,7 +64,7 @@ class Reboot:
 
     @property
     def reach(self) -> Reach:
-        return Reach(EVERYTHING, (self.vm,))
+        return Reach(EVERYTHING, (self.vm,), power=Power.TAKES_AWAY)
 
     async def aim(self, hands: Hands) -> Reboot:
         if _phase((await hands.must_have([self.vm]))[self.vm]) == STOPPED:
@@ -74,12 +75,14 @@ class Reboot:
         await _order(incident, "Restart", self.vm)
 
     async def heal(self, incident: Incident) -> None:
+        """What was not done needs no way back; unless the machine was seen to go before the operation failed."""
         try:
             if await _done(incident, "Restart", self.vm):
-                incident.has_effect(f"{self.vm} was restarted")
+                incident.was_done(f"{self.vm} was restarted")
         except OperationFailed as error:
-            incident.note("operation-failed", vm=self.vm, error=str(error))
-        await _back(incident, self.vm, self.boot)
+            incident.note("incident-failed", error=str(error))
+        if incident.had_effect:
+            await _back(incident, self.vm, self.boot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class Stop:
 
     @property
     def reach(self) -> Reach:
-        return Reach(EVERYTHING, (self.vm,))
+        return Reach(EVERYTHING, (self.vm,), power=Power.TAKES_AWAY)
 
     async def aim(self, hands: Hands) -> Stop:
         await hands.must_have([self.vm])
@@ -108,7 +111,7 @@ class Stop:
     async def inject(self, incident: Incident) -> None:
         await _order(incident, "Stop", self.vm)
         if await _done(incident, "Stop", self.vm):
-            incident.has_effect(f"{self.vm} was stopped")
+            incident.was_done(f"{self.vm} was stopped")
 
     async def heal(self, incident: Incident) -> None:
         """An operation that is still waiting must not stop the machine later."""
@@ -147,12 +150,12 @@ async def _done(incident: Incident, kind: str, vm: str) -> bool:
 
 
 async def _back(incident: Incident, vm: str, boot: str) -> None:
-    """Wait until the machine runs, started if it is off, and its node is ready: booted anew, if the incident did something."""
+    """Wait until the machine runs, started if it is off, and its node is ready: in another boot if the operation was completed."""
     if await _comes_to(incident, vm, RUNNING, STOPPED) == STOPPED:
         await _order(incident, "Start", vm)
         await _done(incident, "Start", vm)
         await _comes_to(incident, vm, RUNNING)
-    nested, before = incident.hands.nested, boot if incident.had_effect else ""
+    nested, before = incident.hands.nested, boot if incident.done else ""
     await wait_for(
         *(nested.api, nested.clock, NODES, vm),
         condition=lambda node: node is None or (is_true(node, "Ready") and _boot_of(node) != before),

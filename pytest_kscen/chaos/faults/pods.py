@@ -6,9 +6,10 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from pytest_kscen.chaos.blame import Reach
 from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.chaos.sight import seen
-from pytest_kscen.chaos.troubles import VOLUME, Reach
+from pytest_kscen.chaos.troubles import VOLUME
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import PODS

@@ -1,0 +1,103 @@
+"""Whose a trouble is, rule by rule."""
+
+from __future__ import annotations
+
+from pytest_kscen.chaos.blame import NOTICING, SETTLED, Power, Reach, Suspect, whose
+from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Aspect
+
+ON_LINKS = (LINK, VOLUME)
+EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
+LOST = Aspect((LINK, "v-0", "v-1"), well=False, state="Connecting", nodes=("a", "b"), volume="v")
+STUCK = Aspect((VOLUME, "v", "IOReady"), well=False, state="False", nodes=("a", "b", "c"), volume="v")
+NOT_READY = Aspect((NODE, "a"), well=False, state="Unknown", nodes=("a",))
+STOPPING = Aspect((MACHINE, "a"), well=False, state="Stopping", nodes=("a",))
+
+
+def cut(since, until=None, **more):
+    return Suspect(Reach(ON_LINKS, ("a",), ("b",), **more), since, until)
+
+
+def worse(since, until=None):
+    return cut(since, until, power=Power.WORSENS)
+
+
+def pods(since, node="a"):
+    return Suspect(Reach((VOLUME,), (node,)), since)
+
+
+def machine(since, seen=None, until=None):
+    found = Suspect(Reach(EVERYTHING, ("a",), power=Power.TAKES_AWAY), since, until)
+    if seen is not None:
+        found.acts(seen)
+    return found
+
+
+def shaken(suspect, trouble=LOST):
+    suspect.shook(trouble, suspect.since)
+    return suspect
+
+
+def told(trouble, at, **suspects):
+    """The names of the owner and of those that may have done it."""
+    names = {id(suspect): name for name, suspect in suspects.items()}
+    owner, others = whose(trouble, suspects.values(), at)
+    return (names[id(owner)] if owner else "", [names[id(other)] for other in others])
+
+
+def test_whoever_is_alone_has_it():
+    assert told(LOST, 10, cut=cut(0)) == ("cut", [])
+    assert told(LOST, 10, elsewhere=Suspect(Reach(ON_LINKS, ("a",), ("c",)), 0)) == ("", [])
+
+
+def test_a_silence_that_drbd_cannot_have_noticed_is_no_cause():
+    assert told(LOST, NOTICING - 0.1, cut=cut(0)) == ("", ["cut"])
+    assert told(LOST, NOTICING, cut=cut(0)) == ("cut", [])
+    assert told(LOST, 8, short=cut(0, until=NOTICING - 0.1)) == ("", [])
+    assert told(LOST, 8, short=worse(3)) == ("", ["short"])
+
+
+def test_a_machine_explains_what_it_takes_with_it_once_it_was_seen_to_go():
+    assert told(STOPPING, 1, machine=machine(0)) == ("machine", [])
+    for trouble in (LOST, STUCK, NOT_READY):
+        assert told(trouble, 20, ordered=machine(0)) == ("", ["ordered"])
+        assert told(trouble, 20, gone=machine(0, seen=5)) == ("gone", [])
+
+
+def test_a_machine_that_is_gone_explains_a_link_better_than_a_cut_and_a_cut_better_than_a_worse_network():
+    assert told(LOST, 20, gone=machine(0, seen=5), later=cut(10)) == ("gone", [])
+    assert told(LOST, 20, earlier=cut(0), gone=machine(0, seen=5)) == ("gone", ["earlier"])
+    assert told(LOST, 20, ordered=machine(0), cut=cut(1)) == ("cut", [])
+    assert told(LOST, 20, cut=cut(0), later=worse(5)) == ("cut", [])
+    assert told(LOST, 20, earlier=worse(0), cut=cut(5)) == ("cut", ["earlier"])
+    assert told(LOST, 20, worse=worse(0), too_new=cut(15)) == ("worse", [])
+
+
+def test_of_two_alike_the_first_has_it_for_the_second_found_nothing_to_stop():
+    assert told(LOST, 20, second=cut(5), first=cut(0)) == ("first", [])
+    assert told(NOT_READY, 40, second=machine(0, seen=20), first=machine(10, seen=15)) == ("first", [])
+
+
+def test_a_cut_makes_no_node_unready_but_may_hide_it_from_its_watchers():
+    assert told(NOT_READY, 60, cut=cut(0)) == ("", ["cut"])
+    assert told(NOT_READY, 60, cut=cut(0), gone=machine(0, seen=5)) == ("gone", [])
+    assert told(NOT_READY, 60, link=cut(0, volume="v")) == ("", [])
+
+
+def test_a_cut_reaches_a_volume_through_its_links_alone():
+    assert told(STUCK, 20, cut=cut(0)) == ("", ["cut"])
+    assert told(STUCK, 20, cut=shaken(cut(0))) == ("cut", [])
+
+
+def test_what_several_alike_may_have_done_to_a_volume_is_nobodys_proof():
+    assert told(STUCK, 20, cut=shaken(cut(0)), pods=pods(10)) == ("", ["cut", "pods"])
+    assert told(STUCK, 20, cut=shaken(cut(0)), pods=pods(10, node="d")) == ("cut", [])
+    assert told(STUCK, 20, pods=pods(10), gone=machine(0, seen=5)) == ("gone", [])
+    assert told(STUCK, 20, one=machine(0, seen=5), two=machine(0, seen=9)) == ("", ["one", "two"])
+
+
+def test_what_is_over_answers_for_what_it_has_shaken_and_for_what_begins_at_its_end():
+    assert told(LOST, 20 + SETTLED, over=cut(0, until=20)) == ("over", [])
+    assert told(LOST, 21 + SETTLED, over=cut(0, until=20)) == ("", [])
+    assert told(LOST, 60, over=shaken(cut(0, until=20))) == ("over", [])
+    assert told(LOST, 60, over=shaken(cut(0, until=20)), on=cut(30)) == ("on", ["over"])
+    assert told(LOST, 60, over=shaken(cut(0, until=20)), worse=worse(30)) == ("over", [])
