@@ -1,4 +1,4 @@
-"""Waiting until an object is as somebody wants it: a watch of this one object, for a stated time."""
+"""Waiting until an object, or several, are as somebody wants them: a watch of just these, for a stated time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api
@@ -30,31 +30,79 @@ async def wait_for(
     timeout: float,  # noqa: ASYNC109  # part of what is waited for: callers state it beside the condition
 ) -> T:
     """What the condition says as soon as it says something true; None to it means that the object is not there."""
+    where = f"{namespace}/{name}" if namespace else name
+    return await _wait(
+        *(api, clock, resource, namespace, {"fields": f"metadata.name={name}"}),
+        condition=lambda objects: condition(next(iter(objects), None)),
+        timeout=timeout,
+        what=f"{resource.qualified} {where} was",
+    )
+
+
+async def wait_for_those(
+    api: Api,
+    clock: Clock,
+    resource: Resource,
+    namespace: str = "",
+    *,
+    labels: str,
+    condition: Callable[[Iterable[Obj]], T],
+    timeout: float,  # noqa: ASYNC109  # as above
+) -> T:
+    """The same of all objects that have these labels."""
+    return await _wait(
+        *(api, clock, resource, namespace, {"labels": labels}),
+        condition=condition,
+        timeout=timeout,
+        what=f"{resource.qualified} with {labels} were",
+    )
+
+
+async def _wait(
+    api: Api,
+    clock: Clock,
+    resource: Resource,
+    namespace: str,
+    chosen: dict[str, str],
+    *,
+    condition: Callable[[Iterable[Obj]], T],
+    timeout: float,  # noqa: ASYNC109  # as above
+    what: str,
+) -> T:
     try:
         async with asyncio.timeout(timeout):
             while True:
                 try:
-                    if held := await _watch_once(api, resource, name, namespace, condition):
+                    if held := await _watch_once(api, resource, namespace, chosen, condition):
                         return held
                 except (ApiError, ConnectionError):
                     await clock.sleep(AGAIN)
     except TimeoutError:
-        where = f"{namespace}/{name}" if namespace else name
-        raise TimeoutError(f"{resource.qualified} {where} was not as awaited within {timeout:g} s") from None
+        raise TimeoutError(f"{what} not as awaited within {timeout:g} s") from None
 
 
-async def _watch_once(api: Api, resource: Resource, name: str, namespace: str, condition: Callable[[Obj | None], T]) -> T | None:
-    fields = f"metadata.name={name}"
-    listing = await api.list(resource, namespace, fields=fields)
-    if held := condition(listing.items[0] if listing.items else None):
+async def _watch_once(
+    api: Api, resource: Resource, namespace: str, chosen: dict[str, str], condition: Callable[[Iterable[Obj]], T]
+) -> T | None:
+    listing = await api.list(resource, namespace, **chosen)
+    objects = {_key(each): each for each in listing.items}
+    if held := condition(objects.values()):
         return held
-    watch = api.watch(resource, namespace, fields=fields, resource_version=listing.resource_version)
+    watch = api.watch(resource, namespace, **chosen, resource_version=listing.resource_version)
     try:
         async for event in watch:
             if event.type == "ERROR":
                 return None
-            if held := condition(None if event.type == "DELETED" else event.object):
+            if event.type == "DELETED":
+                objects.pop(_key(event.object), None)
+            else:
+                objects[_key(event.object)] = event.object
+            if held := condition(objects.values()):
                 return held
     finally:
         watch.close()
     return None
+
+
+def _key(obj: Obj) -> tuple[str, str]:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]

@@ -6,7 +6,7 @@ import pytest
 from stages import staged
 
 from pytest_kscen.chaos import byhand
-from pytest_kscen.chaos.faults.pods import missing
+from pytest_kscen.chaos.faults.pods import Destruction
 from pytest_kscen.chaos.hands import Impossible
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.pods import PodDestroy
@@ -29,18 +29,22 @@ def uids(world, app):
     return {pod["metadata"]["uid"] for pod in pods}
 
 
+def seats(incident):
+    return [(pod["metadata"]["name"], pod["spec"]["nodeName"]) for pod in incident.fault.doomed]
+
+
 def test_it_lasts_until_the_replacements_are_ready():
     with staged(nodes=3) as world:
         workloads(world)
         before = uids(world, "agent")
         incident = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
-        assert incident.effects == ["2 of 3 pods with app=agent are gone or going"]
-        assert incident.is_on
+        assert (incident.effects, incident.is_on) == ([], True), "they have a second to go"
         assert len(incident.targets["nodes"]) == len(incident.targets["pods"]) == 2
         world.runner.advance(30)
 
         assert 0 < incident.removed_at - incident.started_at < 15
         assert len(uids(world, "agent") - before) == 2
+        assert incident.effects == [f"the pod {name} on {node} is gone" for name, node in seats(incident)]
         assert world.told("pods-missing") == []
 
 
@@ -78,6 +82,7 @@ def test_and_not_for_ever():
         world.runner.advance(301)
 
         assert incident.removed_at == incident.started_at + 300
+        assert incident.effects == [f"the pod {name} on {node} is gone" for name, node in seats(incident) if node == "node-2"]
         assert [data["waited"] for _, _, data in world.told("pods-missing")] == [300]
 
 
@@ -88,22 +93,37 @@ def test_nothing_to_destroy():
             world.call(cause(world.stage, byhand.pod_destroy("app=agent")))
 
 
-def pod(owner="", **rest):
-    references = [{"uid": owner, "controller": True}] if owner else []
-    return {"metadata": {"ownerReferences": references, **rest.pop("metadata", {})}, **rest}
+def test_none_that_goes_already_is_destroyed():
+    with staged(nodes=2) as world:
+        workloads(world)
+        world.cluster.site.machines.power_off("node-1")
+        first = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+        world.runner.advance(30)
+        second = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+        (lives,) = second.targets["nodes"]
+        with pytest.raises(Impossible, match=r"no pod with app=agent .* to be destroyed: 2 go already"):
+            world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+
+        assert (sorted(first.targets["nodes"]), lives) == (["node-1", "node-2"], "node-2")
 
 
-@pytest.mark.parametrize(
-    ("doomed", "wanted"),
-    [
-        ([pod("a"), pod("a"), pod("b")], {"a": 2, "b": 1}),
-        ([pod()], {}),
-        ([pod("a", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), pod("a")], {"a": 1}),
-        ([pod("a", status={"phase": "Failed"})], {}),
-    ],
-)
-def test_how_many_each_owner_has_to_replace(doomed, wanted):
-    assert missing(doomed) == wanted
+def test_a_pod_that_went_before_it_was_destroyed_is_no_effect(monkeypatch):
+    with staged(nodes=2) as world:
+        workloads(world)
+        aim = Destruction.aim
+
+        async def too_late(self, hands):
+            aimed = await aim(self, hands)
+            for each in aimed.doomed:
+                await world.api.delete(PODS, each["metadata"]["name"], NAMESPACE, grace_period=0)
+            return aimed
+
+        monkeypatch.setattr(Destruction, "aim", too_late)
+        incident = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+        world.runner.advance(30)
+
+        assert (incident.is_on, incident.effects) == (False, [])
+        assert [data["pod"] for _, _, data in world.told("already-gone")] == incident.targets["pods"]
 
 
 def test_without_a_label_agents_and_controllers_are_destroyed_side_by_side():

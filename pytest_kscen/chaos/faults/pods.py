@@ -1,4 +1,7 @@
-"""Pods are destroyed. It lasts until what owns them has put others in their place, which nobody else can do."""
+"""Pods are destroyed. It lasts until what owns them has put others in their place, which nobody else can do.
+
+That one is gone is seen, and not taken from whoever accepted its deletion: on a node that is down it stays.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.blame import Reach
 from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.sight import seen
 from pytest_kscen.chaos.troubles import VOLUME
+from pytest_kscen.kube.waiting import wait_for_those
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.errors import Conflict, NotFound
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.storage import NAMESPACE
 
@@ -27,7 +30,7 @@ OVER = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Destruction:
-    """Of this many pods with a label, whichever chance says."""
+    """Of this many pods with a label, whichever chance says, but none that goes already."""
 
     label: str
     count: int
@@ -52,50 +55,56 @@ class Destruction:
 
     async def aim(self, hands: Hands) -> Destruction:
         pods = (await hands.nested.api.list(PODS, self.namespace, labels=self.label)).items
-        doomed = hands.nested.chance.sample(pods, self.count)
+        doomed = hands.nested.chance.sample([pod for pod in pods if not _goes(pod)], self.count)
         if not doomed:
-            raise Impossible(f"there is no pod with {self.label} in the namespace {self.namespace!r} to be destroyed")
-        return dataclasses.replace(self, doomed=tuple(doomed), before=frozenset(pod["metadata"]["uid"] for pod in pods))
+            going = f": {len(pods)} go already" if pods else ""
+            raise Impossible(f"there is no pod with {self.label} in the namespace {self.namespace!r} to be destroyed{going}")
+        return dataclasses.replace(self, doomed=tuple(doomed), before=_uids(pods))
 
     async def inject(self, incident: Incident) -> None:
         actor = incident.hands.nested
-        gone = 0
         for pod in self.doomed:
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
             try:
-                await actor.api.delete(PODS, pod["metadata"]["name"], self.namespace)
-                gone += 1
-            except NotFound:
-                incident.note("already-gone", pod=pod["metadata"]["name"])
-        if gone:
-            incident.has_effect(f"{gone} of {len(self.before)} pods with {self.label} are gone or going")
+                await actor.api.delete(PODS, name, self.namespace, precondition_uid=uid)
+            except (NotFound, Conflict):  # it is gone, and perhaps another has its name
+                incident.note("already-gone", pod=name)
+                incident.parts_undone.append(uid)
 
     async def heal(self, incident: Incident) -> None:
-        wanted = missing(self.doomed)
+        def replaced(pods: Iterable[Obj]) -> bool:
+            self._see_who_is_gone(incident, pods)
+            return self._replaced(pods)
+
+        actor = incident.hands.nested
         try:
-            await seen(
-                incident.hands.nested,
-                PODS,
-                self.namespace,
-                labels=self.label,
-                condition=lambda pods: self._replaced(wanted, pods),
-                timeout=REPLACING,
+            await wait_for_those(
+                *(actor.api, actor.clock, PODS, self.namespace), labels=self.label, condition=replaced, timeout=REPLACING
             )
         except TimeoutError:
             incident.note("pods-missing", label=self.label, waited=REPLACING)
 
-    def _replaced(self, wanted: dict[str, int], pods: Iterable[Obj]) -> bool:
-        fresh = [pod for pod in pods if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")]
-        return all(sum(_owner(pod).get("uid") == owner for pod in fresh) >= count for owner, count in wanted.items())
+    def _see_who_is_gone(self, incident: Incident, pods: Iterable[Obj]) -> None:
+        there = _uids(pods)
+        for pod in self.doomed:
+            uid = pod["metadata"]["uid"]
+            if uid not in there and uid not in incident.parts_undone:
+                incident.parts_undone.append(uid)
+                incident.has_effect(f"the pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'} is gone")
+
+    def _replaced(self, pods: Iterable[Obj]) -> bool:
+        """All are gone, and each owner has as many that are new and ready as it has lost."""
+        lost = [_owner(pod) for pod in self.doomed]
+        fresh = [_owner(pod) for pod in pods if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")]
+        return not _uids(self.doomed) & _uids(pods) and all(fresh.count(owner) >= lost.count(owner) for owner in lost if owner)
 
 
-def missing(doomed: Iterable[Obj]) -> dict[str, int]:
-    """How many pods each owner has to make anew: it has already done so for those that were going or over before."""
-    wanted: dict[str, int] = {}
-    for pod in doomed:
-        going = pod["metadata"].get("deletionTimestamp") or (pod.get("status") or {}).get("phase") in OVER
-        if (owner := _owner(pod).get("uid", "")) and not going:
-            wanted[owner] = wanted.get(owner, 0) + 1
-    return wanted
+def _uids(pods: Iterable[Obj]) -> frozenset[str]:
+    return frozenset(pod["metadata"]["uid"] for pod in pods)
+
+
+def _goes(pod: Obj) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp")) or (pod.get("status") or {}).get("phase") in OVER
 
 
 def _owner(pod: Obj) -> Obj:
