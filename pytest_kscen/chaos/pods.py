@@ -43,12 +43,16 @@ class PodDestroy:
         if not isinstance(self.namespace, str) or not self.namespace:
             raise ValueError(f"namespace={self.namespace!r}: give a name")
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,) if self.label else tuple(CONTROL_PLANE)
+
     def needs_machines(self) -> int:
         return 0
 
     async def run(self, stage: Stage, stop: Signal) -> None:
         async with asyncio.TaskGroup() as destroyers:
-            for label in [self.label] if self.label else CONTROL_PLANE:
+            for label in self.labels:
                 destroyers.create_task(self._destroy(stage, stop, label), name=f"pod-destroyer/{label}")
 
     async def _destroy(self, stage: Stage, stop: Signal, label: str) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pytest_kscen.objects.resources import Resource
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
 
 GROUP = "storage.deckhouse.io"
 VERSION = "v1alpha1"
@@ -25,3 +30,17 @@ DISKFUL, ACCESS, TIE_BREAKER = "Diskful", "Access", "TieBreaker"
 REPLICAS = 32  # numbers that a volume's replicas may have: <volume>-0 to <volume>-31
 
 IO_READY, QUORUM = "IOReady", "Quorum"
+
+FAILURES_AND_REDUNDANCY = {
+    "None": (0, 0),
+    "Availability": (1, 0),
+    "Consistency": (0, 1),
+    "ConsistencyAndAvailability": (1, 1),
+}
+
+
+def copies(storage_class: Obj) -> int:
+    """On so many nodes a volume of this class has its data; 1 if the class does not tell."""
+    spec = storage_class.get("spec") or {}
+    failures, redundancy = FAILURES_AND_REDUNDANCY.get(spec.get("replication", ""), (0, 0))
+    return 1 + int(spec.get("failuresToTolerate", failures)) + int(spec.get("guaranteedMinimumDataRedundancy", redundancy))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, PODS
 from pytest_kscen.objects.storage import (
     NODE_LABEL,
     REPLICATED_STORAGE_CLASSES,
     REPLICATED_VOLUME_ATTACHMENTS,
     REPLICATED_VOLUME_REPLICAS,
     REPLICATED_VOLUMES,
+    copies,
 )
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
@@ -31,6 +33,15 @@ NO_NODES = "it is no Kubernetes cluster"
 NO_VIRTUALIZATION = "is --parent-kubeconfig that of the cluster that runs the virtual machines?"
 
 LAYOUT = "effectiveLayout"  # in a volume's status, once the storage publishes it
+OF_ONE_POD = (
+    "-hash",
+    "-generation",
+    "pod-name",
+    "pod-index",
+    "job-completion-index",
+    "controller-uid",
+)  # labels of no use to others
+
 OF_LAYOUT = ("effectiveLayout", "ready")  # the sources of health that only a storage with a layout has
 
 
@@ -63,6 +74,9 @@ async def preflight(stage: Stage, plan: Plan) -> None:
     complaints = tested.complaints
     if plan.churn:
         await _storage(tested, plan)
+    for destroyer in [*plan.chaos, *([PodDestroy()] if plan.churn and plan.churn.pod_destroyer else [])]:
+        if isinstance(destroyer, PodDestroy):
+            await _pods(tested, destroyer)
     acting = [profile for profile in plan.chaos if profile.needs_machines()]
     if acting and stage.parent is None:
         names = ", ".join(dict.fromkeys(profile.profile for profile in acting))
@@ -83,8 +97,42 @@ async def _storage(tested: _Look, plan: Plan) -> None:
         tested.complaints += _unknown_classes(plan.churn.storage_classes, sorted(one["metadata"]["name"] for one in classes))
     if found[0] is not None:
         tested.complaints += await _another_generation(tested, plan.health)
-    if await tested.list(NODES, NO_NODES, labels=NODE_LABEL, limit=1) == []:
+    nodes = await tested.list(NODES, NO_NODES, labels=NODE_LABEL)
+    if nodes == []:
         tested.complaints.append(f"no node has the storage's label {NODE_LABEL}: label those that are to hold volumes")
+    elif nodes and classes and plan.churn:
+        chosen = [one for one in classes if one["metadata"]["name"] in plan.churn.storage_classes]
+        tested.complaints += _too_large(chosen, [node["metadata"]["name"] for node in nodes])
+
+
+def _too_large(classes: list[Obj], nodes: list[str]) -> list[str]:
+    return [
+        f"the storage class {one['metadata']['name']} has its volumes' data on {copies(one)} nodes, and the storage has "
+        f"{_counted(nodes)}: give the cluster more, or choose other classes with --storage-classes or the marker"
+        for one in classes
+        if copies(one) > len(nodes)
+    ]
+
+
+async def _pods(tested: _Look, destroyer: PodDestroy) -> None:
+    namespace = destroyer.namespace
+    for label in destroyer.labels:
+        if await tested.list(PODS, NO_NODES, namespace, labels=label, limit=1) == []:
+            said = f"{destroyer.profile}: there is no pod with {label} in the namespace {namespace!r}"
+            tested.complaints.append(f"{said}; {await _what_pods(tested, namespace)}")
+
+
+async def _what_pods(tested: _Look, namespace: str) -> str:
+    try:
+        if pods := (await tested.api.list(PODS, namespace)).items:
+            labels = {
+                item for pod in pods for item in (pod["metadata"].get("labels") or {}).items() if not item[0].endswith(OF_ONE_POD)
+            }
+            return f"the pods there have {', '.join(f'{key}={value}' for key, value in sorted(labels)) or 'no labels'}"
+        elsewhere = {pod["metadata"]["namespace"] for pod in (await tested.api.list(PODS)).items}
+        return f"there is none at all; there are pods in {', '.join(sorted(elsewhere)) or 'no namespace'}"
+    except ApiError as error:
+        return f"what else is there cannot be listed: {error.message}"
 
 
 def _unknown_classes(wanted: tuple[str, ...], there: list[str]) -> list[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.runs.preflight import PreflightRefused
+
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
 
@@ -19,5 +22,9 @@ def bring_storage(cluster: Cluster, generation: str) -> None:
     runner = cluster.runner
     api = cluster.api("storage-installer")
     if not runner.call(is_installed(api)):
+        if not runner.call(api.list(NODES, limit=1)).items:
+            raise PreflightRefused(
+                "the cluster has no nodes, and the storage lives on them: give @pytest.mark.cluster(nodes=...) some"
+            )
         attach(cluster.site, cluster.api("replicated-storage"), runner.clock, cluster.chance, generation)  # type: ignore[attr-defined]  # what simulated clusters have
         runner.call(install(api, runner.clock, generation))

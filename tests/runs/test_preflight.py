@@ -14,7 +14,8 @@ from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Parent, Stage
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
-from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS
+from pytest_kscen.objects.storage import NAMESPACE as STORAGE_NAMESPACE
 from pytest_kscen.objects.storage import NODE_LABEL, REPLICATED_STORAGE_CLASSES, REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
@@ -81,7 +82,6 @@ def complaints(cluster, plan, *, parent=True):
 
 def test_an_empty_plan_needs_nothing(cluster):
     assert complaints(cluster, Plan(), parent=False) == []
-    assert complaints(cluster, Plan(chaos=(PodDestroy(),)), parent=False) == []
 
 
 def test_what_is_there_is_enough(cluster, do):
@@ -161,6 +161,45 @@ def test_nodes_that_are_none_of_the_machines(cluster, do):
     do(bring_machines(cluster.api(), "node-1", "worker-7"))
     assert complaints(cluster, CUT) == [
         "no virtual machine in default is named as node-2: are the tested cluster's nodes the virtual machines of --vm-namespace?"
+    ]
+
+
+def test_classes_that_need_more_nodes(cluster, do):
+    do(bring_storage(cluster.api()))
+    for name, spec in (
+        ("twice", {"replication": "Availability"}),
+        ("thrice", {"replication": "ConsistencyAndAvailability"}),
+        ("figures", {"failuresToTolerate": 2, "guaranteedMinimumDataRedundancy": 1}),
+    ):
+        do(cluster.api().create(REPLICATED_STORAGE_CLASSES, {"metadata": {"name": name}, "spec": spec}))
+    assert complaints(cluster, Plan(Churn(storage_classes=("a", "twice")))) == []
+    assert complaints(cluster, Plan(Churn(storage_classes=("figures", "twice", "thrice")))) == [
+        f"the storage class {name} has its volumes' data on {count} nodes, and the storage has 2 (node-1, node-2): "
+        "give the cluster more, or choose other classes with --storage-classes or the marker"
+        for name, count in (("figures", 4), ("thrice", 3))
+    ]
+
+
+def test_pods_that_are_not_there(cluster, do):
+    here, nobody = Plan(chaos=(PodDestroy("app=a"), PodDestroy("app in (b, c)"))), Plan(chaos=(PodDestroy(namespace="nope"),))
+    where = "in the namespace 'd8-sds-replicated-volume'"
+    assert complaints(cluster, Plan(Churn(storage_classes=("a",), pod_destroyer=True)))[-2:] == [
+        f"pod-destroy: there is no pod with app={app} {where}; there is none at all; there are pods in no namespace"
+        for app in ("agent", "controller")
+    ]
+    do(cluster.api().create(NAMESPACES, {"metadata": {"name": STORAGE_NAMESPACE}}))
+    pod = {
+        "metadata": {"name": "one", "labels": {"app": "a", "pod-template-hash": "5"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    do(cluster.api().create(PODS, pod, STORAGE_NAMESPACE))
+    assert complaints(cluster, here, parent=False) == [
+        f"pod-destroy: there is no pod with app in (b, c) {where}; the pods there have app=a"
+    ]
+    assert complaints(cluster, nobody, parent=False) == [
+        f"pod-destroy: there is no pod with app={app} in the namespace 'nope'; there is none at all; "
+        "there are pods in d8-sds-replicated-volume"
+        for app in ("agent", "controller")
     ]
 
 

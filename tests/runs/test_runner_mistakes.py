@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.runner import ScenarioRunner
 
 
@@ -42,6 +46,12 @@ def test_an_async_test_is_told_to_be_a_plain_one(runner):
     with pytest.raises(RuntimeError, match="make the test a plain `def`"):
         runner.cluster.runner.call(test())
     assert runner.run("1m").verdict == "valid"
+
+
+def test_a_cluster_without_nodes():
+    cluster = EmbeddedCluster("nobody", nodes=0)
+    with contextlib.closing(cluster), pytest.raises(PreflightRefused, match=r"^the cluster has no nodes, and the storage lives"):
+        ScenarioRunner(cluster, Plan(Churn())).run("1m")
 
 
 @pytest.mark.parametrize("by", ["run", "cluster"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.objects.quantities import parse
-from pytest_kscen.objects.storage import DISKFUL
+from pytest_kscen.objects.storage import DISKFUL, FAILURES_AND_REDUNDANCY
 from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
 from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
 from pytest_kscen.simulation.storage.definitions import MAIN
@@ -13,7 +13,7 @@ from pytest_kscen.simulation.storage.drbd import Config, Peer, QuorumRule
 from pytest_kscen.simulation.storage.generations.datamesh import datamesh, is_formed, transitions
 from pytest_kscen.simulation.storage.generations.effective import effective, readiness, resilience
 from pytest_kscen.simulation.storage.generations.generation import Generation, Orders, basics, is_first, size_of, with_findings
-from pytest_kscen.simulation.storage.generations.main_replicas import connected, reported, standing_of
+from pytest_kscen.simulation.storage.generations.main_replicas import connected, has_begun, reported, standing_of
 from pytest_kscen.simulation.storage.workloads import POOL, VOLUME_GROUP
 
 if TYPE_CHECKING:
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.generations.effective import Effective
     from pytest_kscen.simulation.storage.generations.generation import Decision, Report
 
-FAILURES_AND_REDUNDANCY = {
-    "None": (0, 0),
-    "Availability": (1, 0),
-    "Consistency": (0, 1),
-    "ConsistencyAndAvailability": (1, 1),
-}
 MOST_ATTACHMENTS = 2
 
 
@@ -111,7 +105,7 @@ class Main(Generation):
         return Replica(
             **basics(obj),  # type: ignore[arg-type]  # the fields of every generation
             address=Address(address["ipv4"], address["port"]) if address else None,
-            initialized="initialQuorumReachedAt" in status,
+            initialized=has_begun(obj),
             in_quorum=status.get("quorum", False),
             in_sync=state == "UpToDate" or obj["spec"]["type"] != DISKFUL,
             primary=(status.get("attachment") or {}).get("inUse", False),
