@@ -12,6 +12,7 @@ from pytest_kscen import markers
 from pytest_kscen.options import OPTIONS, SETTINGS
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.clusters.cluster import Cluster
@@ -74,13 +75,24 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
         markers.plan(request.node),
         default_duration=settings.kscen_duration,
         parent=lambda: _parent(cluster, settings),
+        keep=lambda number: _keep(request.node, number),
         tell=lambda run: _tell(request.node, run),
     )
     with contextlib.closing(runner):
         yield runner
-        _keep(runner, request.node)
     if overlooked := runner.overlooked():
         pytest.fail(f"the run was not valid, and the test did not look at its verdict:\n{overlooked}", pytrace=False)
+
+
+def _keep(item: pytest.Item, number: int) -> pathlib.Path | None:
+    """Begin the folder of a test's first, second run, if the settings say where; its journal goes there."""
+    settings = item.config.stash[SETTINGS]
+    if settings.kscen_archive is None:
+        return None
+    from pytest_kscen.reports.archive import begin, folder_name
+
+    facts = {"test": item.nodeid, "seed": item.stash[_SEED], "options": _chosen(settings), "again": how_to_run_again(item)}
+    return begin(settings.kscen_archive / folder_name(item.nodeid, number), facts)
 
 
 def _tell(item: pytest.Item, run: Run) -> None:
@@ -94,6 +106,10 @@ def _tell(item: pytest.Item, run: Run) -> None:
     told.append(summary(run.outcome))
     number = f".{len(told)}" if len(told) > 1 else ""
     item.user_properties += [(f"{name}{number}", value) for name, value in properties(run.outcome)]
+    if run.journal.path:
+        from pytest_kscen.reports.archive import finish
+
+        finish(run.journal.path.parent, run.journal, run.outcome)
     if item.config.getoption("allure_report_dir", None):
         from pytest_kscen.reports.allure import attach
 
@@ -108,24 +124,6 @@ def _parent(cluster: Cluster, settings: Settings) -> Parent | None:
     if cluster.backend not in REMADE and not kubeconfig and not namespace:
         return None
     return cluster.parent(kubeconfig=kubeconfig, namespace=namespace)
-
-
-def _keep(runner: ScenarioRunner, item: pytest.Item) -> None:
-    """Archive the test's runs, if the settings say where."""
-    settings = item.config.stash[SETTINGS]
-    if settings.kscen_archive is None:
-        return
-    from pytest_kscen.reports.archive import archive, folder_name
-
-    facts = {
-        "test": item.nodeid,
-        "seed": runner.cluster.chance.seed,
-        "options": _chosen(settings),
-        "again": how_to_run_again(item),
-    }
-    for number, run in enumerate(runner.runs, 1):
-        outcome = run.outcome if run.is_over else None
-        archive(settings.kscen_archive / folder_name(item.nodeid, number), run.journal, outcome, facts)
 
 
 def is_ours(item: pytest.Item) -> bool:

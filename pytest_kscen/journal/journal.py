@@ -1,6 +1,7 @@
-"""A journal's life: opened when a run begins, appended to by witnesses, read by checks, kept as one file of JSON lines.
+"""A journal's life: opened when a run begins, appended to by witnesses, read by checks: one file of JSON lines.
 
-It streams to disk once it outgrows a little memory, so that a long run does not keep its past.
+Where it is to be kept, each entry is in its file at once, whatever becomes of whoever writes. Where it is not, it streams to
+disk once it outgrows a little memory, so that a long run does not keep its past.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ class Entry:
 class Journal:
     """Append and read; nothing is ever changed."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, path: pathlib.Path | None = None) -> None:
+        """`path` is that of a file that outlives it."""
+        self.path = path
         self._clock = clock
         self._began = clock.now()
-        self._file: BinaryIO = tempfile.SpooledTemporaryFile(IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115  # open for the journal's life
+        self._file: BinaryIO = path.open("w+b", buffering=0) if path else tempfile.SpooledTemporaryFile(IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115  # open for the journal's life
         self.entries = 0
 
     @property
@@ -67,10 +70,6 @@ class Journal:
     def content(self) -> bytes:
         """All of it, as in its file."""
         return b"".join(self._blocks())
-
-    def save(self, path: pathlib.Path) -> None:
-        with path.open("wb") as copy:
-            copy.writelines(self._blocks())
 
     def _blocks(self) -> Iterator[bytes]:
         """What has been written so far, while writing may go on: the file's own place stays at its end."""
@@ -106,9 +105,9 @@ class Witness:
 
 
 def read(path: pathlib.Path) -> list[Entry]:
-    """A journal from its file: the run can be judged again without its cluster."""
+    """A journal from its file: the run can be judged again without its cluster. Of a killed one the last line may be cut."""
     with path.open("rb") as file:
-        return list(_entries(file))
+        return list(_entries(line for line in file if line.endswith(b"\n")))
 
 
 def _line(data: dict[str, Any]) -> bytes:

@@ -1,4 +1,8 @@
-"""A run's folder: journal, outcome, summary, the stories of volumes that moved, seed, options, the line that runs it again."""
+"""A run's folder: journal, outcome, summary, the stories of volumes that moved, seed, options, the line that runs it again.
+
+It is there from the run's beginning, with a journal that is written as things happen: a run that is killed leaves that. What
+is judged comes when the run is over.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.checks.volumes import STABLE
+from pytest_kscen.reports.command import JOURNAL
 from pytest_kscen.reports.story import story
 from pytest_kscen.reports.summary import summary
 
@@ -23,20 +28,22 @@ LONGEST = 150
 STORIES = 50  # volumes that moved, at most; `python -m pytest_kscen story` tells any
 
 
-def archive(folder: pathlib.Path, journal: Journal, outcome: Outcome | None, facts: dict[str, Any]) -> pathlib.Path:
-    """Write the folder; an earlier run of the same test gives way."""
+def begin(folder: pathlib.Path, facts: dict[str, Any]) -> pathlib.Path:
+    """Where the journal is to be written; an earlier run of the same test gives way."""
     folder.mkdir(parents=True, exist_ok=True)
-    journal.save(folder / "journal.jsonl")
     for stale in (folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
         stale.unlink(missing_ok=True)
-    if outcome is not None:
-        (folder / "outcome.json").write_bytes(outcome.as_json())
-        _write(folder / "summary.txt", summary(outcome))
-        for volume in [one for one in outcome.volumes if one.verdict != STABLE][:STORIES]:
-            (folder / "stories").mkdir(exist_ok=True)
-            _write(folder / "stories" / f"{volume.name}.txt", story(journal, volume.name))
     (folder / "run.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
-    return folder
+    return folder / JOURNAL
+
+
+def finish(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
+    """What came of it, for people and for programs."""
+    (folder / "outcome.json").write_bytes(outcome.as_json())
+    _write(folder / "summary.txt", summary(outcome))
+    for volume in [one for one in outcome.volumes if one.verdict != STABLE][:STORIES]:
+        (folder / "stories").mkdir(exist_ok=True)
+        _write(folder / "stories" / f"{volume.name}.txt", story(journal, volume.name))
 
 
 def _write(path: pathlib.Path, lines: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from pytest_kscen.runs.life import Life
 from pytest_kscen.runs.volumes_by_hand import VolumesByHand
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable, Coroutine, Iterator
     from datetime import timedelta
     from typing import Any
@@ -33,10 +34,11 @@ DAY = 86400.0  # a run without an end is lived through day by day
 class Run:
     """One run of one plan on one cluster."""
 
-    def __init__(self, cluster: Cluster, plan: Plan, parent: Parent | None = None) -> None:
+    def __init__(self, cluster: Cluster, plan: Plan, parent: Parent | None = None, journal: pathlib.Path | None = None) -> None:
+        """`journal` is where that is kept."""
         self.cluster = cluster
         self.plan = plan
-        self.journal = Journal(cluster.runner.clock)
+        self.journal = Journal(cluster.runner.clock, journal)
         self.stage = Stage(
             cluster.api,
             cluster.runner.clock,

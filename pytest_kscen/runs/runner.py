@@ -11,6 +11,7 @@ from pytest_kscen.runs.run import Run
 from pytest_kscen.runs.storage import bring_storage
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable
     from datetime import timedelta
     from types import TracebackType
@@ -33,14 +34,19 @@ class ScenarioRunner:
         *,
         default_duration: float | None = None,
         parent: Callable[[], Parent | None] = lambda: None,
+        keep: Callable[[int], pathlib.Path | None] = lambda _: None,
         tell: Callable[[Run], None] = lambda _: None,
     ) -> None:
-        """`parent` opens the parent cluster, if there is to be one; `tell` hears of each run that is over."""
+        """`parent` opens the parent cluster, if there is to be one.
+
+        `keep` says where the journal of the first, the second run is to be, and `tell` hears of each run that is over.
+        """
         self.cluster = cluster
         self.plan = plan
         self.runs: list[Run] = []
         self._default_duration = default_duration
         self._parent = parent
+        self._keep = keep
         self._tell = tell
         self._on: Run | None = None
 
@@ -83,7 +89,8 @@ class ScenarioRunner:
     def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
         self._check_whereabouts()
         bring_storage(self.cluster, self.plan.health)
-        run = Run(self.cluster, self.plan, self._parent() if needs_parent else None)
+        parent = self._parent() if needs_parent else None
+        run = Run(self.cluster, self.plan, parent, self._keep(len(self.runs) + 1))
         self.runs.append(run)
         run.begin(duration)
         self._on = run

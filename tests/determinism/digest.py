@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import pathlib
 import sys
-import tempfile
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.network_degrader import NetworkDegrade
@@ -34,10 +32,7 @@ def digest(seed: str) -> str:
     cluster = EmbeddedCluster(seed)
     runner = ScenarioRunner(cluster, Plan(CHURN, CHAOS), parent=cluster.parent)
     outcome = runner.run("10m")
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "journal.jsonl")
-        runner.runs[0].journal.save(path)
-        journal = path.read_bytes()
+    journal = runner.runs[0].journal.content()
     played = sorted({incident.variant for incident in outcome.incidents} | set(outcome.actions) & ACTIONS)
     state = repr([cluster.server.core.store.revision, outcome.as_json()]).encode()
     runner.close()

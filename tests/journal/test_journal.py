@@ -9,7 +9,8 @@ from pytest_kscen.journal import Entry, Journal, read
 def test_what_is_written_is_read_back(tmp_path):
     runner = VirtualRunner()
     runner.advance(5)
-    journal = Journal(runner.clock)
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(runner.clock, path)
     actor = journal.witness("actor")
     actor.note("began", volume="v")
     runner.advance(2.5)
@@ -19,10 +20,11 @@ def test_what_is_written_is_read_back(tmp_path):
     actor.note("after reading")
     assert len(list(journal)) == 3
 
-    journal.save(tmp_path / "journal.jsonl")
-    assert read(tmp_path / "journal.jsonl")[:2] == entries
-    assert (tmp_path / "journal.jsonl").read_bytes().startswith(b'{"at":0.0,"who":"actor","what":"began","volume":"v"}\n')
+    assert read(path)[:2] == entries, "each entry is in its file at once"
+    assert path.read_bytes().startswith(b'{"at":0.0,"who":"actor","what":"began","volume":"v"}\n')
     journal.close()
+    path.write_bytes(path.read_bytes()[:-4])
+    assert read(path) == entries, "whoever wrote the last line was killed"
     runner.close()
 
 
