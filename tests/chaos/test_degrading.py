@@ -209,8 +209,29 @@ def test_the_link_is_loaded_from_both_sides(nodes):
         world.runner.advance(30)
         world.call(incident.end())
 
-        assert incident.effects == ["node-1 pushed 2.5 GiB to node-2", "node-2 pushed 2.5 GiB to node-1"]
+        assert incident.effects == ["node-1 pushed 716 Mbit/s to node-2", "node-2 pushed 716 Mbit/s to node-1"]
         assert world.names(JOBS, "default") == []
+
+
+@pytest.mark.parametrize(
+    ("log", "bits"),
+    [
+        ("[  5]   0.00-1.00   sec   357 MBytes  2.99 Gbits/sec\n", 99824435),
+        ("[  5]   0.00-1.00   sec  0.00 Bytes  0.00 bits/sec\n", 0),
+        ("iperf3: error - unable to connect to server: Connection refused\n", 0),
+    ],
+    ids=["less than a tenth of a gigabit over all its time", "nothing came through", "nobody answered"],
+)
+def test_a_link_that_was_not_loaded_is_no_effect(nodes, log, bits):
+    nodes.logs["load"] = log
+    with staged() as world:
+        incident, _ = cause_of(world, Latency(("node-1", "node-2"), 30))
+        world.runner.advance(30)
+        world.call(incident.end())
+
+        assert incident.effects == []
+        told = [(data["node"], data["peer"], data["bits_per_second"]) for _, _, data in world.told("not-loaded")]
+        assert told == [("node-1", "node-2", bits), ("node-2", "node-1", bits)]
 
 
 def test_a_machine_without_an_address_cannot_be_degraded():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 DAY = 86400.0  # how long a load lasts at most that was made without saying how long
-GIB = 2**30
+LOADED = 100e6  # bits per second, a tenth of the slowest link that storage is replicated over: less is no load
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,18 @@ class Latency:
             rest = incident.started_at + (self.seconds or DAY) - incident.journal.now
             if rest <= LATE / 2:
                 await completes(actor, name, max(0.0, rest) + DEADLINE + LATE)
-            pushed = pushed_bytes(await log_of(actor, name))
-            if pushed:
-                incident.has_effect(f"{end.node} pushed {pushed / GIB:.1f} GiB to {end.peer}")
+            self._judge(incident, end, pushed_bytes(await log_of(actor, name)) or 0)
             incident.parts_undone.append(end.node)
         await discard(actor, incident.id)
+
+    def _judge(self, incident: Incident, end: End, pushed: int) -> None:
+        """By the mean of all its time, so that what came late or with interruptions has to make up for it."""
+        lasted = min(self.seconds or DAY, incident.journal.now - incident.started_at)
+        rate = pushed * 8 / lasted if lasted else 0.0
+        if rate >= LOADED:
+            incident.has_effect(f"{end.node} pushed {rate / 1e6:.0f} Mbit/s to {end.peer}")
+        else:
+            incident.note("not-loaded", node=end.node, peer=end.peer, bits_per_second=round(rate))
 
     def loading(self, incident: Incident, end: End) -> Obj:
         seconds = self.seconds or DAY
