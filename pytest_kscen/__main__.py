@@ -8,6 +8,7 @@ from importlib import import_module
 COMMANDS = {
     "controlplane": ("pytest_kscen.clusters.controlplane.command", "build the real control plane's programs, or find them"),
     "story": ("pytest_kscen.reports.command", "tell a volume's story from a run's folder"),
+    "judge": ("pytest_kscen.reports.again", "judge a run again from its folder"),
     "record-api": ("pytest_kscen.machinery.recorded.record", "record what a real API server serves into the package"),
     "record-protobuf": ("pytest_kscen.machinery.recorded.numbering", "record how protobuf numbers Kubernetes' fields"),
 }

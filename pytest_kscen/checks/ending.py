@@ -1,4 +1,7 @@
-"""How a run ended: volumes that were left became ready again when everything was healed, and nothing of ours stayed behind."""
+"""How a run ended: volumes that were left became ready again when everything was healed, and nothing of ours stayed behind.
+
+What nobody looked at is unknown.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
 
+EVERYTHING = "everything"
+
 
 @dataclass(slots=True)
 class Ending:
@@ -21,30 +26,63 @@ class Ending:
     stopped_early: bool = False
     late: list[str] | None = None
     """The volumes that did not become ready again; None if that could not be judged."""
-    leftovers: list[str] = field(default_factory=list)
+    leftovers: list[str] | None = None
+    """None if nobody looked."""
+    crashes: list[str] = field(default_factory=list)
+    """The actors that did not do all that they should have, and why."""
+    made: dict[str, None] = field(default_factory=dict)
+    """The resources of which the run made objects, or tried to."""
+    hidden: dict[str, str] = field(default_factory=dict)
+    """The resources into which it could not look at its end, and why."""
+
+    @property
+    def overlooked(self) -> dict[str, str]:
+        """Where something of it may be that nobody has seen."""
+        return {resource: why for resource, why in self.hidden.items() if resource in {EVERYTHING, *self.made}}
 
 
 def read(journal: Iterable[Entry]) -> Ending:
     ending = Ending()
     for entry in journal:
         match entry.what:
+            case "wrote" | "refused" if entry.data["verb"] in {"create", "apply"}:
+                ending.made[entry.data["resource"]] = None
             case "frozen":
                 ending.frozen_at = entry.at
             case "stopped-early":
                 ending.stopped_early = True
+            case "crashed":
+                ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
             case "liveness":
                 ending.late = entry.data["late"]
+            case "not-looked-into":
+                ending.hidden[entry.data["resource"]] = entry.data["why"]
             case "leftovers":
                 ending.leftovers = entry.data["objects"]
     return ending
 
 
 def judge(ending: Ending) -> Iterator[Finding]:
+    if ending.crashes:
+        yield Finding("actors", UNKNOWN, f"crashed: {'; '.join(ending.crashes)}")
+    yield _liveness(ending)
+    yield _leftovers(ending)
+
+
+def _liveness(ending: Ending) -> Finding:
     if ending.late is None:
-        yield Finding("liveness", UNKNOWN, "the run ended before the volumes that were left could be judged")
-    elif ending.late:
-        yield Finding("liveness", INVALID, f"not ready again although everything was healed: {', '.join(ending.late)}")
-    else:
-        yield Finding("liveness", VALID)
-    still_there = f"still there: {', '.join(ending.leftovers)}"
-    yield Finding("leftovers", INVALID, still_there) if ending.leftovers else Finding("leftovers", VALID)
+        return Finding("liveness", UNKNOWN, "the run ended before the volumes that were left could be judged")
+    if ending.late:
+        return Finding("liveness", INVALID, f"not ready again although everything was healed: {', '.join(ending.late)}")
+    return Finding("liveness", VALID)
+
+
+def _leftovers(ending: Ending) -> Finding:
+    if ending.leftovers:
+        return Finding("leftovers", INVALID, f"still there: {', '.join(ending.leftovers)}")
+    if ending.leftovers is None:
+        return Finding("leftovers", UNKNOWN, "the run ended before anybody looked for them")
+    if ending.overlooked:
+        told = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
+        return Finding("leftovers", UNKNOWN, f"nobody could look into {told}")
+    return Finding("leftovers", VALID)

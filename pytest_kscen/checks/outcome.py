@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, overload
 
 import orjson
 
-from pytest_kscen.checks import ending, incidents, volumes
-from pytest_kscen.checks.tally import Tally, tallies
+from pytest_kscen.checks import beginning, ending, incidents, keeping, volumes
+from pytest_kscen.checks.tally import CREATE, Tally, tallies
 from pytest_kscen.checks.verdict import UNKNOWN, VALID, Finding, merged
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Volumes(Sequence["VolumeRecord"]):
-    """The run's volumes, in the order of their creation; by name too."""
+    """The run's volumes, in the order of their creation; by name too, of which the latest has it."""
 
     def __init__(self, records: Iterable[VolumeRecord]) -> None:
         self._records = list(records)
@@ -32,7 +32,7 @@ class Volumes(Sequence["VolumeRecord"]):
     def __getitem__(self, key: slice) -> list[VolumeRecord]: ...
     def __getitem__(self, key: int | str | slice) -> VolumeRecord | list[VolumeRecord]:
         if isinstance(key, str):
-            for record in self._records:
+            for record in reversed(self._records):
                 if record.name == key:
                     return record
             raise KeyError(f"no volume {key!r}; there are {', '.join(record.name for record in self._records) or 'none'}")
@@ -59,6 +59,10 @@ class Volumes(Sequence["VolumeRecord"]):
     @property
     def interrupted(self) -> list[VolumeRecord]:
         return self._of(volumes.INTERRUPTED)
+
+    @property
+    def unknown(self) -> list[VolumeRecord]:
+        return self._of(UNKNOWN)
 
     @property
     def total_transitions(self) -> int:
@@ -115,28 +119,36 @@ class Outcome:
         )
 
 
-def judge(journal: Iterable[Entry], *, declared: Sequence[str], seed: str, replayable: bool) -> Outcome:
+def judge(journal: Iterable[Entry]) -> Outcome:
     """The outcome of a journal, which is read anew by each check; one that crashes makes its part unknown."""
-    outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, seed, replayable)
+    outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
+    began = beginning.Beginning()
 
-    def of_incidents() -> Iterator[Finding]:
-        outcome.incidents = incidents.incidents(journal)
-        yield from incidents.judge(declared, outcome.incidents)
-
-    def of_volumes() -> Iterator[Finding]:
-        outcome.volumes = Volumes(volumes.volumes(journal, outcome.incidents))
-        yield from volumes.judge(outcome.volumes)
-
-    def of_the_end() -> Iterator[Finding]:
-        end = ending.read(journal)
-        outcome.leftovers, outcome.lasted, outcome.stopped_early = end.leftovers, end.frozen_at, end.stopped_early
-        yield from ending.judge(end)
+    def of_the_beginning() -> Iterator[Finding]:
+        nonlocal began
+        began = beginning.read(journal)
+        outcome.seed, outcome.replayable = began.seed, began.replayable
+        yield from beginning.judge(began)
 
     def of_actions() -> Iterator[Finding]:
         outcome.actions = tallies(journal)
         yield from ()
 
-    for check in (of_incidents, of_volumes, of_the_end, of_actions):
+    def of_incidents() -> Iterator[Finding]:
+        outcome.incidents = incidents.incidents(journal)
+        yield from incidents.judge(began.chaos or (), outcome.incidents)
+
+    def of_volumes() -> Iterator[Finding]:
+        outcome.volumes = Volumes(volumes.volumes(journal, began.conditions, outcome.incidents))
+        created = outcome.actions.get(CREATE, Tally())
+        yield from keeping.judge(outcome.volumes, churn=began.churn, refusal=created.refusal)
+
+    def of_the_end() -> Iterator[Finding]:
+        end = ending.read(journal)
+        outcome.leftovers, outcome.lasted, outcome.stopped_early = end.leftovers or [], end.frozen_at, end.stopped_early
+        yield from ending.judge(end)
+
+    for check in (of_the_beginning, of_actions, of_incidents, of_volumes, of_the_end):
         try:
             outcome.findings += check()
         except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 CREATE, READY, DELETE = "create the volume", "wait until the volume is ready", "delete the volume"
+ATTACH, ATTACH_AT_FIRST = "attach", "attach at first"
 
 
 @dataclass(slots=True)
@@ -22,6 +23,8 @@ class Tally:
     stopped: int = 0
     total: float = 0.0
     longest: float = 0.0
+    refusal: str = ""
+    """How it failed first."""
 
     @property
     def average(self) -> float:
@@ -36,6 +39,7 @@ class Tally:
             self.stopped += 1
         else:
             self.failed += 1
+            self.refusal = self.refusal or result
 
     def as_json(self) -> dict[str, Any]:
         return {

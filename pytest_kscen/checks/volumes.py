@@ -1,23 +1,27 @@
 """Each volume's story: how often each condition changed while it was checked, and what that says of the storage.
 
-An even count means that the volume came back each time it was shaken, an odd one that it did not.
+An even count means that the volume came back each time it was shaken, an odd one that it did not. One that is gone without
+our doing is broken whatever it counted, and one that nobody checked to the end is unknown.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
+from pytest_kscen.checks.excuses import excused
+from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE
+from pytest_kscen.checks.verdict import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytest_kscen.checks.incidents import IncidentRecord
     from pytest_kscen.journal import Entry
 
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
-GRACE = 120.0  # seconds after an incident during which what it shook may still be shaking
+FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
 
 
 @dataclass(slots=True)
@@ -31,6 +35,17 @@ class Stuck:
 
 
 @dataclass(slots=True)
+class Unattached:
+    """An attachment that was asked for, and failed."""
+
+    at: float
+    why: str
+    refused: bool
+    """By the API, so that the storage never heard of it."""
+    excused: bool = False
+
+
+@dataclass(slots=True)
 class VolumeRecord:
     """One volume; times are seconds since the run began."""
 
@@ -40,10 +55,40 @@ class VolumeRecord:
     ready_at: float | None = None
     stopped_at: float | None = None
     crash: str = ""
-    nodes: list[str] = field(default_factory=list)
+    placements: list[tuple[float, tuple[str, ...]]] = field(default_factory=list)
+    """Which nodes had its replicas, each time since when."""
+    changed_at: dict[str, float] = field(default_factory=dict)
+    """When each condition last changed."""
+    waited_for: bool = False
+    """Whether it had the time to become ready."""
+    deleting: bool = False
+    lost_at: float | None = None
+    """When it went, or began to go, without our doing."""
     stuck: list[Stuck] = field(default_factory=list)
     """How it could not be deleted."""
+    attached: int = 0
+    unattached: list[Unattached] = field(default_factory=list)
     verdict: str = STABLE
+
+    @property
+    def nodes(self) -> list[str]:
+        """All that ever held a replica."""
+        return list(dict.fromkeys(node for _, nodes in self.placements for node in nodes))
+
+    def nodes_between(self, begin: float, end: float) -> set[str]:
+        """Those that held a replica at any time between."""
+        left = [*(at for at, _ in self.placements[1:]), math.inf]
+        stays = zip(self.placements, left, strict=False)
+        return {node for (came, nodes), went in stays if came <= end and went > begin for node in nodes}
+
+    @property
+    def unjudged(self) -> str:
+        """Why nobody can tell how it was; empty if somebody can."""
+        if self.crash:
+            return f"the checker crashed: {self.crash}"
+        if self.ready_at is None and not self.waited_for:
+            return "it was not ready, and nobody waited for it"
+        return "" if self.stopped_at is not None else "it was not checked to the end"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -52,31 +97,33 @@ class VolumeRecord:
             "transitions": self.transitions,
             "ready_at": self.ready_at,
             "stopped_at": self.stopped_at,
+            "lost_at": self.lost_at,
             "stuck": [asdict(one) for one in self.stuck],
             "verdict": self.verdict,
         }
 
 
-def volumes(journal: Iterable[Entry], shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
-    found: dict[str, VolumeRecord] = {}
-    frozen: float | None = None
-    conditions: list[str] = []
+def volumes(journal: Iterable[Entry], conditions: Sequence[str], shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
+    """In the order of their creation. One may have the name of one that is gone: what is told is told of the latest."""
+    found: list[VolumeRecord] = []
+    latest: dict[str, VolumeRecord] = {}
+    ends: dict[str, float] = {}
     for entry in journal:
-        if entry.what == "run-started":
-            conditions = entry.data.get("conditions", [])
-        elif entry.what == "volume":
+        if entry.what == "volume":
             name = entry.data["volume"]
-            found[name] = VolumeRecord(name, entry.data["storage_class"], dict.fromkeys(conditions, 0))
-        elif entry.what == "frozen":
-            frozen = entry.at
+            latest[name] = VolumeRecord(name, entry.data["storage_class"], dict.fromkeys(conditions, 0))
+            found.append(latest[name])
+        elif entry.what in _ENDS:
+            ends[entry.what] = entry.at
         elif entry.what in _READ:
-            _READ[entry.what](found[entry.data["volume"]], entry)
-    for volume in found.values():
-        volume.stopped_at = frozen if volume.stopped_at is None else volume.stopped_at
-        volume.verdict = _verdict(volume, shaken)
-        for stuck in volume.stuck:
-            stuck.excused = _excused(volume, stuck.at, shaken)
-    return list(found.values())
+            _READ[entry.what](latest[entry.data["volume"]], entry)
+        elif entry.what in _DEEDS and (deed := _DEEDS[entry.what].get(entry.data["action"])):
+            deed(latest[entry.data["volume"]], entry)
+    for volume in found:
+        volume.stopped_at = ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
+        volume.waited_for |= LIVENESS in ends
+        _judge(volume, shaken)
+    return found
 
 
 def _checked(volume: VolumeRecord, entry: Entry) -> None:
@@ -91,14 +138,24 @@ def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
 
 def _changed(volume: VolumeRecord, entry: Entry) -> None:
     volume.transitions[entry.data["condition"]] += 1
+    volume.changed_at[entry.data["condition"]] = entry.at
 
 
 def _stopped(volume: VolumeRecord, entry: Entry) -> None:
     volume.stopped_at = entry.at
 
 
+def _never_ready(volume: VolumeRecord, entry: Entry) -> None:
+    volume.waited_for, volume.stopped_at = True, entry.at
+
+
 def _placed(volume: VolumeRecord, entry: Entry) -> None:
-    volume.nodes = list(dict.fromkeys([*volume.nodes, *entry.data["nodes"]]))
+    volume.placements.append((entry.at, tuple(entry.data["nodes"])))
+
+
+def _went(volume: VolumeRecord, entry: Entry) -> None:
+    if not volume.deleting:
+        volume.lost_at = entry.at
 
 
 def _never_gone(volume: VolumeRecord, entry: Entry) -> None:
@@ -109,62 +166,55 @@ def _crashed(volume: VolumeRecord, entry: Entry) -> None:
     volume.crash = entry.data["error"]
 
 
-_READ: dict[str, Callable[[VolumeRecord, Entry], None]] = {
+def _deletes(volume: VolumeRecord, _: Entry) -> None:
+    volume.deleting = True
+
+
+def _attached(volume: VolumeRecord, entry: Entry) -> None:
+    if entry.data["result"] == "done":
+        volume.attached += 1
+    else:
+        _requested(volume, entry)
+
+
+def _requested(volume: VolumeRecord, entry: Entry) -> None:
+    result, _, why = entry.data["result"].partition(": ")
+    if result == "failed":
+        volume.unattached.append(Unattached(entry.at, why, not why.startswith("TimeoutError")))
+
+
+_Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]
+_READ: _Reading = {
     "volume-placed": _placed,
+    "volume-went": _went,
     "ready": _became_ready,
     "checker-started": _checked,
     "condition-changed": _changed,
     "checker-stopped": _stopped,
     "check-crashed": _crashed,
-    "never-ready": _stopped,
+    "never-ready": _never_ready,
     "never-gone": _never_gone,
+}
+_DEEDS: dict[str, _Reading] = {
+    "began": {DELETE: _deletes},
+    "ended": {ATTACH: _attached, ATTACH_AT_FIRST: _requested},
 }
 
 
-def judge(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
-    broken = [volume.name for volume in seen if volume.verdict == BROKEN]
-    why = f"{len(broken)} of {len(seen)} volumes did not keep the state they promise: {', '.join(broken)}"
-    yield Finding("volumes", INVALID, why) if broken else Finding("volumes", VALID)
-    yield from _deletions(seen)
-    for volume in seen:
-        if volume.crash:
-            yield Finding(f"volume-checker:{volume.name}", UNKNOWN, f"the checker crashed: {volume.crash}")
-
-
-def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
-    """One that took long is told even if it is excused."""
-    stuck = {volume.name: volume.stuck[-1] for volume in seen if volume.stuck}
-    blamed = {volume.name: one for volume in seen for one in volume.stuck if not one.excused}
-    if blamed:
-        yield Finding("deletion", INVALID, _not_gone(blamed))
-    elif stuck:
-        yield Finding("deletion", VALID, f"{_not_gone(stuck)}; incidents on their nodes excuse it")
-
-
-def _not_gone(stuck: dict[str, Stuck]) -> str:
-    return "; ".join(f"{name} was not gone {one.waited:g} s after its deletion began: {one.why}" for name, one in stuck.items())
+def _judge(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> None:
+    volume.verdict = _verdict(volume, shaken)
+    failed: list[Stuck | Unattached] = [*volume.stuck, *volume.unattached]
+    for one in failed:
+        one.excused = excused(volume, one.at, one.at, shaken)
 
 
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
-    odd = any(count % 2 for count in volume.transitions.values())
-    if volume.ready_at is None or odd:
-        return INTERRUPTED if _excused(volume, volume.stopped_at, shaken) else BROKEN
+    if volume.lost_at is not None:
+        return BROKEN
+    if volume.unjudged or volume.stopped_at is None:
+        return UNKNOWN
+    odd = [volume.changed_at[condition] for condition, count in volume.transitions.items() if count % 2]
+    if doubtful := odd if volume.ready_at is not None else [volume.stopped_at]:
+        told = all(excused(volume, since, volume.stopped_at, shaken) for since in doubtful)
+        return INTERRUPTED if told else BROKEN
     return RECOVERED if any(volume.transitions.values()) else STABLE
-
-
-def _excused(volume: VolumeRecord, at: float | None, shaken: Sequence[IncidentRecord]) -> bool:
-    """Whether an incident that may have touched it was on, or just over, when the volume was looked at."""
-    if at is None:
-        return False
-    return any(
-        not one.lasting
-        and _touches(one, volume)
-        and one.started_at <= at
-        and (one.removed_at is None or at - one.removed_at < GRACE)
-        for one in shaken
-    )
-
-
-def _touches(incident: IncidentRecord, volume: VolumeRecord) -> bool:
-    """On one of its nodes; a volume of which nobody has said where it lives may have been touched by anything."""
-    return not volume.nodes or not set(volume.nodes).isdisjoint(incident.targets.get("nodes", ()))

@@ -1,7 +1,7 @@
 """volume-checker: watches one volume's health and notes each change of each condition, which begin as True.
 
-A change is one between True and anything else, so that an even count says that the volume is well again. What is
-absent, what a new list shows once more and a volume that is going are no changes.
+A change is one between True and anything else, so that an even count says that the volume is well again. What is not
+there yet, what a new list shows once more and a volume that is going are no changes; what is there no more is unknown.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 WELL = Observed("True")
+GONE = Observed("Unknown", "Absent", "the volume says nothing of it any more")
 ATTACHED = "Attached"
 
 
@@ -27,7 +28,7 @@ async def check(rv: Subject) -> None:
     """Lives until it is cancelled."""
     actor = rv.actor("volume-checker")
     actor.note("checker-started", volume=rv.name, conditions=list(rv.health.conditions))
-    last = dict.fromkeys(rv.health.conditions, WELL)
+    last: dict[str, Observed] = {}
     states: asyncio.Queue[Obj | None] = asyncio.Queue()
     try:
         with rv.view.listening(rv.name, lambda: states.put_nowait(rv.volume)):
@@ -41,8 +42,8 @@ async def check(rv: Subject) -> None:
 def _compare(rv: Subject, actor: Actor, volume: Obj | None, last: dict[str, Observed]) -> None:
     if volume is None or volume["metadata"].get("deletionTimestamp"):
         return
-    for name, seen in rv.health.read(volume).items():
-        expected, last[name] = last[name], seen
+    for name, seen in (dict.fromkeys(last, GONE) | rv.health.read(volume)).items():
+        expected, last[name] = last.get(name, WELL), seen
         if seen.holds != expected.holds:
             _tell(rv, actor, name, expected, seen)
 

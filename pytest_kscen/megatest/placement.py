@@ -1,8 +1,9 @@
-"""Where a volume lives: noted from its creation on, whenever other nodes have its replicas than before."""
+"""Where a volume lives: noted from its creation on, whenever other nodes have its replicas than before, and when it goes."""
 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.storage import DISKFUL
@@ -17,17 +18,33 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
-    last: list[str] = []
-
-    def look() -> None:
-        nodes = nodes_of(rv.view.replicas(rv.name))
-        if sorted(nodes) != sorted(last):
-            last[:] = nodes
-            actor.note("volume-placed", volume=rv.name, nodes=nodes)
-
-    with rv.view.listening(rv.name, look):
-        look()
+    life = _Life(rv, actor)
+    with rv.view.listening(rv.name, life.look):
+        life.look()
         yield
+
+
+@dataclass(slots=True)
+class _Life:
+    """What was noted last."""
+
+    rv: Subject
+    actor: Actor
+    nodes: list[str] = field(default_factory=list)
+    is_there: bool = False
+
+    def look(self) -> None:
+        nodes = nodes_of(self.rv.view.replicas(self.rv.name))
+        if sorted(nodes) != sorted(self.nodes):
+            self.nodes = nodes
+            self.actor.note("volume-placed", volume=self.rv.name, nodes=nodes)
+        was_there, self.is_there = self.is_there, _stays(self.rv.volume)
+        if was_there and not self.is_there:
+            self.actor.note("volume-went", volume=self.rv.name)
+
+
+def _stays(volume: Obj | None) -> bool:
+    return volume is not None and not volume["metadata"].get("deletionTimestamp")
 
 
 def nodes_of(replicas: Iterable[Obj]) -> list[str]:

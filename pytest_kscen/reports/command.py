@@ -8,8 +8,7 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_kscen.checks.incidents import incidents
-from pytest_kscen.checks.volumes import volumes
+from pytest_kscen.checks.outcome import judge
 from pytest_kscen.journal import read
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.reports.story import story
@@ -43,14 +42,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _told(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
-    journal = read(_journal_in(folder))
-    told = volumes(journal, incidents(journal))
+    journal = read(journal_in(folder))
+    told = judge(journal).volumes
     if wanted is None:
         return [f"{one.verdict:<11} {one.name}" for one in told]
-    return story(journal, _one_of([one.name for one in told], wanted))
+    return story(journal, _one_of(list(dict.fromkeys(one.name for one in told)), wanted))
 
 
-def _journal_in(folder: pathlib.Path) -> pathlib.Path:
+def journal_in(folder: pathlib.Path) -> pathlib.Path:
     if (path := folder / JOURNAL).is_file():
         return path
     if runs := _runs_in(folder):

@@ -20,6 +20,7 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         ("kscen.volumes.recovered", len(outcome.volumes.recovered)),
         ("kscen.volumes.broken", len(outcome.volumes.broken)),
         ("kscen.volumes.interrupted", len(outcome.volumes.interrupted)),
+        ("kscen.volumes.unknown", len(outcome.volumes.unknown)),
         ("kscen.transitions", outcome.volumes.total_transitions),
         ("kscen.errors", sum(tally.failed for tally in outcome.actions.values())),
         ("kscen.incidents", len(outcome.incidents)),

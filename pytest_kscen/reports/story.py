@@ -92,6 +92,7 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "began": lambda data: f"{data['action']} begins{_particulars(data)}",
     "ended": lambda data: f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}",
     "volume-placed": lambda data: f"has replicas on {', '.join(data['nodes']) or 'no node'}",
+    "volume-went": lambda _: "goes",
     "ready": lambda _: "is ready",
     "checker-started": lambda data: f"is checked: {', '.join(data['conditions'])}",
     "condition-changed": _changed,

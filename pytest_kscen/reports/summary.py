@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.tally import CREATE, DELETE, READY
+from pytest_kscen.checks.verdict import UNKNOWN
 from pytest_kscen.checks.volumes import BROKEN, INTERRUPTED, RECOVERED, STABLE
 from pytest_kscen.objects.durations import in_words
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_kscen.checks.volumes import VolumeRecord
 
 MOST_ROWS = 20  # of volumes; the outcome in the run's folder has all
-WORST_FIRST = (BROKEN, INTERRUPTED, RECOVERED, STABLE)
+WORST_FIRST = (BROKEN, UNKNOWN, INTERRUPTED, RECOVERED, STABLE)
 TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
 
 
@@ -36,7 +37,8 @@ def summary(outcome: Outcome) -> list[str]:
 def _volumes(outcome: Outcome) -> str:
     created = outcome.actions[CREATE].done if CREATE in outcome.actions else 0
     errors = sum(tally.failed for tally in outcome.actions.values())
-    counted = ", ".join(f"{sum(one.verdict == verdict for one in outcome.volumes)} {verdict}" for verdict in reversed(WORST_FIRST))
+    counts = {verdict: sum(one.verdict == verdict for one in outcome.volumes) for verdict in reversed(WORST_FIRST)}
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count or verdict != UNKNOWN)
     return f"  volumes: {created} created, {_plural(errors, 'error')}: {counted}"
 
 

@@ -1,6 +1,7 @@
 """What a run has left behind: every object with its label. What is going gets time to go.
 
 In the tested cluster every resource is looked into; in the parent the two of which a run makes any, where it makes them.
+Where nothing was is not looked again.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ IN_PARENT = (CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS)
 
 @dataclass(slots=True)
 class Look:
-    """What one look has seen."""
+    """What one look has seen, and where nothing was at this or an earlier one."""
 
+    empty: set[tuple[str, str]] = field(default_factory=set)
     there: dict[str, str] = field(default_factory=dict)
     """Names by uid: the two clusters may be one, and a kind may be served in several groups."""
     forbidden: dict[str, str] = field(default_factory=dict)
@@ -38,16 +40,17 @@ class Look:
 async def leftovers(stage: Stage, actor: Actor, patience: float) -> list[str]:
     """The names of what is still there, after waiting for what is on its way. Where nobody could look is noted."""
     end = stage.clock.now() + patience
-    while ((look := await _look(stage)).there or look.failed) and stage.clock.now() < end:
+    look = await _look(stage, Look())
+    while (look.there or look.failed) and stage.clock.now() < end:
         await stage.clock.sleep(LOOK_AGAIN)
+        look = await _look(stage, Look(look.empty))
     for resource, why in (look.forbidden | look.failed).items():
         actor.note("not-looked-into", resource=resource, why=why)
     return list(look.there.values())
 
 
-async def _look(stage: Stage) -> Look:
+async def _look(stage: Stage, look: Look) -> Look:
     """Without anybody's patience: a server that is away for good would exhaust it for each of its resources."""
-    look = Look()
     if stage.parent:
         for resource in IN_PARENT:
             await _labelled(stage, look, stage.parent.api_for("run"), resource, stage.parent.namespace)
@@ -64,6 +67,9 @@ async def _look(stage: Stage) -> Look:
 
 
 async def _labelled(stage: Stage, look: Look, api: Api, resource: Resource, namespace: str = "") -> None:
+    place = (resource.qualified, namespace)
+    if place in look.empty:
+        return
     try:
         items = (await api.list(resource, namespace, labels=f"{RUN_LABEL}={stage.run_id}")).items
     except (MethodNotAllowed, NotFound):
@@ -74,7 +80,9 @@ async def _labelled(stage: Stage, look: Look, api: Api, resource: Resource, name
     except (ApiError, OSError) as error:
         look.failed[resource.qualified] = repr(error)
         return
+    if not items:
+        look.empty.add(place)
     for item in items:
         metadata = item["metadata"]
-        place = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
-        look.there.setdefault(metadata["uid"], f"{resource.plural}/{place}")
+        name = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+        look.there.setdefault(metadata["uid"], f"{resource.plural}/{name}")

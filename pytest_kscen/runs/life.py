@@ -63,7 +63,8 @@ class Life:
 
     async def begin(self, duration: float | None) -> None:
         watched = list(self.stage.health.conditions)
-        self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, conditions=watched)
+        declared = {"churn": self._plan.churn is not None, "chaos": self._plan.declared, "conditions": watched}
+        self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, **declared)
         await preflight(self.stage, self._plan)
         if self._plan.chaos:
             await clear_before(self.stage)
@@ -122,7 +123,6 @@ class Life:
         """What was stated by hand and not taken back."""
         return [incident for incident in self.by_hand if incident.is_on]
 
-    async def _heal(self) -> None:
     async def _try(self, what: str, coroutine: Coroutine[Any, Any, None]) -> None:
         """It may fail: what comes after it is tried all the same."""
         try:
@@ -130,6 +130,7 @@ class Life:
         except Exception as error:  # noqa: BLE001  # told, and raised when everything was tried
             self._crashed(what, error)
 
+    async def _heal(self) -> None:
         self._calm.give()
         if shaking := [*self._chaos, *self.season.shakers]:
             await asyncio.wait(shaking)

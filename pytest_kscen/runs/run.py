@@ -119,11 +119,11 @@ class Run:
             try:
                 self.cluster.runner.call(self.life.end())
             finally:
-                self._outcome = judge(
-                    self.journal,
-                    declared=self.plan.declared,
-                    seed=self.cluster.chance.seed,
-                    replayable=self.cluster.replayable,
+                if not self.cluster.replayable:
+                    self.journal.write("run", "not-replayable", {})
+                self._outcome = judge(self.journal)
+        return self._outcome
+
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
         """Who calls waits for the run, which hears what it is told."""
@@ -132,9 +132,6 @@ class Run:
             yield
         finally:
             self._waits = False
-
-                )
-        return self._outcome
 
     def _go_no_further(self) -> None:
         if self.life.is_stopped:

@@ -2,56 +2,188 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 
-from pytest_kscen.checks import ending, incidents, volumes
+from pytest_kscen.checks import incidents, keeping, volumes
+from pytest_kscen.checks.outcome import Volumes
 from pytest_kscen.checks.verdict import Finding, merged
 from pytest_kscen.journal import Entry
 
-
-def journal(*lines):
-    """(at, what, particulars) as entries of one volume `v`."""
-    birth = (0, "volume", {"storage_class": "availability"})
-    return [Entry(at, "actor", what, {"volume": "v", **data}) for at, what, data in (birth, *lines)]
-
-
+CONDITIONS = ("IOReady", "Quorum")
+BIRTH = (0, "volume", {"storage_class": "availability"})
 STARTED = (10, "checker-started", {"conditions": ["IOReady", "Quorum"]})
 STOPPED = (300, "checker-stopped", {})
-PLACED = (300, "volume-placed", {"nodes": ["node-1", "node-2"]})
+PLACED = (1, "volume-placed", {"nodes": ["node-1", "node-2"]})
+WENT = (50, "volume-went", {})
+DELETED = (50, "began", {"action": "delete the volume"})
+CRASHED = (300, "check-crashed", {"error": "KeyError('x')"})
+NEVER_READY = (600, "never-ready", {})
+FROZEN, LIVENESS = (300, "frozen", {}), (350, "liveness", {"late": []})
+
+
+def journal(*lines, volume="v"):
+    """(at, what, particulars) as entries of one volume."""
+    return [Entry(at, "actor", what, {"volume": volume, **data}) for at, what, data in (BIRTH, *lines)]
+
+
+def read(lines, shaken=()):
+    return volumes.volumes(lines, CONDITIONS, shaken)
+
+
+def judged(seen, **more):
+    return {finding.check: finding for finding in keeping.judge(seen, **{"churn": True, "refusal": "", **more})}
 
 
 def change(at, condition="IOReady"):
     return (at, "condition-changed", {"condition": condition})
 
 
-def incident(started, ended, *nodes):
-    return incidents.IncidentRecord("i", "pod-destroy", "pod-destroy", {"nodes": list(nodes)}, started, ended)
+def incident(started, ended, *nodes, **more):
+    where = {"nodes": list(nodes or ("node-1",))}
+    return incidents.IncidentRecord("i", "pod-destroy", "pod-destroy", where, started, ended, **more)
 
 
 @pytest.mark.parametrize(
-    ("lines", "shaken", "verdict", "transitions"),
+    ("lines", "verdict", "transitions"),
     [
-        ([STARTED, STOPPED], [], "stable", {"IOReady": 0, "Quorum": 0}),
-        ([STARTED, change(20), change(30), STOPPED], [], "recovered", {"IOReady": 2, "Quorum": 0}),
-        ([STARTED, change(20), STOPPED], [], "broken", {"IOReady": 1, "Quorum": 0}),
-        ([STARTED, change(20), change(21, "Quorum"), STOPPED], [], "broken", {"IOReady": 1, "Quorum": 1}),
-        ([STARTED, change(290), STOPPED], [incident(280, None)], "interrupted", {"IOReady": 1, "Quorum": 0}),
-        ([STARTED, change(190), STOPPED], [incident(180, 181)], "interrupted", {"IOReady": 1, "Quorum": 0}),
-        ([STARTED, change(190), STOPPED], [incident(170, 180)], "broken", {"IOReady": 1, "Quorum": 0}),
-        ([STARTED, change(290), STOPPED], [incident(310, 320)], "broken", {"IOReady": 1, "Quorum": 0}),
-        ([(600, "never-ready", {})], [], "broken", {}),
-        ([], [], "broken", {}),
-        ([STARTED, change(290), STOPPED, PLACED], [incident(280, None, "node-1")], "interrupted", {"IOReady": 1, "Quorum": 0}),
-        ([STARTED, change(290), STOPPED, PLACED], [incident(280, None, "node-9")], "broken", {"IOReady": 1, "Quorum": 0}),
-        ([(600, "never-ready", {})], [incident(500, None)], "interrupted", {}),
+        ([STARTED, STOPPED], "stable", {"IOReady": 0, "Quorum": 0}),
+        ([STARTED, change(20), change(30), STOPPED], "recovered", {"IOReady": 2, "Quorum": 0}),
+        ([STARTED, change(20), STOPPED], "broken", {"IOReady": 1, "Quorum": 0}),
+        ([STARTED, change(20), change(21, "Quorum"), STOPPED], "broken", {"IOReady": 1, "Quorum": 1}),
+        ([NEVER_READY], "broken", {"IOReady": 0, "Quorum": 0}),
+        ([FROZEN, LIVENESS], "broken", {"IOReady": 0, "Quorum": 0}),
+        ([FROZEN, (301, "ready", {}), LIVENESS], "stable", {"IOReady": 0, "Quorum": 0}),
+        ([STARTED, WENT], "broken", {"IOReady": 0, "Quorum": 0}),
+        ([STARTED, change(20), change(30), WENT, FROZEN], "broken", {"IOReady": 2, "Quorum": 0}),
+        ([STARTED, (49, "checker-stopped", {}), DELETED, WENT], "stable", {"IOReady": 0, "Quorum": 0}),
     ],
 )
-def test_a_volumes_verdict(lines, shaken, verdict, transitions):
-    (volume,) = volumes.volumes(journal(*lines), shaken)
+def test_a_volumes_verdict(lines, verdict, transitions):
+    (volume,) = seen = read(journal(*lines))
     assert (volume.verdict, volume.transitions) == (verdict, transitions)
-    (finding,) = volumes.judge([volume])
+    finding = judged(seen)["volumes"]
     assert finding.verdict == ("invalid" if verdict == "broken" else "valid")
     assert ("v" in finding.why) == (verdict == "broken")
+
+
+def test_a_volume_that_went_without_our_doing_says_so():
+    why = "1 of 1 volumes did not keep the state they promise: v (gone at 50 s, and not by us)"
+    assert judged(read(journal(STARTED, WENT))) == {"volumes": Finding("volumes", "invalid", why)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([], "it was not ready, and nobody waited for it"),
+        ([FROZEN], "it was not ready, and nobody waited for it"),
+        ([STARTED], "it was not checked to the end"),
+        ([STARTED, change(20)], "it was not checked to the end"),
+        ([STARTED, CRASHED, STOPPED], "the checker crashed: KeyError('x')"),
+        ([STARTED, change(20), CRASHED, STOPPED], "the checker crashed: KeyError('x')"),
+    ],
+)
+def test_what_nobody_has_looked_at_is_unknown(lines, why):
+    (volume,) = seen = read(journal(*lines))
+    assert volume.verdict == "unknown"
+    assert judged(seen) == {"volumes": Finding("volumes", "unknown", f"1 of 1 volumes could not be judged: v ({why})")}
+
+
+def test_a_broken_volume_does_not_hide_an_unknown_one():
+    finding = judged(read([*journal(STARTED, change(20), STOPPED), *journal(volume="w")]))["volumes"]
+    assert finding.verdict == "invalid"
+    assert finding.why == (
+        "1 of 2 volumes did not keep the state they promise: v; "
+        "1 of 2 volumes could not be judged: w (it was not ready, and nobody waited for it)"
+    )
+
+
+MOVED = (250, "volume-placed", {"nodes": ["node-2", "node-3"]})
+ODD = [PLACED, STARTED, change(190), STOPPED]
+LATE = [PLACED, STARTED, change(290), STOPPED]
+
+
+@pytest.mark.parametrize(
+    ("lines", "shaken", "verdict"),
+    [
+        (LATE, [incident(280, None)], "interrupted"),
+        (ODD, [incident(180, 181)], "interrupted"),
+        (ODD, [incident(170, 180)], "broken"),  # it had its two minutes
+        (LATE, [incident(310, 320)], "broken"),
+        (LATE, [incident(280, None, "node-9")], "broken"),
+        (ODD, [incident(190, None)], "interrupted"),
+        (ODD, [incident(191, None)], "broken"),  # no cause comes after its effect
+        (ODD, [incident(100, 150), incident(240, None)], "interrupted"),  # the second before it could recover from the first
+        (ODD, [incident(100, 110), incident(240, None)], "broken"),  # left in peace from 230 to 240 s
+        ([PLACED, STARTED, change(20, "Quorum"), *LATE[2:]], [incident(280, None)], "broken"),  # nothing excuses the other
+        ([PLACED, STARTED, change(20), change(25), *LATE[2:]], [incident(280, None)], "interrupted"),
+        (LATE, [incident(280, None, failed="Forbidden()")], "broken"),
+        (LATE, [incident(280, None, failed="TimeoutError()", effects=["a link is down"])], "interrupted"),
+        (LATE, [incident(280, None, lasting=True)], "broken"),
+        ([PLACED, STARTED, MOVED, *LATE[2:]], [incident(280, None)], "broken"),  # it has long left that node
+        ([PLACED, STARTED, MOVED, *LATE[2:]], [incident(280, None, "node-3")], "interrupted"),
+        ([PLACED, STARTED, change(240), MOVED, STOPPED], [incident(230, None)], "interrupted"),
+        ([STARTED, change(290), STOPPED], [incident(280, None)], "broken"),  # it was nowhere
+        ([PLACED, NEVER_READY], [incident(500, None)], "interrupted"),
+        ([PLACED, NEVER_READY], [incident(400, 450)], "broken"),
+        ([NEVER_READY], [incident(500, None)], "broken"),
+        ([PLACED, STARTED, WENT], [incident(30, None)], "broken"),
+    ],
+)
+def test_what_an_incident_excuses(lines, shaken, verdict):
+    (volume,) = read(journal(*lines), shaken)
+    assert volume.verdict == verdict
+
+
+def test_volumes_of_one_name_are_two():
+    again = [Entry(at + 400, who, what, data) for at, who, what, data in map(astuple, journal(STARTED, STOPPED))]
+    seen = Volumes(read([*journal(STARTED, change(20), STOPPED), *again]))
+    assert [volume.verdict for volume in seen] == ["broken", "stable"]
+    assert seen["v"] is seen[1]
+
+
+def test_churn_without_a_volume_proves_nothing():
+    refused = judged([], refusal="failed: Forbidden('no more')")
+    assert refused == {"volumes": Finding("volumes", "unknown", "churn made no volume: failed: Forbidden('no more')")}
+    assert judged([])["volumes"].why == "churn made no volume: run longer"
+    assert judged([], churn=False) == {"volumes": Finding("volumes", "valid")}
+
+
+def attach(at, result, action="attach"):
+    return (at, "ended", {"action": action, "result": result, "took": 1.0})
+
+
+TOO_LONG = "failed: TimeoutError('v was not attached to node-1 within 300 s')"
+REFUSED = "failed: Forbidden('no')"
+
+
+@pytest.mark.parametrize(
+    ("lines", "shaken", "verdict"),
+    [
+        ([], [], None),
+        ([attach(20, "done")], [], None),
+        ([attach(20, TOO_LONG), attach(30, "done")], [], None),
+        ([attach(20, "stopped")], [], None),
+        ([attach(20, "done", "attach at first")], [], None),
+        ([attach(20, REFUSED, "attach at first"), attach(25, REFUSED)], [], "unknown"),
+        ([attach(200, TOO_LONG)], [], "invalid"),
+        ([attach(200, TOO_LONG), attach(210, REFUSED)], [], "invalid"),
+        ([attach(200, TOO_LONG)], [incident(180, 190)], "unknown"),
+        ([attach(200, TOO_LONG)], [incident(180, 190, "node-9")], "invalid"),
+    ],
+)
+def test_attachments_that_never_succeed(lines, shaken, verdict):
+    finding = judged(read(journal(PLACED, STARTED, *lines, STOPPED), shaken)).get("attachments")
+    assert (finding and finding.verdict) == verdict
+
+
+def test_attachments_that_never_succeed_say_why():
+    findings = judged(read(journal(PLACED, STARTED, attach(20, REFUSED), attach(200, TOO_LONG), STOPPED)))
+    assert findings["attachments"].why == (
+        "none of the 2 attachments that were asked for was seen to succeed: "
+        "TimeoutError('v was not attached to node-1 within 300 s')"
+    )
 
 
 def test_incidents_are_read_with_their_effect_and_their_end():
@@ -74,22 +206,6 @@ def test_a_profile_without_any_effect_proves_nothing():
     )
 
 
-@pytest.mark.parametrize(
-    ("entries", "verdicts"),
-    [
-        ([], {"liveness": "unknown", "leftovers": "valid"}),
-        ([Entry(1, "run", "liveness", {"late": []})], {"liveness": "valid", "leftovers": "valid"}),
-        ([Entry(1, "run", "liveness", {"late": ["v"]})], {"liveness": "invalid", "leftovers": "valid"}),
-        (
-            [Entry(1, "run", "liveness", {"late": []}), Entry(2, "run", "leftovers", {"objects": ["rv/v"]})],
-            {"liveness": "valid", "leftovers": "invalid"},
-        ),
-    ],
-)
-def test_how_a_run_ends(entries, verdicts):
-    assert {finding.check: finding.verdict for finding in ending.judge(ending.read(entries))} == verdicts
-
-
 WHY = "v was not gone within 600 s"
 NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
 
@@ -108,16 +224,15 @@ NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
     ],
 )
 def test_a_volume_that_cannot_be_deleted(shaken, verdict, why):
-    seen = volumes.volumes(journal(PLACED, STARTED, STOPPED, NEVER_GONE), shaken)
-    findings = {finding.check: finding for finding in volumes.judge(seen)}
-    assert findings["deletion"] == Finding("deletion", verdict, why)
+    seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE), shaken)
+    assert judged(seen)["deletion"] == Finding("deletion", verdict, why)
     assert seen[0].as_json()["stuck"] == [{"at": 1000, "waited": 600.0, "why": WHY, "excused": verdict == "valid"}]
 
 
 def test_one_stuck_deletion_that_nothing_excuses_is_enough():
     later = (1700, "never-gone", {"waited": 1300.0, "why": WHY})
-    seen = volumes.volumes(journal(PLACED, STARTED, STOPPED, NEVER_GONE, later), [incident(500, 990, "node-1")])
-    assert {finding.check: finding.why for finding in volumes.judge(seen)}["deletion"].startswith("v was not gone 1300 s")
+    seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE, later), [incident(500, 990, "node-1")])
+    assert judged(seen)["deletion"].why.startswith("v was not gone 1300 s")
 
 
 @pytest.mark.parametrize(
@@ -126,9 +241,3 @@ def test_one_stuck_deletion_that_nothing_excuses_is_enough():
 )
 def test_the_worst_verdict_wins(verdicts, whole):
     assert merged(Finding("c", verdict) for verdict in verdicts) == whole
-
-
-def test_a_checker_that_crashed_has_not_judged():
-    (volume,) = volumes.volumes(journal(STARTED, STOPPED, (300, "check-crashed", {"error": "KeyError('x')"})), [])
-    findings = {finding.check: (finding.verdict, finding.why) for finding in volumes.judge([volume])}
-    assert findings["volume-checker:v"] == ("unknown", "the checker crashed: KeyError('x')")

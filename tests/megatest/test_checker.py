@@ -49,19 +49,31 @@ def test_each_change_of_each_condition_counts(checked):
     }  # fmt: skip
 
 
-def test_what_is_absent_or_said_again_is_no_change(checked):
-    checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"conditions": None}))
-    tell(checked, Quorum="True")
+def test_what_is_said_again_is_no_change(checked):
     tell(checked, Quorum="True", IOReady="True")
     checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"phase": "Moved"}))
     checked.advance(1)
     assert changes(checked) == []
 
 
+def test_what_was_there_and_is_gone_is_unknown(checked):
+    tell(checked, Quorum="True")
+    checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"conditions": None}))
+    tell(checked, IOReady="True")
+    tell(checked, IOReady="True", Quorum="True")
+    assert changes(checked) == [
+        (11, "IOReady", "True", "Unknown"),
+        (11, "Quorum", "True", "Unknown"),
+        (12, "IOReady", "Unknown", "True"),
+        (13, "Quorum", "Unknown", "True"),
+    ]
+    assert checked.notes("condition-changed")[0][2]["details"] == "the volume says nothing of it any more"
+
+
 def test_two_changes_within_one_instant_are_two(checked):
     async def flap():
-        await checked.storage.tell("v", Quorum="False")
-        await checked.storage.tell("v", Quorum="True")
+        await checked.storage.tell("v", Quorum="False", IOReady="True")
+        await checked.storage.tell("v", Quorum="True", IOReady="True")
 
     checked.ask(flap())
     checked.advance(0)

@@ -34,6 +34,7 @@ def test_a_quiet_life(world):
         (3, "ready"),
         (3, "checker-started"),
         (103, "checker-stopped"),
+        (103, "volume-went"),
         (107, "volume-placed"),
         (107, "volume-placed"),
         (107, "volume-placed"),

@@ -17,8 +17,9 @@ from pytest_kscen.reports.summary import summary
 
 BLOCK = {"profile": "network-block", "variant": "split-brain"}
 MOVED = {"volume": "v1", "condition": "IOReady", "expected": "True", "observed": "False"}
+DECLARED = {"churn": True, "chaos": ["network-block"], "conditions": ["IOReady", "Quorum"]}
 LINES = [
-    (0.0, "run", "run-started", {"seed": "7", "duration": 600.0}),
+    (0.0, "run", "run-started", {"seed": "7", "duration": 600.0, **DECLARED}),
     (1.0, "volume-main/v1", "volume", {"volume": "v1", "storage_class": "availability", "size": "1Gi", "lifetime": 300.0}),
     (1.0, "volume-main/v1", "ended", {"action": "create the volume", "volume": "v1", "result": "done", "took": 0.0}),
     (1.5, "volume-main/v1", "volume-placed", {"volume": "v1", "nodes": ["node-1", "node-2"]}),
@@ -41,7 +42,7 @@ JOURNAL = [Entry(*line) for line in LINES]
 
 @pytest.fixture
 def outcome():
-    return judge(JOURNAL, declared=["network-block"], seed="7", replayable=True)
+    return judge(JOURNAL)
 
 
 def test_the_summary(outcome):

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+
 import pytest
 
 from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Entry
+from pytest_kscen.machinery.admission.hooks import Hook
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import DEPLOYMENTS
+from pytest_kscen.objects.storage import (
+    NAMESPACE,
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
@@ -87,23 +98,88 @@ def test_volumes_of_newer_storage_are_judged_by_its_own_words(play, health):
     assert outcome.volumes.stable == list(outcome.volumes)
 
 
+ALONE = Plan(Churn(max_volumes=1, step=(1, 1), step_period=(1.0, 1.0), lifetime=(500.0, 500.0)))
+
+
 def test_a_volume_that_breaks_is_seen(play):
-    """Somebody turns a condition off and never on again."""
+    """While the storage has no controllers somebody says that a condition is off. They are back when the run heals."""
 
     async def vandal(cluster):
         api, clock = cluster.api("vandal"), cluster.runner.clock
-        await clock.sleep(100)
+        await clock.sleep(90)
+        await api.patch(DEPLOYMENTS, "controller", {"spec": {"replicas": 0}}, NAMESPACE)
+        await clock.sleep(60)
         (volume,) = (await api.list(REPLICATED_VOLUMES)).items
         conditions = [{**one, "status": "False"} if one["type"] == "Quorum" else one for one in volume["status"]["conditions"]]
-        await api.patch(
-            REPLICATED_VOLUMES, volume["metadata"]["name"], {"status": {"conditions": conditions}}, subresource="status"
-        )
+        status = {"status": {"conditions": conditions}}
+        await api.patch(REPLICATED_VOLUMES, volume["metadata"]["name"], status, subresource="status")
+        await clock.sleep(150)
+        await api.patch(DEPLOYMENTS, "controller", {"spec": {"replicas": 3}}, NAMESPACE)
 
-    churn = Churn(max_volumes=1, step=(1, 1), step_period=(1.0, 1.0), lifetime=(500.0, 500.0))
-    outcome, _ = play(Plan(churn), "4m", vandal)
+    outcome, _ = play(ALONE, "4m", vandal)
     (volume,) = outcome.volumes
-    assert volume.transitions["Quorum"] >= 1
-    assert volume.verdict == ("recovered" if volume.transitions["Quorum"] % 2 == 0 else "broken")
+    assert (volume.verdict, volume.transitions) == ("broken", {"IOReady": 0, "Quorum": 1})
+    assert {finding.check: finding.verdict for finding in outcome.findings} == {
+        "volumes": "invalid",
+        "liveness": "valid",
+        "leftovers": "valid",
+    }
+
+
+def wiped(after, *, by_force):
+    """Somebody takes the volume away, with all that belongs to it."""
+
+    async def vandal(cluster):
+        api = cluster.api("vandal")
+        await cluster.runner.clock.sleep(after)
+        for resource in (REPLICATED_VOLUMES, REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS):
+            for one in (await api.list(resource)).items if by_force or resource is REPLICATED_VOLUMES else ():
+                with contextlib.suppress(NotFound):
+                    await api.delete(resource, one["metadata"]["name"])
+                    if by_force:
+                        await api.patch(resource, one["metadata"]["name"], {"metadata": {"finalizers": None}})
+
+    return vandal
+
+
+@pytest.mark.parametrize(
+    ("after", "by_force"),
+    [(100, True), (100, False), (6.5, True)],
+    ids=["while it is checked", "in good order", "before it is ready"],
+)
+def test_a_volume_that_vanishes_is_broken(play, after, by_force):
+    outcome, run = play(ALONE, "4m", wiped(after, by_force=by_force))
+    volume = outcome.volumes[0]
+    ready = after > 10
+    assert (volume.verdict, set(volume.transitions.values()), volume.ready_at is not None) == ("broken", {0}, ready)
+    assert f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)" in outcome.explain()
+    assert outcome.verdict == "invalid"
+    assert "volume-went" in [entry.what for entry in run.journal]
+
+
+def test_a_volume_that_vanishes_while_the_run_heals_is_broken(play, monkeypatch):
+    monkeypatch.setattr("pytest_kscen.megatest.multivolume.POD_DESTROYERS", (Slow(),))
+    plan = Plan(dataclasses.replace(ALONE.churn, pod_destroyer=True))
+    outcome, _ = play(plan, "4m", wiped(260, by_force=True))
+    (volume,) = outcome.volumes.broken
+    assert 240 < volume.lost_at < 270
+
+
+@pytest.mark.parametrize(
+    ("resource", "said"),
+    [
+        (REPLICATED_VOLUMES, "volumes is unknown: churn made no volume: failed: Forbidden("),
+        (REPLICATED_VOLUME_ATTACHMENTS, "attachments is unknown: none of the "),
+    ],
+)
+def test_what_is_never_let_in_proves_nothing(play, resource, said):
+    async def closed(cluster):
+        cluster.admission.add(Hook("quota", validate=lambda _: "no more", resources=(resource,), operations=("CREATE",)))
+
+    outcome, _ = play(Plan(Churn(max_volumes=3)), "10m", closed)
+    assert outcome.verdict == "unknown"
+    assert outcome.explain().startswith(said)
+    assert "no more" in outcome.explain()
 
 
 def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
@@ -111,9 +187,10 @@ def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
         raise KeyError("lost")
 
     monkeypatch.setattr("pytest_kscen.megatest.volume.check", crashes)
-    outcome, _ = play(Plan(Churn(max_volumes=1)), "5m")
-    assert outcome.verdict in {"unknown", "invalid"}
-    assert "the checker crashed: KeyError('lost')" in outcome.explain()
+    outcome, _ = play(ALONE, "5m")
+    (volume,) = outcome.volumes
+    assert (outcome.verdict, volume.verdict) == ("unknown", "unknown")
+    assert f"1 of 1 volumes could not be judged: {volume.name} (the checker crashed: KeyError('lost'))" in outcome.explain()
 
 
 def test_a_second_run_on_one_cluster_finds_its_storage():
@@ -126,6 +203,6 @@ def test_a_second_run_on_one_cluster_finds_its_storage():
 
 
 def test_a_journal_that_makes_no_sense_is_unknown():
-    outcome = judge([Entry(1, "x", "incident-ended", {"incident": "nobody"})], declared=[], seed="0", replayable=True)
+    outcome = judge([Entry(1, "x", "incident-ended", {"incident": "nobody"})])
     assert outcome.verdict == "unknown"
     assert "incidents is unknown: the check crashed: KeyError('nobody')" in outcome.explain()

@@ -1,0 +1,62 @@
+"""Whether the storage kept what it promises of its volumes: their state, that they can be attached, and that they go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
+from pytest_kscen.checks.volumes import BROKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kscen.checks.volumes import Stuck, VolumeRecord
+
+
+def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterator[Finding]:
+    """Churn without a volume proves nothing; the refusal says why there is none."""
+    if churn and not seen:
+        yield Finding("volumes", UNKNOWN, f"churn made no volume: {refusal or 'run longer'}")
+    else:
+        yield _states(seen)
+    yield from _attachments(seen)
+    yield from _deletions(seen)
+
+
+def _states(seen: Sequence[VolumeRecord]) -> Finding:
+    broken = [_told(volume) for volume in seen if volume.verdict == BROKEN]
+    unknown = [f"{volume.name} ({volume.unjudged})" for volume in seen if volume.verdict == UNKNOWN]
+    said = []
+    if broken:
+        said.append(f"{len(broken)} of {len(seen)} volumes did not keep the state they promise: {', '.join(broken)}")
+    if unknown:
+        said.append(f"{len(unknown)} of {len(seen)} volumes could not be judged: {', '.join(unknown)}")
+    return Finding("volumes", INVALID if broken else UNKNOWN if unknown else VALID, "; ".join(said))
+
+
+def _told(volume: VolumeRecord) -> str:
+    return volume.name if volume.lost_at is None else f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)"
+
+
+def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
+    """One that fails under chaos is an error among others. That none was ever seen to succeed is more."""
+    failed = [one for volume in seen for one in volume.unattached]
+    if not failed or any(volume.attached for volume in seen):
+        return
+    blamed = [one for one in failed if not (one.refused or one.excused)]
+    why = f"none of the {len(failed)} attachments that were asked for was seen to succeed: {(blamed or failed)[0].why}"
+    yield Finding("attachments", INVALID if blamed else UNKNOWN, why)
+
+
+def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
+    """One that took long is told even if it is excused."""
+    stuck = {volume.name: volume.stuck[-1] for volume in seen if volume.stuck}
+    blamed = {volume.name: one for volume in seen for one in volume.stuck if not one.excused}
+    if blamed:
+        yield Finding("deletion", INVALID, _not_gone(blamed))
+    elif stuck:
+        yield Finding("deletion", VALID, f"{_not_gone(stuck)}; incidents on their nodes excuse it")
+
+
+def _not_gone(stuck: dict[str, Stuck]) -> str:
+    return "; ".join(f"{name} was not gone {one.waited:g} s after its deletion began: {one.why}" for name, one in stuck.items())

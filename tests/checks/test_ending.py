@@ -1,0 +1,75 @@
+"""Hand-written journals, good and bad: what each says of a run's beginning and of its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.checks import beginning, ending
+from pytest_kscen.checks.outcome import judge
+from pytest_kscen.journal import Entry
+
+RVS, POLICIES = "replicatedvolumes.storage.deckhouse.io", "ciliumnetworkpolicies.cilium.io"
+
+
+def entry(what, **data):
+    return Entry(1, "run", what, data)
+
+
+def created(resource, what="wrote"):
+    return entry(what, verb="create", resource=resource)
+
+
+def unseen(resource):
+    return entry("not-looked-into", resource=resource, why="Forbidden()")
+
+
+FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
+
+
+@pytest.mark.parametrize(
+    ("entries", "verdicts"),
+    [
+        ([], {"liveness": "unknown", "leftovers": "unknown"}),
+        (FINE, {"liveness": "valid", "leftovers": "valid"}),
+        (FINE[:1], {"liveness": "valid", "leftovers": "unknown"}),
+        (FINE[1:], {"liveness": "unknown", "leftovers": "valid"}),
+        ([entry("liveness", late=["v"]), FINE[1]], {"liveness": "invalid", "leftovers": "valid"}),
+        ([FINE[0], entry("leftovers", objects=["rv/v"])], {"liveness": "valid", "leftovers": "invalid"}),
+        ([unseen("everything"), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
+        ([created(POLICIES), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
+        ([created(POLICIES, "refused"), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
+        ([created(RVS), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "valid"}),
+        (
+            [entry("crashed", actor="a", error="KeyError()"), *FINE],
+            {"actors": "unknown", "liveness": "valid", "leftovers": "valid"},
+        ),
+    ],
+)
+def test_how_a_run_ends(entries, verdicts):
+    assert {finding.check: finding.verdict for finding in ending.judge(ending.read(entries))} == verdicts
+
+
+def test_what_could_not_be_looked_into_is_told():
+    findings = ending.judge(ending.read([created(POLICIES), unseen(POLICIES), *FINE]))
+    assert [finding.why for finding in findings] == ["", f"nobody could look into {POLICIES}: Forbidden()"]
+
+
+def test_how_a_run_begins():
+    began = entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"])
+    assert beginning.read([began]) == beginning.Beginning("7", True, ["vm-reboot"], True, ("IOReady",))
+    assert not beginning.read([began, entry("not-replayable")]).replayable
+
+
+def test_an_empty_journal_proves_nothing():
+    outcome = judge([])
+    assert outcome.verdict == "unknown"
+    assert "journal is unknown: it has no beginning: nobody knows what was declared" in outcome.explain()
+
+
+def test_what_was_declared_is_in_the_journal():
+    declared = entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"])
+    assert judge([declared, *FINE]).explain() == (
+        "chaos:vm-reboot is unknown: none of the 0 incidents of vm-reboot had an effect: run longer\n"
+        "volumes is unknown: churn made no volume: run longer\n"
+        "seed 7"
+    )
