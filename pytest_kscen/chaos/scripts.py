@@ -6,6 +6,7 @@ A rule is deleted by its own words and never by its number, which others who cha
 from __future__ import annotations
 
 import re
+import shlex
 
 MARK = "kscen/"  # how the comment of every rule of ours begins; the name of the Job that added it follows
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -38,13 +39,30 @@ done
 
 
 def sweep_rules(mark: str = MARK) -> str:
-    """Delete every rule whose comment begins so, at once."""
+    """Delete every rule of ours, or those with just this comment, at once; it fails unless none is left.
+
+    A rule whose own words a shell might take for more than words is left, and so is one that iptables does not delete.
+    """
+    ours = f"grep {_spellings(mark)}"
     return f"""\
 set -e
-COUNT=$(iptables -w -n -L INPUT | grep -c -F "/* {mark}" || true)
-iptables -w -S INPUT | grep -F -e '--comment "{mark}' | sed 's/^-A/iptables -w -D/' | sh -e
+RULES=$(iptables -w -S INPUT)
+COUNT=$(printf '%s\\n' "$RULES" | {ours} -c || true)
+printf '%s\\n' "$RULES" | {ours} | grep -v '[$`\\;&|<>()]' | sed 's/^-A/iptables -w -D/' | sh -e
+RULES=$(iptables -w -S INPUT)
+if printf '%s\\n' "$RULES" | {ours}; then
+  echo "there are rules that stay"
+  exit 1
+fi
 echo "swept $COUNT rules"
 """
+
+
+def _spellings(mark: str) -> str:
+    """As iptables prints a comment: quoted, unless there are only letters, digits, - and _ in it."""
+    mark = re.sub(r"[\"\\']", r"\\\g<0>", mark)
+    spellings = [f'--comment "{mark}'] if mark == MARK else [f'--comment "{mark}"', f"--comment {mark} "]
+    return " ".join(["-F", *(f"-e {shlex.quote(spelling)}" for spelling in spellings)])
 
 
 def load_link(target: str, seconds: float) -> str:

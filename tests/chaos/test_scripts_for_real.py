@@ -101,6 +101,36 @@ def test_both_push_at_once_and_nothing_runs_on(hosts, shell, tmp_path):
     if not shutil.which("iperf3"):
         pytest.skip("iperf3 is not installed; Debian's package iperf3 has it")
     path = namespaces.programs(tmp_path, shell, "nft")
+
+
+GO = "-s 10.0.0.1 -m statistic --mode random --probability 0.01 -m comment --comment"
+
+
+@pytest.mark.parametrize("mark", ["node-1-add-iptables", "node 1 add", "worker_1.add"])
+def test_a_sweep_finds_the_rules_of_a_comment_however_it_is_printed(host, path, mark):
+    for comment in (mark, f"{mark}-not", mark, f"not-{mark}"):
+        host.run(f'iptables -w -A INPUT {GO} "{comment}" -j DROP', path)
+    assert swept_rules(host.run(sweep_rules(mark), path)) == 2
+    left = rules(host, path)
+    assert left.count("\n") == 3
+    assert f"{mark}-not" in left
+    assert f"not-{mark}" in left
+
+
+def test_a_sweep_that_cannot_tell_or_leaves_a_rule_fails(host, path, tmp_path):
+    hostile = 'kscen/$(touch "$BAIT")'
+    host.run(f"iptables -w -A INPUT {GO} '{hostile}' -j DROP", path)
+    bait = tmp_path / "bait"
+    for mark in ("kscen/", hostile):
+        with pytest.raises(AssertionError, match="there are rules that stay"):
+            host.run(f"export BAIT={bait}\n{sweep_rules(mark)}", path)
+    assert not bait.exists()
+    real = (path / "iptables").rename(path / "real-iptables")
+    (path / "iptables").write_text("#!/bin/sh\necho 'iptables: no such table' >&2\nexit 3\n")
+    (path / "iptables").chmod(0o755)
+    with pytest.raises(AssertionError, match="no such table"):
+        host.run(sweep_rules(), path)
+    real.rename(path / "iptables")
     containers = [one.container(load_link(other.address, 3), path) for one, other in (hosts, hosts[::-1])]
     for container in containers:
         log, _ = container.communicate(timeout=20)
