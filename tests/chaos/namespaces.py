@@ -12,7 +12,7 @@ import sys
 import pytest
 
 MUST = "KSCEN_TESTS_NETNS"  # set where the machine has what it takes, so that nothing is skipped in silence
-TOOLS = ("ip", "iptables", "nsenter", "unshare")
+TOOLS = {"ip": "iproute2", "iptables": "iptables", "nsenter": "util-linux", "unshare": "util-linux"}
 MULTI = {"nft": "xtables-nft-multi", "legacy": "xtables-legacy-multi"}
 RECEIVE = """
 import socket
@@ -37,23 +37,29 @@ for _ in range(50):
 """
 
 
-def lacking() -> str:
-    """Why namespaces cannot be made here, or nothing."""
-    if missing := [tool for tool in TOOLS if not shutil.which(tool, path=_path())]:
-        return f"{', '.join(missing)} not found; Debian's packages iptables, iproute2 and util-linux have them"
+def demand_rights() -> None:
+    """Of whoever tests: to make namespaces."""
+    for tool in TOOLS:
+        demand_tool(tool)
     made = subprocess.run(["unshare", "--net", "--pid", "--fork", "true"], capture_output=True, text=True, check=False)
-    return f"no right to make network namespaces: {made.stderr.strip()}" if made.returncode else ""
+    _demand(not made.returncode, f"no right to make network namespaces: {made.stderr.strip()}")
 
 
-def demand() -> None:
-    if reason := lacking():
-        (pytest.fail if os.environ.get(MUST) else pytest.skip)(reason)
+def demand_tool(tool: str) -> None:
+    _demand(shutil.which(tool, path=_path()), f"{tool} is not installed; Debian's package {TOOLS.get(tool, tool)} has it")
 
 
-def has(backend: str) -> bool:
-    """Whether this machine's iptables and kernel have it."""
+def demand_backend(backend: str) -> None:
+    """Of this machine's iptables and kernel."""
+    demand_tool(MULTI[backend])
     rule = f"iptables-{backend} -w -A INPUT -m statistic --mode nth --every 2 --packet 0 -m comment --comment x -j DROP"
-    return not subprocess.run(["unshare", "--net", "sh", "-c", rule], capture_output=True, env=_env(), check=False).returncode
+    done = subprocess.run(["unshare", "--net", "sh", "-c", rule], capture_output=True, text=True, env=_env(), check=False)
+    _demand(not done.returncode, f"this kernel has not what iptables-{backend} needs: {done.stderr.strip()}")
+
+
+def _demand(there: object, otherwise: str) -> None:
+    if not there:
+        (pytest.fail if os.environ.get(MUST) else pytest.skip)(otherwise)
 
 
 class Host:

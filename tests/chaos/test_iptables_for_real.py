@@ -40,15 +40,14 @@ NUMBERS = {"0": "all", "1": "icmp", "6": "tcp", "17": "udp"}  # as some versions
 
 @pytest.fixture(scope="module")
 def host():
-    namespaces.demand()
+    namespaces.demand_rights()
     with namespaces.two_hosts() as hosts:
         yield hosts[0]
 
 
 @pytest.mark.parametrize("backend", ["nft", "legacy"])
 def test_the_same_words_make_the_same_table(host, backend):
-    if not namespaces.has(backend):
-        pytest.skip(f"this iptables has no {backend} back-end")
+    namespaces.demand_backend(backend)
     tables = Tables()
     host.iptables(backend, "-F")
     for words in CALLS:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import namespaces
 import pytest
 
@@ -18,7 +16,7 @@ FOREIGN = ["-s 10.9.8.7/32 -j DROP", "-s 10.9.8.6/32 -m comment --comment other 
 
 @pytest.fixture(scope="module", autouse=True)
 def rights():
-    namespaces.demand()
+    namespaces.demand_rights()
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +27,13 @@ def hosts(rights):
 
 @pytest.fixture(params=["dash", "busybox"])
 def shell(request):
-    if not shutil.which(request.param):
-        pytest.skip(f"{request.param} is not installed")
+    namespaces.demand_tool(request.param)
     return request.param
 
 
 @pytest.fixture(params=["nft", "legacy"])
 def path(request, shell, tmp_path):
-    if not namespaces.has(request.param):
-        pytest.skip(f"this iptables has no {request.param} back-end")
+    namespaces.demand_backend(request.param)
     return namespaces.programs(tmp_path, shell, request.param)
 
 
@@ -98,9 +94,13 @@ def test_a_sweep_finds_all_of_ours_and_no_other(host, path):
 
 
 def test_both_push_at_once_and_nothing_runs_on(hosts, shell, tmp_path):
-    if not shutil.which("iperf3"):
-        pytest.skip("iperf3 is not installed; Debian's package iperf3 has it")
+    namespaces.demand_tool("iperf3")
     path = namespaces.programs(tmp_path, shell, "nft")
+    containers = [one.container(load_link(other.address, 3), path) for one, other in (hosts, hosts[::-1])]
+    for container in containers:
+        log, _ = container.communicate(timeout=20)
+        assert container.returncode == 0
+        assert pushed_bytes(log) > 2**20, log
 
 
 GO = "-s 10.0.0.1 -m statistic --mode random --probability 0.01 -m comment --comment"
@@ -131,8 +131,3 @@ def test_a_sweep_that_cannot_tell_or_leaves_a_rule_fails(host, path, tmp_path):
     with pytest.raises(AssertionError, match="no such table"):
         host.run(sweep_rules(), path)
     real.rename(path / "iptables")
-    containers = [one.container(load_link(other.address, 3), path) for one, other in (hosts, hosts[::-1])]
-    for container in containers:
-        log, _ = container.communicate(timeout=20)
-        assert container.returncode == 0
-        assert pushed_bytes(log) > 2**20, log

@@ -1,0 +1,25 @@
+"""What the tests with namespaces need: skipped where it is missing, and failed where nothing may be skipped."""
+
+from __future__ import annotations
+
+import namespaces
+import pytest
+
+DEMANDS = {
+    "iperf3": lambda: namespaces.demand_tool("iperf3"),
+    "busybox": lambda: namespaces.demand_tool("busybox"),
+    "xtables-legacy-multi": lambda: namespaces.demand_backend("legacy"),
+    "nsenter": namespaces.demand_rights,
+}
+
+
+@pytest.mark.parametrize("missing", DEMANDS)
+@pytest.mark.parametrize(("must", "end"), [("must", pytest.fail.Exception), (None, pytest.skip.Exception)])
+def test_a_missing_tool(monkeypatch, missing, must, end):
+    which = namespaces.shutil.which
+    monkeypatch.setattr(namespaces.shutil, "which", lambda tool, **where: tool != missing and (which(tool, **where) or tool))
+    monkeypatch.delenv(namespaces.MUST, raising=False)
+    if must:
+        monkeypatch.setenv(namespaces.MUST, must)
+    with pytest.raises(end, match=f"{missing} is not installed"):
+        DEMANDS[missing]()
