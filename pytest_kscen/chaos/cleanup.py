@@ -1,33 +1,38 @@
 """What chaos of earlier runs has left in both clusters goes before a run, and what is left of its own goes after it.
 
-On clusters that are ours, all policies of the parent and all Jobs of the nested `default` namespace; on those that were
+On clusters that are ours, all policies of the parent and all Jobs but the system's and the storage's; on those that were
 handed to us, only what carries our label or that of the Go megatest. A Job that added a rule of iptables names a node on
 which the rule may have stayed.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.chaos.faults.machines import is_our_stop, take_back
 from pytest_kscen.chaos.hands import TYPE, Hands, remove
 from pytest_kscen.chaos.jobs import NAMESPACE
 from pytest_kscen.chaos.scripts import MARK
 from pytest_kscen.chaos.sweeping import sweep
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
-from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import JOBS, NODES
+from pytest_kscen.objects.storage import NAMESPACE as STORAGE
 from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.objects.resources import Obj, Resource
 
 NAME = "chaos-cleaner"
 FAMILY = "chaos.megatest/"  # how the labels begin that the Go megatest has in common with us
+SPARED = ("kube-node-lease", "kube-public", "kube-system", STORAGE)
+"""The namespaces whose Jobs are the cluster's own."""
 COMMENT = re.compile(r'--comment "([^"]+)"|COMMENT="(?:/\* )?([^"*]+?)(?: \*/)?"')
 
 
@@ -38,9 +43,17 @@ async def clear_before(stage: Stage) -> None:
         everywhere = "" if stage.parent.owned else hands.namespace
         of_parent = _anything if stage.parent.owned else is_of_chaos
         await _clear(hands.parent, CILIUM_NETWORK_POLICIES, everywhere, of_parent)
-        await _clear(hands.parent, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_finished)
-    jobs = await _clear(hands.nested, JOBS, NAMESPACE, _anything if stage.owned else is_of_chaos)
+    await clear_operations(stage)
+    everywhere = "" if stage.owned else NAMESPACE
+    jobs = await _clear(hands.nested, JOBS, everywhere, _is_not_spared if stage.owned else is_of_chaos)
     await _sweep(hands.nested, jobs)
+
+
+async def clear_operations(stage: Stage) -> None:
+    """Those of earlier runs that are past. A machine that one of them has stopped is started again."""
+    hands = Hands.of(stage, NAME)
+    if hands.parent:
+        await _clear(hands.parent, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_past, functools.partial(take_back, hands))
 
 
 async def clear_after(stage: Stage) -> None:
@@ -50,36 +63,70 @@ async def clear_after(stage: Stage) -> None:
     def is_ours(obj: Obj) -> bool:
         return _labels(obj).get(RUN_LABEL) == stage.run_id
 
+    async def clear_jobs() -> None:
+        await _sweep(hands.nested, await _clear(hands.nested, JOBS, NAMESPACE, is_ours))
+
+    steps: list[Coroutine[Any, Any, Any]] = [clear_jobs()]
     if hands.parent:
-        await _clear(hands.parent, CILIUM_NETWORK_POLICIES, hands.namespace, is_ours)
-        await _clear(hands.parent, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, is_ours)
-    await _sweep(hands.nested, await _clear(hands.nested, JOBS, NAMESPACE, is_ours))
+        undo, place = functools.partial(take_back, hands), hands.namespace
+        steps.append(_clear(hands.parent, CILIUM_NETWORK_POLICIES, place, is_ours))
+        steps.append(_clear(hands.parent, VIRTUAL_MACHINE_OPERATIONS, place, is_ours, undo))
+    await _all(steps)
 
 
-async def _clear(actor: Actor, resource: Resource, namespace: str, chosen: Callable[[Obj], bool]) -> list[Obj]:
+async def _clear(
+    actor: Actor,
+    resource: Resource,
+    namespace: str,
+    chosen: Callable[[Obj], bool],
+    undo: Callable[[Obj], Awaitable[None]] | None = None,
+) -> list[Obj]:
     """What was there and is gone now; a cluster that does not know the resource has none."""
     try:
         listing = await actor.api.list(resource, namespace)
     except NotFound:
         return []
+
+    async def away(obj: Obj) -> None:
+        metadata = obj["metadata"]
+        async with actor.doing("clear away", resource=resource.qualified, name=metadata["name"]):
+            if undo:
+                await undo(obj)
+            await remove(actor, resource, metadata["name"], metadata.get("namespace", ""))
+
     doomed = [obj for obj in listing.items if chosen(obj)]
-    for obj in doomed:
-        async with actor.doing("clear away", resource=resource.qualified, name=obj["metadata"]["name"]):
-            await remove(actor, resource, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
+    await _all([away(obj) for obj in doomed])
     return doomed
+
+
+async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Each of them, whatever becomes of the others; what was refused is told after the last."""
+    refused: list[Exception] = []
+    for step in steps:
+        try:
+            await step
+        except (ApiError, OSError, ExceptionGroup) as error:
+            refused.append(error)
+    if refused:
+        raise refused[0] if len(refused) == 1 else ExceptionGroup("not everything could be cleared away", refused)
 
 
 async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
     """Rules that these Jobs may have left on their nodes; a node that is not ready is named and left."""
-    for number, (node, mark) in enumerate(marks(jobs)):
-        try:
-            await actor.api.get(NODES, node)
-            labels = {TYPE: "sweep", **actor.labels}
-            await sweep(actor, f"chaos-sweep-{actor.chance.suffix()}-{number}", node, mark, labels)
-        except NotFound:
-            continue
-        except TimeoutError as error:
-            actor.note("not-swept", node=node, mark=mark, error=str(error))
+    await _all([_sweep_one(actor, number, *where) for number, where in enumerate(marks(jobs))])
+
+
+async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
+    try:
+        await actor.api.get(NODES, node)
+        labels = {TYPE: "sweep", **actor.labels}
+        await sweep(actor, f"chaos-sweep-{actor.chance.suffix()}-{number}", node, mark, labels)
+    except NotFound:
+        return
+    except (ApiError, OSError) as error:
+        actor.note("not-swept", node=node, mark=mark, error=str(error))
+        if not isinstance(error, TimeoutError):
+            raise
 
 
 def marks(jobs: Iterable[Obj]) -> list[tuple[str, str]]:
@@ -98,8 +145,13 @@ def is_of_chaos(obj: Obj) -> bool:
     return any(label == RUN_LABEL or label.startswith(FAMILY) for label in _labels(obj))
 
 
-def _is_finished(operation: Obj) -> bool:
-    return is_of_chaos(operation) and (operation.get("status") or {}).get("phase") in FINISHED
+def _is_past(operation: Obj) -> bool:
+    """A stop of ours that nobody has taken back is, whatever has become of it."""
+    return is_of_chaos(operation) and ((operation.get("status") or {}).get("phase") in FINISHED or is_our_stop(operation))
+
+
+def _is_not_spared(job: Obj) -> bool:
+    return job["metadata"]["namespace"] not in SPARED
 
 
 def _anything(_: Obj) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.chaos.cleanup import clear_after, clear_before
+from pytest_kscen.chaos.cleanup import clear_after, clear_before, clear_operations
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.clock import Signal
 from pytest_kscen.megatest.multivolume import multivolume
@@ -68,6 +68,8 @@ class Life:
         await preflight(self.stage, self._plan)
         if self._plan.chaos:
             await clear_before(self.stage)
+        else:
+            await clear_operations(self.stage)
         if self._plan.churn:
             self.start(multivolume(self.stage, self._plan.churn, self.season), "multivolume")
         for profile in self._plan.chaos:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from stages import VMS, staged
 
@@ -9,8 +11,11 @@ from pytest_kscen.chaos import byhand, cleanup
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.jobs import job
 from pytest_kscen.chaos.scripts import add_rule, remove_rule
+from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
-from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
+from pytest_kscen.objects.resources import JOBS, NAMESPACES
+from pytest_kscen.objects.storage import NAMESPACE as STORAGE
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
 OTHERS = {"app": "theirs"}
@@ -40,7 +45,23 @@ def test_on_our_own_cluster_all_policies_and_jobs_go():
 
         assert world.names(CILIUM_NETWORK_POLICIES) == []
         assert world.names(JOBS, "default") == []
-        assert world.names(JOBS, VMS) == ["go-elsewhere", "ours-elsewhere", "theirs-elsewhere"]
+        assert world.names(JOBS, VMS) == []
+
+
+def test_the_jobs_of_the_system_and_of_the_storage_are_the_clusters_own():
+    with staged() as world:
+        world.make(NAMESPACES, STORAGE)
+        for namespace in ("kube-system", STORAGE, "default", VMS):
+            metadata = {"name": "one", "namespace": namespace}
+            world.call(world.api.create(JOBS, {**job("one", "", "true", 10, {}), "metadata": metadata}))
+        world.call(cleanup.clear_before(world.stage))
+
+        assert [world.names(JOBS, namespace) for namespace in ("kube-system", STORAGE, "default", VMS)] == [
+            ["one"],
+            ["one"],
+            [],
+            [],
+        ]
 
 
 def test_on_somebodys_cluster_only_what_is_chaos_goes():
@@ -50,6 +71,7 @@ def test_on_somebodys_cluster_only_what_is_chaos_goes():
 
         assert world.names(CILIUM_NETWORK_POLICIES) == ["far", "theirs-policy"]
         assert world.names(JOBS, "default") == ["theirs-job"]
+        assert world.names(JOBS, VMS) == ["go-elsewhere", "ours-elsewhere", "theirs-elsewhere"]
 
 
 def test_finished_operations_of_chaos_go():
@@ -114,3 +136,44 @@ def test_without_a_parent_jobs_go_all_the_same():
         world.call(cleanup.clear_before(world.stage))
 
         assert world.names(JOBS, "default") == []
+
+
+class Refusing(ForwardingApi):
+    """Refuses what has to do with one resource."""
+
+    def __init__(self, api, resource, refusal):
+        super().__init__(api)
+        self.resource, self.refusal = resource, refusal
+        self.create = api.create
+
+    async def list(self, resource, namespace="", **options):
+        return await self._unless_refused(resource, self._api.list(resource, namespace, **options))
+
+    async def delete(self, resource, name, namespace="", **options):
+        return await self._unless_refused(resource, self._api.delete(resource, name, namespace, **options))
+
+    async def _unless_refused(self, resource, request):
+        if resource == self.resource:
+            request.close()
+            raise self.refusal
+        return await request
+
+
+@pytest.mark.parametrize("refusal", [Forbidden("not yours"), ServiceUnavailable("no leader")])
+@pytest.mark.parametrize("refused", [JOBS, CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS])
+def test_what_is_refused_at_the_end_keeps_nothing_else_from_going(refused, refusal):
+    with staged() as world:
+        mine = {"labels": {"kscen.io/run": "run-1"}}
+        kinds = (JOBS, "default"), (CILIUM_NETWORK_POLICIES, VMS), (VIRTUAL_MACHINE_OPERATIONS, VMS)
+        for resource, namespace in kinds:
+            spec = {"template": job("x", "", "true", 10, {})["spec"]["template"]} if resource == JOBS else {}
+            world.make(resource, "mine", namespace, metadata=mine, spec=spec)
+
+        def api_for(name):
+            return Refusing(world.cluster.api(name), refused, refusal)
+
+        parent = dataclasses.replace(world.stage.parent, api_for=api_for)
+        with pytest.raises(type(refusal)):
+            world.call(cleanup.clear_after(dataclasses.replace(world.stage, api_for=api_for, parent=parent)))
+        left = {resource: world.names(resource, namespace) for resource, namespace in kinds}
+        assert left == {resource: ["mine"] if resource == refused else [] for resource, _ in kinds}

@@ -7,9 +7,11 @@ import contextlib
 import pytest
 
 from pytest_kscen.chaos import byhand
-from pytest_kscen.chaos.cleanup import clear_after, clear_before
+from pytest_kscen.chaos.cleanup import clear_after, clear_before, clear_operations
 from pytest_kscen.chaos.faults.losses import Losses
+from pytest_kscen.chaos.faults.machines import operation
 from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.jobs import job
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.chaos.sweeping import sweep
@@ -18,6 +20,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 from pytest_kscen.simulation.network.network import Flow
 
 
@@ -109,6 +112,32 @@ def test_a_stop_and_its_end():
         assert incident.recovered_at is not None
 
 
+@pytest.mark.parametrize("clear", [clear_before, clear_operations, clear_after])
+def test_a_machine_that_a_run_that_died_has_stopped_is_started(clear):
+    with world() as w:
+        w.cause(byhand.vm_stop("node-2"))
+        w.stage.shared.clear()
+        assert len(operations(w)) == 1
+        w.runner.call(clear(w.stage))
+        assert operations(w) == []
+        w.runner.advance(120)
+        assert w.cluster.site.machines["node-2"].powered
+
+
+def operations(w):
+    listing = w.runner.call(w.parent.api_for("test").list(VIRTUAL_MACHINE_OPERATIONS))
+    return [one["metadata"]["name"] for one in listing.items]
+
+
+def test_a_machine_that_somebody_else_has_stopped_stays_so():
+    with world() as w:
+        theirs = operation("their-stop-1", w.parent.namespace, "Stop", "node-2", {"chaos.megatest/type": "vm-stop"})
+        w.runner.call(w.parent.api_for("test").create(VIRTUAL_MACHINE_OPERATIONS, theirs))
+        w.runner.advance(60)
+        w.runner.call(clear_before(w.stage))
+        assert not w.cluster.site.machines["node-2"].powered
+
+
 def test_losses_and_latency():
     with world() as w:
         for fault in (byhand.losses("node-1", "node-2", 0.1), byhand.latency("node-1", "node-3")):
@@ -143,6 +172,20 @@ def test_rules_of_a_run_that_died_are_swept_before_the_next():
 
         assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [("node-1", 1), ("node-2", 1)]
         assert (rules(w, "node-1"), rules(w, "node-2")) == (0, 0)
+
+
+@pytest.mark.parametrize(("comment", "left"), [("node-1-add-iptables", 0), ("node-1-add-iptables-too", 1)])
+def test_a_rule_of_the_go_megatest_is_swept_and_none_that_is_like_it(comment, left):
+    rule = "-s 10.0.0.1 -m statistic --mode random --probability 0.5 -m comment --comment"
+    text = f'set -e\niptables -A INPUT {rule} "node-1-add-iptables" -j DROP\n'
+    with world() as w:
+        api = w.cluster.api("somebody")
+        w.runner.call(api.create(JOBS, job("go", "node-1", text.replace("node-1-add-iptables", comment), 300, {})))
+        w.runner.advance(20)
+        actor = w.stage.actor("test")
+        swept = w.runner.call(sweep(actor, "sweep", "node-1", "node-1-add-iptables", actor.labels))
+        assert swept == 1 - left
+        assert w.runner.call(sweep(actor, "sweep-again", "node-1", comment, actor.labels)) == left
 
 
 def test_losses_outlast_no_reboot():

@@ -5,6 +5,7 @@ Either is over when the machine runs and its node is ready again.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pytest_kscen.chaos.blame import Power, Reach
 from pytest_kscen.chaos.hands import Hands, Impossible, put, remove
 from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME
+from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
 
 OPERATING = 300.0  # seconds within which an operation has to be finished
 BOOTING = 600.0  # seconds within which the machine has to run, and its node to be ready
 PROFILE = "vm-reboot"
-RUNNING, STOPPED = "Running", "Stopped"
+RUNNING, STOPPED, COMPLETED = "Running", "Stopped", "Completed"
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 
 
@@ -114,10 +117,33 @@ class Stop:
             incident.was_done(f"{self.vm} was stopped")
 
     async def heal(self, incident: Incident) -> None:
-        """An operation that is still waiting must not stop the machine later."""
-        hands = incident.hands
-        await remove(hands.in_parent, VIRTUAL_MACHINE_OPERATIONS, _name(incident, "Stop"), hands.namespace)
+        """An operation that waits must not stop the machine later; one that is done stands on record until it is undone."""
+        actor, namespace, name = incident.hands.in_parent, incident.hands.namespace, _name(incident, "Stop")
+        if not await _is_completed(actor, name, namespace):
+            await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
         await _back(incident, self.vm, self.boot)
+        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+
+
+def is_our_stop(operation: Obj) -> bool:
+    return operation["spec"].get("type") == "Stop" and RUN_LABEL in (operation["metadata"].get("labels") or {})
+
+
+async def take_back(hands: Hands, past: Obj) -> None:
+    """Start the machine that an operation of a run has stopped which could not start it again."""
+    if not is_our_stop(past) or past["spec"]["virtualMachineName"] not in await hands.machines():
+        return
+    actor, namespace, name, vm = hands.in_parent, hands.namespace, past["metadata"]["name"], past["spec"]["virtualMachineName"]
+    with contextlib.suppress(TimeoutError):  # one that hangs stops nothing any more once it is taken away
+        await _finished(actor, name, namespace)
+    if await _comes_to(hands, vm, RUNNING, STOPPED) != STOPPED:
+        return
+    start = name.replace("-stop-", "-start-", 1)
+    try:
+        await put(actor, VIRTUAL_MACHINE_OPERATIONS, operation(start, namespace, "Start", vm, actor.labels))
+        await _comes_to(hands, vm, RUNNING)
+    finally:
+        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, start, namespace)
 
 
 # --- operations ---
@@ -133,28 +159,41 @@ async def _order(incident: Incident, kind: str, vm: str) -> None:
 
 
 async def _done(incident: Incident, kind: str, vm: str) -> bool:
-    """Wait until the operation is finished, and take it away. False if it was not there."""
+    """Wait until the operation is finished, and take it away unless it has to be undone. False if it was not there."""
     actor, namespace, name = incident.hands.in_parent, incident.hands.namespace, _name(incident, kind)
-    found: Any = await wait_for(
-        *(actor.api, actor.clock, VIRTUAL_MACHINE_OPERATIONS, name, namespace),
-        condition=lambda each: "gone" if each is None else each if _phase(each) in FINISHED else None,
-        timeout=OPERATING,
-    )
+    found = await _finished(actor, name, namespace)
     if found == "gone":
         return False
-    await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
-    if _phase(found) != "Completed":
+    if kind != "Stop" or _phase(found) != COMPLETED:
+        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+    if _phase(found) != COMPLETED:
         said = (condition(found, "Completed") or {}).get("message", "")
         raise OperationFailed(f"the operation {kind} of {vm} is {_phase(found)}{said and ': '}{said}")
     return True
 
 
+async def _finished(actor: Actor, name: str, namespace: str) -> Any:
+    """The operation, or that it is gone."""
+    return await wait_for(
+        *(actor.api, actor.clock, VIRTUAL_MACHINE_OPERATIONS, name, namespace),
+        condition=lambda each: "gone" if each is None else each if _phase(each) in FINISHED else None,
+        timeout=OPERATING,
+    )
+
+
+async def _is_completed(actor: Actor, name: str, namespace: str) -> bool:
+    try:
+        return _phase(await actor.api.get(VIRTUAL_MACHINE_OPERATIONS, name, namespace)) == COMPLETED
+    except NotFound:
+        return False
+
+
 async def _back(incident: Incident, vm: str, boot: str) -> None:
     """Wait until the machine runs, started if it is off, and its node is ready: in another boot if the operation was completed."""
-    if await _comes_to(incident, vm, RUNNING, STOPPED) == STOPPED:
+    if await _comes_to(incident.hands, vm, RUNNING, STOPPED) == STOPPED:
         await _order(incident, "Start", vm)
         await _done(incident, "Start", vm)
-        await _comes_to(incident, vm, RUNNING)
+        await _comes_to(incident.hands, vm, RUNNING)
     nested, before = incident.hands.nested, boot if incident.done else ""
     await wait_for(
         *(nested.api, nested.clock, NODES, vm),
@@ -163,11 +202,11 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
     )
 
 
-async def _comes_to(incident: Incident, vm: str, *phases: str) -> str:
+async def _comes_to(hands: Hands, vm: str, *phases: str) -> str:
     """The first of these phases that the machine is seen in, or that it is gone."""
-    actor = incident.hands.in_parent
+    actor = hands.in_parent
     return await wait_for(
-        *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, incident.hands.namespace),
+        *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, hands.namespace),
         condition=lambda each: "gone" if each is None else _phase(each) if _phase(each) in phases else "",
         timeout=BOOTING,
     )
