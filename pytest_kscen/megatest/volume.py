@@ -24,6 +24,7 @@ from pytest_kscen.megatest.replica_destroyer import destroy_replicas
 from pytest_kscen.megatest.resizer import resize
 from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.subject import REFUSALS, Subject, attempt, made, unless_gone
+from pytest_kscen.megatest.unready import shortcomings_noted
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
@@ -165,7 +166,7 @@ async def _becomes_ready(rv: Subject, actor: Actor) -> bool:
         return rv.health.is_ready(rv.volume)
 
     became = False
-    async with attempt(actor, "wait until the volume is ready", volume=rv.name):
+    async with attempt(actor, "wait until the volume is ready", volume=rv.name), shortcomings_noted(rv, actor):
         became = await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not ready")
     if became:
         actor.note("ready", volume=rv.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.checks.tally import DELETE
 from pytest_kscen.objects.durations import in_words
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
             yield _line(entry, _TOLD[entry.what](entry.data))
             if entry.what == "volume-placed":
                 yield from faults.placed(entry)
+            elif entry.what == "ended" and entry.data["action"] == DELETE and entry.data["result"] == "done":
+                faults.forget()
 
 
 class _Faults:
@@ -48,6 +51,11 @@ class _Faults:
             if fault["incident"] not in self._touching:
                 yield from self._noticed(entry, fault, "is already at work")
 
+    def forget(self) -> None:
+        """It is gone: whatever becomes of its nodes is no part of its story."""
+        self._nodes.clear()
+        self._touching.clear()
+
     def told(self, entry: Entry) -> Iterator[str]:
         fault = entry.data["incident"]
         if fault in self._touching and entry.data.get("volume", self._volume) == self._volume:
@@ -69,13 +77,30 @@ def _line(entry: Entry, said: str) -> str:
 
 
 def _particulars(data: dict[str, Any]) -> str:
-    said = ", ".join(f"{name} {value}" for name, value in data.items() if name not in HIDDEN and value not in (None, []))
+    said = ", ".join(
+        f"{name} {_value(name, value)}" for name, value in data.items() if name not in HIDDEN and value not in (None, [])
+    )
     return f" ({said})" if said else ""
+
+
+def _value(name: str, value: Any) -> str:
+    if name == "lifetime":
+        return in_words(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _changed(data: dict[str, Any]) -> str:
     why = ": ".join(filter(None, (data.get("reason"), data.get("details"))))
     return f"{data['condition']} is {data['observed']}, expected {data['expected']}{': ' + why if why else ''}"
+
+
+def _lacks(data: dict[str, Any]) -> str:
+    """Why it is not ready."""
+    told = (
+        f"{name} is {': '.join(filter(None, (seen['status'], seen['reason'], seen['message'])))}"
+        for name, seen in data["conditions"].items()
+    )
+    return "; ".join([*told, *([_replicas(data)] if data["replicas"] else [])])
 
 
 def _replicas(data: dict[str, Any]) -> str:
@@ -93,6 +118,7 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "ended": lambda data: f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}",
     "volume-placed": lambda data: f"has replicas on {', '.join(data['nodes']) or 'no node'}",
     "volume-went": lambda _: "goes",
+    "not-ready": _lacks,
     "ready": lambda _: "is ready",
     "checker-started": lambda data: f"is checked: {', '.join(data['conditions'])}",
     "condition-changed": _changed,
@@ -105,9 +131,11 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
 _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "incident-failed": lambda data: f"could not be caused as it should: {data['error']}",
     "incident-effect": lambda data: f"has an effect: {data['effect']}",
+    "incident-perhaps": lambda data: f"has perhaps an effect: {data['effect']}",
     "incident-lasting": lambda _: "is left on until all is judged",
     "incident-ended": lambda data: f"ends after {data['lasted']:g} s",
     "incident-not-undone": lambda data: f"is perhaps not undone: {data['error']}",
     "incident-recovered": lambda data: f"is recovered from, {data['took']:g} s after its end",
+    "incident-overtaken": lambda data: f"is overtaken by {', '.join(data['by'])} before it is recovered from",
     "incident-unrecovered": lambda data: f"is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}",
 }

@@ -66,7 +66,7 @@ def test_the_properties(outcome):
 
 def test_a_broken_volumes_story():
     assert list(story(JOURNAL, "v1")) == [
-        "        1s  volume-main               wanted (storage_class availability, size 1Gi, lifetime 300.0)",
+        "        1s  volume-main               wanted (storage_class availability, size 1Gi, lifetime 5m)",
         "        1s  volume-main               create the volume: done after 0 s",
         "        2s  volume-main               has replicas on node-1, node-2",
         "        4s  volume-main               wait until the volume is ready: done after 3 s",
@@ -110,6 +110,34 @@ def test_a_story_has_its_own_volumes_effects_alone():
     assert [line for line in told("w") if "shakes" in line] == ["split-brain (i1) has an effect: w shakes"]
     assert told("late") == ["network-block split-brain is already at work on node-3", "split-brain (i1) ends after 0 s"]
     assert told("later") == []
+
+
+def test_a_story_ends_with_its_volume():
+    def said(at, what, **data):
+        return Entry(at, "volume-main/v", what, {"volume": "v", **data})
+
+    def fault(at, what, **data):
+        return Entry(at, "network-blocker", what, {"incident": f"i{at:g}", **BLOCK, "targets": {"nodes": ["node-1"]}, **data})
+
+    placed = said(1.0, "volume-placed", nodes=["node-1"])
+    gone = said(9.0, "ended", action="delete the volume", result="done", took=1.0)
+    ends = fault(5.0, "incident-ended", lasted=0.0)
+    journal = [placed, fault(5.0, "incident-started"), gone, ends, fault(10.0, "incident-started")]
+    assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
+        "has replicas on node-1",
+        "network-block split-brain begins on node-1",
+        "delete the volume: done after 1 s",
+    ]
+
+
+def test_a_story_says_why_its_volume_is_not_ready():
+    no = {"status": "False", "reason": "NoDisk", "message": "1 of 2"}
+    absent = {"status": "absent", "reason": "", "message": ""}
+    lacks = {"volume": "v", "conditions": {"IOReady": no, "Quorum": absent}, "replicas": {"v-1": ["Scheduled (NoNodeFree)"]}}
+    (line,) = story([Entry(10.0, "volume-main/v", "not-ready", lacks)], "v")
+    assert line.split(maxsplit=2)[2] == (
+        "IOReady is False: NoDisk: 1 of 2; Quorum is absent; replicas' conditions that are False: v-1: Scheduled (NoNodeFree)"
+    )
 
 
 @pytest.fixture

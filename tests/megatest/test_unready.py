@@ -1,0 +1,53 @@
+"""What is told of a volume that is waited for."""
+
+from __future__ import annotations
+
+from pytest_kscen.megatest.destiny import Destiny
+from pytest_kscen.megatest.volume import live
+from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+
+DESTINY = Destiny("v", "none", "8Mi", 100.0)
+
+
+def says(world, status, message):
+    """The storage gives the volume this word."""
+    conditions = [{"type": "IOReady", "status": status, "reason": "NoDisk", "message": message}]
+    world.ask(world.storage.status(REPLICATED_VOLUMES, "v", {"conditions": conditions}))
+
+
+def told(world):
+    return [
+        (at, {name: " ".join(seen.values()) for name, seen in data["conditions"].items()})
+        for at, _, data in world.notes("not-ready")
+    ]
+
+
+def test_what_it_lacks_is_noted_when_it_changes_and_at_the_end(world):
+    world.storage.forms = False
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(15)
+    says(world, "False", "0 of 2")
+    world.advance(30)
+    says(world, "False", "1 of 2")
+    world.advance(600)
+    absent = {"IOReady": "absent  ", "Quorum": "absent  "}
+    assert told(world) == [
+        (10, absent),
+        (20, absent | {"IOReady": "False NoDisk 0 of 2"}),
+        (600, absent | {"IOReady": "False NoDisk 1 of 2"}),
+    ]
+
+
+def test_of_one_that_is_ready_at_once_nothing_is(world):
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(100)
+    assert told(world) == []
+
+
+def test_whoever_ends_the_run_is_told_what_was_waited_for(world):
+    world.storage.forms = False
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(5)
+    world.season.over.give()
+    world.advance(20)
+    assert [at for at, _ in told(world)] == [5]
