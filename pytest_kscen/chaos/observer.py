@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos import troubles
 from pytest_kscen.chaos.blame import SETTLED, Suspect, whose
-from pytest_kscen.chaos.replicas import node_of, volume_of
+from pytest_kscen.chaos.replicas import node_of
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.resources import NODES
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, volume_of
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 
 if TYPE_CHECKING:
@@ -150,11 +150,11 @@ class Observer:
         volumes = self._informer(self._actor, REPLICATED_VOLUMES)
         of_volume = replicas.index("by volume", lambda replica: [volume_of(replica)])
 
-        def nodes_of(volume: Obj) -> tuple[str, ...]:
+        def seats_of(volume: Obj) -> tuple[str, ...]:
             return tuple(node_of(replica) for replica in of_volume.of(volume["metadata"]["name"]))
 
         self._follow(replicas, lambda replica: troubles.of_replica(replica, of_volume.of(volume_of(replica))))
-        self._follow(volumes, lambda volume: troubles.of_volume(volume, self._stage.health, nodes_of(volume)))
+        self._follow(volumes, lambda volume: troubles.of_volume(volume, self._stage.health, seats_of(volume)))
         informers = [replicas, volumes, self._follow(self._informer(self._actor, NODES), troubles.of_node)]
         if self._stage.parent:
             machines = self._informer(self._stage.in_parent(NAME), VIRTUAL_MACHINES, self._stage.parent.namespace)

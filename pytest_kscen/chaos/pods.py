@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import Stage
 
-CONTROL_PLANE = {AGENT_LABEL: (1, 2), CONTROLLER_LABEL: (1, 3)}  # how many at once
-OTHERS = (1, 1)
+AT_ONCE = {AGENT_LABEL: (1, 2), CONTROLLER_LABEL: (1, 3)}
+OTHERS_AT_ONCE = (1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PodDestroy:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return (self.label,) if self.label else tuple(CONTROL_PLANE)
+        return (self.label,) if self.label else tuple(AT_ONCE)
 
     def needs_machines(self) -> int:
         return 0
@@ -58,10 +58,10 @@ class PodDestroy:
     async def _destroy(self, stage: Stage, stop: Signal, label: str) -> None:
         name = f"pod-destroyer/{label}"
         actor = stage.actor(name)
-        range_ = self.pods or CONTROL_PLANE.get(label, OTHERS)
+        at_once = self.pods or AT_ONCE.get(label, OTHERS_AT_ONCE)
         async with Observer.of(stage).held(), asyncio.TaskGroup() as recoveries:
             while not await stop.within(actor.clock, actor.chance.between(*self.period)):
-                fault = Destruction(label, actor.chance.whole(*range_), self.namespace)
+                fault = Destruction(label, actor.chance.whole(*at_once), self.namespace)
                 try:
                     incident = await cause(stage, fault, by=name)
                 except PASSING as error:

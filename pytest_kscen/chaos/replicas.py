@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, volume_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,10 +41,6 @@ def links(replicas: Iterable[Obj], node: str) -> Iterator[Link]:
             for other in placed:
                 if volume_of(other) == volume_of(own) and node_of(other) != node:
                     yield Link(volume_of(own), node, node_of(other), (port_of(own), port_of(other)))
-
-
-def volume_of(replica: Obj) -> str:
-    return str((replica.get("spec") or {}).get("replicatedVolumeName") or "")
 
 
 def node_of(replica: Obj) -> str:

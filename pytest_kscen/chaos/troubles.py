@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_kscen.chaos.replicas import node_of, volume_of
+from pytest_kscen.chaos.replicas import node_of
 from pytest_kscen.objects.conditions import condition
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, volume_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,10 +7,10 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.megatest.subject import attempt, made
-from pytest_kscen.megatest.view import name_of, volume_of
+from pytest_kscen.megatest.view import name_of
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, volume_of
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
@@ -36,7 +36,7 @@ def attached_nodes(rv: Subject) -> list[str]:
     return list(dict.fromkeys(one["spec"]["nodeName"] for one in staying))
 
 
-def nodes_of(volume: Obj | None) -> list[str]:
+def attached_to(volume: Obj | None) -> list[str]:
     """Where it is attached in fact."""
     return list(((volume or {}).get("status") or {}).get("actuallyAttachedTo") or ())
 
@@ -91,7 +91,7 @@ async def _gone(rv: Subject, node: str = "") -> None:
 
     def gone() -> bool:
         asked = [one["spec"]["nodeName"] for one in rv.view.attachments(rv.name)]
-        actual = nodes_of(rv.volume)
+        actual = attached_to(rv.volume)
         return node not in (*asked, *actual) if node else not (asked or actual)
 
     await rv.view.until(rv.name, gone, timeout=PATIENCE, awaited=f"{rv.name} was not detached from {node or 'all nodes'}")

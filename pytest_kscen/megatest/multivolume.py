@@ -13,7 +13,6 @@ from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.megatest.destiny import draw
 from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.volume import live
-from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL
 
 if TYPE_CHECKING:
     from typing import Never
@@ -22,18 +21,13 @@ if TYPE_CHECKING:
     from pytest_kscen.megatest.churn import Churn
     from pytest_kscen.megatest.season import Season
 
-POD_DESTROYERS = (
-    PodDestroy(label=AGENT_LABEL, pods=(1, 2), period=(30.0, 60.0)),
-    PodDestroy(label=CONTROLLER_LABEL, pods=(1, 3), period=(30.0, 60.0)),
-)
+POD_DESTROYER = PodDestroy()
 
 
 async def multivolume(stage: Stage, churn: Churn, season: Season) -> None:
     async with season.view(stage), asyncio.TaskGroup() as together:
         if churn.pod_destroyer:
-            for destroyer in POD_DESTROYERS:
-                task = together.create_task(destroyer.run(stage, season.frozen), name=f"pod-destroyer/{destroyer.label}")
-                season.shakers.append(task)
+            season.shakers.append(together.create_task(POD_DESTROYER.run(stage, season.frozen), name="pod-destroyer"))
         await unless(season.frozen, _steps(stage, churn, season, together))
 
 

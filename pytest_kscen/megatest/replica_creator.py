@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.megatest.placement import nodes_of
 from pytest_kscen.megatest.subject import attempt, made
-from pytest_kscen.megatest.view import name_of, volume_of
+from pytest_kscen.megatest.view import name_of
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.storage import ACCESS, REPLICAS, REPLICATED_VOLUME_REPLICAS, TIE_BREAKER
+from pytest_kscen.objects.storage import ACCESS, REPLICAS, REPLICATED_VOLUME_REPLICAS, TIE_BREAKER, volume_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,6 +16,7 @@ from pytest_kscen.objects.storage import (
     REPLICATED_VOLUME_ATTACHMENTS,
     REPLICATED_VOLUME_REPLICAS,
     REPLICATED_VOLUMES,
+    volume_of,
 )
 
 if TYPE_CHECKING:
@@ -142,11 +143,6 @@ def _either(new: Obj | None, old: Obj | None) -> Obj:
 
 def name_of(obj: Obj) -> str:
     return str(obj["metadata"]["name"])
-
-
-def volume_of(part: Obj) -> str:
-    """The volume that a replica or an attachment belongs to."""
-    return str(part["spec"]["replicatedVolumeName"])
 
 
 def _shelf(part: Obj) -> tuple[str]:

@@ -39,6 +39,11 @@ FAILURES_AND_REDUNDANCY = {
 }
 
 
+def volume_of(part: Obj) -> str:
+    """The volume that a replica or an attachment belongs to."""
+    return str((part.get("spec") or {}).get("replicatedVolumeName") or "")
+
+
 def copies(storage_class: Obj) -> int:
     """On so many nodes a volume of this class has its data; 1 if the class does not tell."""
     spec = storage_class.get("spec") or {}

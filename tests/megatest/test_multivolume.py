@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from pytest_kscen.megatest import multivolume as module
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.multivolume import POD_DESTROYERS, multivolume
+from pytest_kscen.megatest.multivolume import multivolume
 
 
 def born(world):
@@ -56,37 +54,22 @@ def test_abandoned_they_all_leave_at_once(world):
     assert not [task for task in world.runner.loop.tasks() if "mgt-" in task.get_name()]
 
 
-@dataclass
 class Noted:
     """A pod-destroyer that says when it begins and ends."""
 
-    label: str
-
     async def run(self, stage, stop):
-        stage.actor("noted").note("began-pods", label=self.label)
+        stage.actor("noted").note("began-pods")
         await stop.wait()
-        stage.actor("noted").note("ended-pods", label=self.label)
+        stage.actor("noted").note("ended-pods")
 
 
-def test_the_pod_destroyers_last_as_long_as_the_run(world, monkeypatch):
-    monkeypatch.setattr(module, "POD_DESTROYERS", (Noted("app=agent"), Noted("app=controller")))
+def test_the_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
+    monkeypatch.setattr(module, "POD_DESTROYER", Noted())
     world.start(multivolume(world.stage, Churn(max_volumes=1, pod_destroyer=True), world.season))
     world.advance(50)
     world.season.frozen.give()
     world.advance(0)
-    assert [(at, what, data["label"]) for at, what, data in world.notes("began-pods", "ended-pods")] == [
-        (0, "began-pods", "app=agent"),
-        (0, "began-pods", "app=controller"),
-        (50, "ended-pods", "app=agent"),
-        (50, "ended-pods", "app=controller"),
-    ]
-
-
-def test_the_pod_destroyers_are_the_documents():
-    assert [(one.label, one.pods, one.period) for one in POD_DESTROYERS] == [
-        ("app=agent", (1, 2), (30.0, 60.0)),
-        ("app=controller", (1, 3), (30.0, 60.0)),
-    ]
+    assert [(at, what) for at, what, _ in world.notes("began-pods", "ended-pods")] == [(0, "began-pods"), (50, "ended-pods")]
 
 
 class Counting:

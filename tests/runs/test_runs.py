@@ -76,15 +76,13 @@ def test_pods_that_churn_destroys_are_chaos_too(play):
 class Slow:
     """Destroys a pod in the run's last moment, and half a minute passes before another is there."""
 
-    label = "app=agent"
-
     async def run(self, stage, stop):
         await stop.wait()
         await stage.clock.sleep(30)
 
 
 def test_pods_that_churn_destroys_are_replaced_before_anything_is_judged(play, monkeypatch):
-    monkeypatch.setattr("pytest_kscen.megatest.multivolume.POD_DESTROYERS", (Slow(),))
+    monkeypatch.setattr("pytest_kscen.megatest.multivolume.POD_DESTROYER", Slow())
     _, run = play(Plan(Churn(max_volumes=1, pod_destroyer=True)), "4m")
     assert {entry.what: entry.at for entry in run.journal if entry.who == "run"}["healed"] == 270
 
@@ -158,7 +156,7 @@ def test_a_volume_that_vanishes_is_broken(play, after, by_force):
 
 
 def test_a_volume_that_vanishes_while_the_run_heals_is_broken(play, monkeypatch):
-    monkeypatch.setattr("pytest_kscen.megatest.multivolume.POD_DESTROYERS", (Slow(),))
+    monkeypatch.setattr("pytest_kscen.megatest.multivolume.POD_DESTROYER", Slow())
     plan = Plan(dataclasses.replace(ALONE.churn, pod_destroyer=True))
     outcome, _ = play(plan, "4m", wiped(260, by_force=True))
     (volume,) = outcome.volumes.broken
