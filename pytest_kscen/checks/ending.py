@@ -1,6 +1,6 @@
 """How a run ended: volumes that were left became ready again when everything was healed, and nothing of ours stayed behind.
 
-What nobody looked at is unknown.
+What a test has left on is not healed until that is judged. What nobody looked at is unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_kscen.journal import Entry
 
@@ -26,6 +26,10 @@ class Ending:
     stopped_early: bool = False
     late: list[str] | None = None
     """The volumes that did not become ready again; None if that could not be judged."""
+    ready: dict[str, None] = field(default_factory=dict)
+    """The volumes that ever were."""
+    lasting: list[str] = field(default_factory=list)
+    """The faults that were left on."""
     leftovers: list[str] | None = None
     """None if nobody looked."""
     crashes: list[str] = field(default_factory=list)
@@ -44,22 +48,30 @@ class Ending:
 def read(journal: Iterable[Entry]) -> Ending:
     ending = Ending()
     for entry in journal:
-        match entry.what:
-            case "wrote" | "refused" if entry.data["verb"] in {"create", "apply"}:
-                ending.made[entry.data["resource"]] = None
-            case "frozen":
-                ending.frozen_at = entry.at
-            case "stopped-early":
-                ending.stopped_early = True
-            case "crashed":
-                ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
-            case "liveness":
-                ending.late = entry.data["late"]
-            case "not-looked-into":
-                ending.hidden[entry.data["resource"]] = entry.data["why"]
-            case "leftovers":
-                ending.leftovers = entry.data["objects"]
+        _learn(ending, entry)
     return ending
+
+
+def _learn(ending: Ending, entry: Entry) -> None:
+    match entry.what:
+        case "wrote" | "refused" if entry.data["verb"] in {"create", "apply"}:
+            ending.made[entry.data["resource"]] = None
+        case "frozen":
+            ending.frozen_at = entry.at
+        case "stopped-early":
+            ending.stopped_early = True
+        case "crashed":
+            ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
+        case "ready":
+            ending.ready[entry.data["volume"]] = None
+        case "incident-lasting":
+            ending.lasting.append(entry.data["incident"])
+        case "liveness":
+            ending.late = entry.data["late"]
+        case "not-looked-into":
+            ending.hidden[entry.data["resource"]] = entry.data["why"]
+        case "leftovers":
+            ending.leftovers = entry.data["objects"]
 
 
 def judge(ending: Ending) -> Iterator[Finding]:
@@ -73,8 +85,16 @@ def _liveness(ending: Ending) -> Finding:
     if ending.late is None:
         return Finding("liveness", UNKNOWN, "the run ended before the volumes that were left could be judged")
     if ending.late:
-        return Finding("liveness", INVALID, f"not ready again although everything was healed: {', '.join(ending.late)}")
+        return Finding("liveness", INVALID, "; ".join(_late(ending, ending.late)))
     return Finding("liveness", VALID)
+
+
+def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
+    circumstances = f"while {', '.join(ending.lasting)} lasted" if ending.lasting else "although everything was healed"
+    if again := [name for name in late if name in ending.ready]:
+        yield f"not ready again {circumstances}: {', '.join(again)}"
+    if never := [name for name in late if name not in ending.ready]:
+        yield f"never ready, {circumstances}: {', '.join(never)}"
 
 
 def _leftovers(ending: Ending) -> Finding:

@@ -54,6 +54,22 @@ def test_what_could_not_be_looked_into_is_told():
     assert [finding.why for finding in findings] == ["", f"nobody could look into {POLICIES}: Forbidden()"]
 
 
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([entry("ready", volume="v"), entry("ready", volume="w")], "not ready again although everything was healed: v, w"),
+        ([], "never ready, although everything was healed: v, w"),
+        (
+            [entry("ready", volume="w"), entry("incident-lasting", incident="vm-stop-1")],
+            "not ready again while vm-stop-1 lasted: w; never ready, while vm-stop-1 lasted: v",
+        ),
+    ],
+)
+def test_who_is_late_is_told_as_it_was(entries, said):
+    findings = ending.judge(ending.read([*entries, entry("liveness", late=["v", "w"]), FINE[1]]))
+    assert [finding.why for finding in findings] == [said, ""]
+
+
 def test_how_a_run_begins():
     began = entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"])
     assert beginning.read([began]) == beginning.Beginning("7", True, ["vm-reboot"], True, ("IOReady",))
