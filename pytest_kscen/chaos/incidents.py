@@ -70,8 +70,8 @@ class Incident:
     removed_at: float | None = None
     recovered_at: float | None = None
     effects: list[str] = field(default_factory=list)
-    parts_undone: list[str] = field(default_factory=list)
-    """Of a fault that is undone part by part: what need not be done again."""
+    parts_done: list[str] = field(default_factory=list)
+    """Of a fault that goes part by part: what need not be undone, or told, again."""
     done: bool = False
     """Whether somebody else, who had to do it, has said that it is done."""
     _ending: asyncio.Task[None] | None = None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, SPLIT_BRAIN, Block
 from pytest_kscen.chaos.hands import Hands, Impossible
+from pytest_kscen.chaos.recurring import drawn, recur, valid_variants
 from pytest_kscen.chaos.replicas import links_of
-from pytest_kscen.chaos.seasons import drawn, seasons, valid_variants
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Signal
@@ -38,7 +38,7 @@ class NetworkBlock:
         return max(PAIR, self.group_size + 1 if SPLIT_BRAIN in self.variants else 0)
 
     async def run(self, stage: Stage, stop: Signal) -> None:
-        await seasons(stage, stop, self, "chaos-network-blocker", self._draw)
+        await recur(stage, stop, self, "chaos-network-blocker", self._draw)
 
     async def _draw(self, hands: Hands, _: float) -> Block:
         chance = hands.nested.chance

@@ -9,7 +9,7 @@ from pytest_kscen.chaos.faults.latency import Latency
 from pytest_kscen.chaos.faults.losses import Losses, valid_loss
 from pytest_kscen.chaos.faults.pairs import PROFILE
 from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.seasons import drawn, seasons, valid_variants
+from pytest_kscen.chaos.recurring import drawn, recur, valid_variants
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Signal
@@ -38,7 +38,7 @@ class NetworkDegrade:
         return PAIR
 
     async def run(self, stage: Stage, stop: Signal) -> None:
-        await seasons(stage, stop, self, "chaos-network-degrader", self._draw)
+        await recur(stage, stop, self, "chaos-network-degrader", self._draw)
 
     async def _draw(self, hands: Hands, seconds: float) -> Losses | Latency:
         chance = hands.nested.chance

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_kscen.chaos.faults.pods import Destruction
 from pytest_kscen.chaos.incidents import PASSING, cause
 from pytest_kscen.chaos.observer import Observer
-from pytest_kscen.chaos.seasons import ended, skipped
+from pytest_kscen.chaos.recurring import ended, skipped
 from pytest_kscen.objects.selectors import parse_labels
 from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPACE
 

@@ -11,7 +11,7 @@ from pytest_kscen.chaos.faults.machines import PROFILE, Reboot
 from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.chaos.incidents import PASSING, cause
 from pytest_kscen.chaos.observer import Observer
-from pytest_kscen.chaos.seasons import ended, skipped
+from pytest_kscen.chaos.recurring import ended, skipped
 from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pytest_kscen.chaos.network_degrader import WEIGHTS as DEGRADING
 from pytest_kscen.chaos.network_degrader import NetworkDegrade
 from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.chaos.profiles import PROFILES, kind_of
-from pytest_kscen.chaos.seasons import drawn
+from pytest_kscen.chaos.recurring import drawn
 from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clock import Signal
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES

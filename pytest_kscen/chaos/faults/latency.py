@@ -54,13 +54,13 @@ class Latency:
         actor = incident.hands.nested
         for end in ends(self.pair, self.addresses):
             name = end.job(incident, "load")
-            if end.node in incident.parts_undone:
+            if end.node in incident.parts_done:
                 continue
             rest = incident.started_at + (self.seconds or DAY) - incident.journal.now
             if rest <= LATE / 2:
                 await completes(actor, name, max(0.0, rest) + DEADLINE + LATE)
             self._judge(incident, end, pushed_bytes(await log_of(actor, name)) or 0)
-            incident.parts_undone.append(end.node)
+            incident.parts_done.append(end.node)
         await discard(actor, incident.id)
 
     def _judge(self, incident: Incident, end: End, pushed: int) -> None:

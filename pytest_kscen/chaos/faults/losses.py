@@ -61,12 +61,12 @@ class Losses:
 
     async def heal(self, incident: Incident) -> None:
         for end in ends(self.pair, self.addresses):
-            if end.node not in incident.parts_undone:
+            if end.node not in incident.parts_done:
                 if await is_off(incident.hands, end.node):
                     incident.note("rule-gone-with-its-machine", node=end.node)
                 else:
                     await self._take_away(incident, end)
-                incident.parts_undone.append(end.node)
+                incident.parts_done.append(end.node)
         await discard(incident.hands.nested, incident.id)
 
     async def _take_away(self, incident: Incident, end: End) -> None:

@@ -69,7 +69,7 @@ class Destruction:
                 await actor.api.delete(PODS, name, self.namespace, precondition_uid=uid)
             except (NotFound, Conflict):  # it is gone, and perhaps another has its name
                 incident.note("already-gone", pod=name)
-                incident.parts_undone.append(uid)
+                incident.parts_done.append(uid)
 
     async def heal(self, incident: Incident) -> None:
         def replaced(pods: Iterable[Obj]) -> bool:
@@ -88,8 +88,8 @@ class Destruction:
         there = _uids(pods)
         for pod in self.doomed:
             uid = pod["metadata"]["uid"]
-            if uid not in there and uid not in incident.parts_undone:
-                incident.parts_undone.append(uid)
+            if uid not in there and uid not in incident.parts_done:
+                incident.parts_done.append(uid)
                 incident.has_effect(f"the pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'} is gone")
 
     def _replaced(self, pods: Iterable[Obj]) -> bool:

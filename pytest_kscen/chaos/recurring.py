@@ -28,7 +28,7 @@ class Recurring(Protocol):
     def incident(self) -> tuple[float, float]: ...
 
 
-async def seasons(
+async def recur(
     stage: Stage, stop: Signal, profile: Recurring, name: str, draw: Callable[[Hands, float], Awaitable[Fault]]
 ) -> None:
     """One incident after the other. `draw` says which, given how long it will last."""
