@@ -1,43 +1,70 @@
-"""The same faults through a real API server: what it takes, what comes of it, and that nothing is left."""
+"""The same faults through a real API server: each does what it says, to what it says, and nothing is left."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 
-from pytest_kscen.chaos import byhand
-from pytest_kscen.chaos.cleanup import clear_after, clear_before
-from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
-from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
 
 pytestmark = pytest.mark.controlplane
 
+LOST = r"the link of {volume} from ({one} to {other}|{other} to {one}) is \w+"
+FAULTS = {
+    "network-block": (lambda chaos, one, other, _: chaos.network_block(one, other), LOST),
+    "drbd-block": (lambda chaos, one, other, volume: chaos.drbd_block(one, other, volume), LOST),
+    "losses": (lambda chaos, one, other, _: chaos.losses(one, other, 0.5), r"{one} lost [1-9]\d* packets from {other}"),
+    "latency": (lambda chaos, one, other, _: chaos.latency(one, other), r"{one} pushed \d{{3,}} Mbit/s to {other}"),
+    "pod-destroy": (lambda chaos, *_: chaos.pod_destroy("app=agent"), r"the pod agent-\w+ on node-\d is gone"),
+    "vm-reboot": (lambda chaos, one, *_: chaos.vm_reboot(one), r"{one} was restarted"),
+}
+SECONDS = {"losses": 5, "latency": 5}  # their Jobs tell at their end
 
-def test_faults_by_hand():
-    with contextlib.closing(ControlPlaneCluster("chaos", nodes=2)) as cluster:
-        parent, call = cluster.parent(), cluster.runner.call
-        journal = Journal(cluster.runner.clock)
-        stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, journal, "run-1", owned=True, parent=parent)
-        with contextlib.closing(journal):
-            call(clear_before(stage))
-            for fault in (byhand.network_block("node-1", "node-2"), byhand.losses("node-1", "node-2", 0.5)):
-                incident = call(cause(stage, fault))
-                cluster.advance(5)
-                call(incident.end())
-                assert not incident.is_on
-            assert incident.effects != []
-            call(clear_after(stage))
-            left = [entry for entry in journal if entry.what in {"incident-failed", "incident-not-undone"}]
-            assert left == []
-            for api, resource in (
-                (parent.api_for("test"), CILIUM_NETWORK_POLICIES),
-                (parent.api_for("test"), VIRTUAL_MACHINE_OPERATIONS),
-                (cluster.api("test"), JOBS),
-            ):
-                assert call(api.list(resource)).items == []
+
+@pytest.fixture(scope="module")
+def cluster():
+    with contextlib.closing(ControlPlaneCluster("chaos", nodes=3)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def runner(cluster):
+    with contextlib.closing(ScenarioRunner(cluster, Plan(), parent=cluster.parent)) as runner:
+        yield runner
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_by_hand(cluster, runner, fault):
+    cause, effect = FAULTS[fault]
+    with runner as run:
+        volume = run.volumes.create(storage_class="consistency-and-availability")
+        run.until(volume.ready, timeout="3m")
+        one, other = volume.nodes[:2]
+        with cause(run.chaos, one, other, volume.name) as incident:
+            if fault in SECONDS:
+                run.advance(SECONDS[fault])
+            else:
+                run.until(lambda: incident.had_effect, timeout="1m")
+        assert not incident.is_on
+
+    expected = effect.format(volume=volume.name, one=one, other=other)
+    assert any(re.fullmatch(expected, told) for told in incident.effects), incident.effects
+    (seen,) = run.outcome.incidents
+    assert (seen.effects, seen.failed, seen.not_undone) == (incident.effects, "", "")
+    assert run.outcome.verdict == "valid", run.outcome.explain()
+    left = {
+        resource.plural: cluster.runner.call(api.list(resource)).items
+        for api, resource in (
+            (cluster.parent().api_for("test"), CILIUM_NETWORK_POLICIES),
+            (cluster.parent().api_for("test"), VIRTUAL_MACHINE_OPERATIONS),
+            (cluster.api("test"), JOBS),
+        )
+    }
+    assert not any(left.values()), left
