@@ -71,12 +71,17 @@ class IncidentRecord:
 def incidents(journal: Iterable[Entry]) -> list[IncidentRecord]:
     found: dict[str, IncidentRecord] = {}
     for entry in journal:
-        if entry.what == "incident-started":
-            data = entry.data
-            found[data["incident"]] = IncidentRecord(data["incident"], data["profile"], data["variant"], data["targets"], entry.at)
-        elif entry.what in _READ:
-            _READ[entry.what](found[entry.data["incident"]], entry)
+        learn(found, entry)
     return list(found.values())
+
+
+def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
+    """What the next entry says of any of them, by their ids."""
+    if entry.what == "incident-started":
+        data = entry.data
+        found[data["incident"]] = IncidentRecord(data["incident"], data["profile"], data["variant"], data["targets"], entry.at)
+    elif entry.what in _READ:
+        _READ[entry.what](found[entry.data["incident"]], entry)
 
 
 def _had_effect(incident: IncidentRecord, entry: Entry) -> None:

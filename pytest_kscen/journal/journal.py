@@ -16,7 +16,7 @@ import orjson
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kscen.clock import Clock
 
@@ -43,6 +43,7 @@ class Journal:
         self._clock = clock
         self._began = clock.now()
         self._file: BinaryIO = path.open("w+b", buffering=0) if path else tempfile.SpooledTemporaryFile(IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115  # open for the journal's life
+        self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
 
     @property
@@ -54,8 +55,15 @@ class Journal:
         return Witness(self, who)
 
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
-        self._file.write(_line({"at": round(self.now, 6), "who": who, "what": what, **data}))
+        at = round(self.now, 6)
+        self._file.write(_line({"at": at, "who": who, "what": what, **data}))
         self.entries += 1
+        for follower in self._followers:
+            follower(Entry(at, who, what, data))
+
+    def follow(self, follower: Callable[[Entry], None]) -> None:
+        """Have each entry from now on as it is written."""
+        self._followers.append(follower)
 
     def __iter__(self) -> Iterator[Entry]:
         rest = b""

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos import byhand
 from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.checks.incidents import learn
+from pytest_kscen.runs.volumes_by_hand import Volume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
     from pytest_kscen.chaos.incidents import Fault, Incident
+    from pytest_kscen.checks.incidents import IncidentRecord
     from pytest_kscen.runs.run import Run
 
 
 class Held:
     """A fault that is on."""
 
-    def __init__(self, incident: Incident, run: Run) -> None:
-        self.incident = incident
+    def __init__(self, incident: Incident, record: IncidentRecord, run: Run) -> None:
+        self._incident = incident
+        self._record = record
         self._run = run
 
     def end(self) -> None:
         """Undo it, and see that it is undone."""
-        self._run.call(self.incident.end())
+        self._run.call(self._incident.end())
 
-    def __enter__(self) -> Incident:
-        return self.incident
+    def __enter__(self) -> IncidentRecord:
+        """What is known of it by now; the run's outcome has the same."""
+        return self._record
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.end()
@@ -38,14 +44,16 @@ class ChaosByHand:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._known: dict[str, IncidentRecord] = {}
+        run.journal.follow(functools.partial(learn, self._known))
 
     def network_block(self, a: str, b: str, *, ports: Iterable[int] | None = None) -> Held:
         """No TCP between two machines, or none to these ports."""
         return self._cause(byhand.network_block(a, b, ports=ports))
 
-    def drbd_block(self, a: str, b: str, volume: str) -> Held:
+    def drbd_block(self, a: str, b: str, volume: str | Volume) -> Held:
         """One volume's replication between two machines is cut."""
-        return self._cause(byhand.drbd_block(a, b, volume))
+        return self._cause(byhand.drbd_block(a, b, volume.name if isinstance(volume, Volume) else volume))
 
     def split_brain(self, group_a: Iterable[str], group_b: Iterable[str]) -> Held:
         """No TCP between two groups of machines."""
@@ -72,7 +80,8 @@ class ChaosByHand:
         return self._cause(byhand.pod_destroy(label, count))
 
     def _cause(self, fault: Fault) -> Held:
-        return Held(self._run.do(self._caused(fault)), self._run)
+        incident = self._run.do(self._caused(fault))
+        return Held(incident, self._known[incident.id], self._run)
 
     async def _caused(self, fault: Fault) -> Incident:
         incident = await cause(self._run.stage, fault, by="by-hand")

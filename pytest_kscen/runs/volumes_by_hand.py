@@ -26,9 +26,10 @@ PATIENCE = 60.0  # seconds within which the API has to show a volume that was ma
 class Volume:
     """One volume, as the API shows it now."""
 
-    def __init__(self, name: str, storage_class: str, view: View, health: HealthSource) -> None:
-        self.name = name
-        self.storage_class = storage_class
+    def __init__(self, destiny: Destiny, view: View, health: HealthSource) -> None:
+        self.name = destiny.name
+        self.storage_class = destiny.storage_class
+        self._attachments = destiny.attachments
         self._view = view
         self._health = health
 
@@ -52,8 +53,8 @@ class Volume:
         return [one["spec"]["nodeName"] for one in self._view.attachments(self.name) if is_true(one, "Attached")]
 
     def ready(self) -> bool:
-        """Whether everything that it promises holds."""
-        return self._health.is_ready(self.object)
+        """Whether everything that it promises holds, and it is attached to as many nodes as was asked."""
+        return self._health.is_ready(self.object) and len(self.attached_to) >= self._attachments
 
     healthy = ready
 
@@ -98,4 +99,4 @@ class VolumesByHand:
             self._names[name] = None
             self._run.life.start(life(), name)
             await rv.view.until(name, lambda: rv.volume, timeout=PATIENCE, awaited=f"the volume {name} was not there")
-        return Volume(name, destiny.storage_class, rv.view, stage.health)
+        return Volume(destiny, rv.view, stage.health)

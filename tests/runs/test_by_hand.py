@@ -68,6 +68,26 @@ def test_a_volume_lives_until_the_run_is_judged(cluster, runner_of):
     assert objects(cluster, REPLICATED_VOLUMES) == []
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_volume_that_is_ready_is_attached_as_was_asked(runner_of, nodes):
+    with runner_of() as run:
+        volume = run.volumes.create("consistency-and-availability", attach=nodes)
+        run.until(volume.ready)
+        assert len(volume.attached_to) == nodes
+        run.chaos.vm_stop(volume.attached_to[0])
+        run.advance("1m")
+        assert not volume.healthy()
+
+
+def test_a_volume_or_its_name(runner_of):
+    with runner_of() as run:
+        volume = run.volumes.create("availability")
+        run.until(volume.ready)
+        for named in (volume, volume.name):
+            with run.chaos.drbd_block(*volume.nodes[:2], named) as incident:
+                assert incident.targets["volumes"] == [volume.name]
+
+
 def test_what_cannot_be_made_is_refused_before_anything_is(cluster, runner_of):
     with runner_of() as run:
         with pytest.raises(ValueError, match="no storage class 'gold'; there are availability, consistency-and-availability, none"):
@@ -118,8 +138,10 @@ def test_a_block_is_there_within_its_block(cluster, runner_of):
             assert len(objects(cluster, CILIUM_NETWORK_POLICIES, parent)) >= 1
             run.advance("30s")
         assert objects(cluster, CILIUM_NETWORK_POLICIES, parent) == []
-        assert incident.removed_at - incident.started_at >= 30
+        assert incident.lasted >= 30
+        assert (incident.recovery, incident.failed, incident.not_undone, incident.unrecovered) == (None, "", "", [])
     assert [one.lasting for one in run.outcome.incidents] == [False]
+    assert run.outcome.incidents == [incident], "what `as` gives is what the outcome has"
 
 
 def test_a_lasting_fault_is_undone_after_judging(cluster, runner_of):
