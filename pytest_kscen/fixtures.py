@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,19 @@ if TYPE_CHECKING:
     from pytest_kscen.runs.runner import ScenarioRunner
 
 _SHARED = pytest.StashKey[dict[Any, Any]]()
+"""The clusters that a module's or the session's tests share: by what they wish, each with the tests that had it."""
+
+_BEFORE = pytest.StashKey[list[str]]()
+"""Of a test on a shared cluster: those that had it before."""
+
 RUNS_TOLD = pytest.StashKey[list[list[str]]]()
 """The runs of a test that are over, each in lines."""
 
 _SEED = pytest.StashKey[str]()
 """Of a test's cluster, from when it is asked for. Other people's fixtures may have the names of ours: this says whose they are."""
+
+PASSED = pytest.StashKey[bool]()
+"""Whether a test came to its end as it should; unknown until then."""
 
 _CLUSTER = pytest.StashKey["Cluster"]()
 """While the test has it."""
@@ -44,7 +53,7 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cl
 
         def open_one(backend: str | None = None, nodes: int | None = None) -> Cluster:
             default = request.config.stash[SETTINGS].kscen_cluster
-            cluster = _open(request, markers.ClusterWish(backend or default, nodes))
+            cluster = _open(request, markers.ClusterWish(backend or default, nodes), request.node)
             opened.callback(cluster.close)
             return cluster
 
@@ -56,7 +65,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The test's cluster: fresh, unless @pytest.mark.cluster(scope=...) shares it."""
     wish, stash = _wish(request), request.node.stash
     shared = wish.scope != "function"
-    stash[_CLUSTER] = cluster = _shared(request, wish) if shared else _open(request, wish)
+    stash[_CLUSTER] = cluster = _shared(request, wish) if shared else _open(request, wish, request.node)
     stash[_SEED] = cluster.chance.seed
     yield cluster
     del stash[_CLUSTER]
@@ -80,6 +89,8 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
     )
     with contextlib.closing(runner):
         yield runner
+    if markers.declares(request.node) and not runner.runs and request.node.stash.get(PASSED, False):
+        pytest.fail("the test has not run what its markers declare: " + markers.HOW_TO_RUN, pytrace=False)
     if overlooked := runner.overlooked():
         pytest.fail(f"the run was not valid, and the test did not look at its verdict:\n{overlooked}", pytrace=False)
 
@@ -154,13 +165,25 @@ def without_traceback() -> Iterator[None]:
 
 
 def how_to_run_again(item: pytest.Item) -> str:
-    """A line to paste: the same test, its cluster's seed, and every setting that was chosen."""
+    """A line to paste: the same test after those that its cluster has seen, the cluster's seed, every setting that was chosen."""
     chosen = _chosen(item.config.stash[SETTINGS])
     if is_ours(item):
         chosen["--kscen-seed"] = item.stash[_SEED]
     chosen.pop("--kscen-archive", None)
     marked = ["-m", "controlplane"] if item.get_closest_marker("controlplane") else []
-    return shlex.join(["pytest", item.nodeid, *marked, *[f"{flag}={value}" if value else flag for flag, value in chosen.items()]])
+    tests = dict.fromkeys([*item.stash.get(_BEFORE, ()), item.nodeid])
+    flags = [f"{flag}={value}" if value else flag for flag, value in chosen.items()]
+    return shlex.join([*_switched_off(item.config), "pytest", *tests, *marked, *flags])
+
+
+def _switched_off(config: pytest.Config) -> list[str]:
+    """What the environment switches off and the ini file on: there is no flag that says so."""
+    off = [option for option in OPTIONS if option.is_switch and config.stash[SETTINGS].of(option) is False]
+    return [
+        f"{option.variable}={os.environ[option.variable]}"
+        for option in off
+        if os.environ.get(option.variable) and config.getini(option.name)
+    ]
 
 
 def _chosen(settings: Settings) -> dict[str, str]:
@@ -172,11 +195,11 @@ def _chosen(settings: Settings) -> dict[str, str]:
     return chosen
 
 
-def seed_of(item: pytest.Item) -> str:
-    """The seed that the settings give, or the test's own: a number from its id."""
+def seed_of(owner: pytest.Item | pytest.Collector) -> str:
+    """The seed that the settings give, or that of whoever a cluster is for, a test, a module or the session: from its id."""
     from pytest_kscen.chance import seed_from
 
-    return item.config.stash[SETTINGS].kscen_seed or seed_from(item.nodeid)
+    return owner.config.stash[SETTINGS].kscen_seed or seed_from(owner.nodeid or "session")
 
 
 def _wish(request: pytest.FixtureRequest) -> markers.ClusterWish:
@@ -187,11 +210,11 @@ def _wish(request: pytest.FixtureRequest) -> markers.ClusterWish:
     return markers.ClusterWish(backend, wish.nodes, scope)
 
 
-def _open(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
+def _open(request: pytest.FixtureRequest, wish: markers.ClusterWish, owner: pytest.Item | pytest.Collector) -> Cluster:
     from pytest_kscen.clusters import ClusterRefused, open_cluster
 
     settings = request.config.stash[SETTINGS]
-    seed = request.node.stash[_SEED] = seed_of(request.node)
+    seed = request.node.stash[_SEED] = seed_of(owner)
     backend = wish.backend or settings.kscen_cluster
     try:
         return open_cluster(
@@ -224,8 +247,12 @@ def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindWish:
 def _shared(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluster:
     """The cluster of this test's module or session, opened by whoever asks first."""
     owner = request.node.getparent(pytest.Module) if wish.scope == "module" else request.session
-    shelf: dict[markers.ClusterWish, Cluster] = owner.stash.setdefault(_SHARED, {})
+    shelf: dict[markers.ClusterWish, tuple[Cluster, list[str]]] = owner.stash.setdefault(_SHARED, {})
     if wish not in shelf:
-        shelf[wish] = _open(request, wish)
-        owner.addfinalizer(lambda: shelf.pop(wish).close())
-    return shelf[wish]
+        shelf[wish] = _open(request, wish, owner), []
+        owner.addfinalizer(lambda: shelf.pop(wish)[0].close())  # noqa: PLW0108  # popped then, not now
+    cluster, had_by = shelf[wish]
+    if wish.backend in REMADE:  # any other has a history that nobody can repeat
+        request.node.stash[_BEFORE] = had_by.copy()
+        had_by.append(request.node.nodeid)
+    return cluster

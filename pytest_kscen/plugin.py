@@ -80,8 +80,10 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    from pytest_kscen.fixtures import RUNS_TOLD, how_to_run_again, is_ours
+    from pytest_kscen.fixtures import PASSED, RUNS_TOLD, how_to_run_again, is_ours
 
+    if call.when == "call":
+        item.stash[PASSED] = report.passed
     if report.failed and is_ours(item):
         report.sections.append(("run it again", how_to_run_again(item)))
     if call.when == "teardown" and RUNS_TOLD in item.stash:

@@ -8,13 +8,15 @@ from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
 from pytest_kscen.markers.wish import ClusterWish, cluster_wish
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import pytest
 
-__all__ = ["DECLARING", "MARKERS", "ClusterWish", "check", "cluster_wish", "plan"]
+__all__ = ["HOW_TO_RUN", "MARKERS", "ClusterWish", "check", "cluster_wish", "declares", "plan"]
 
-DECLARING = ("cluster", "volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
+OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
+DECLARING = ("cluster", *OF_A_PLAN)
+HOW_TO_RUN = "call scenario_runner.run(), or enter `with scenario_runner as run`"
 
 MARKERS = (
     "megatest: volume churn under chaos; `pytest -m megatest` runs them all",
@@ -37,10 +39,24 @@ def check(items: Iterable[pytest.Item]) -> list[str]:
 
 
 def _complaints(item: pytest.Item) -> list[str]:
-    said = []
+    said = list(_unused(item))
     for read in (cluster_wish, plan):
         try:
             read(item)
         except (TypeError, ValueError) as error:
             said += str(error).splitlines()
     return said
+
+
+def declares(item: pytest.Item) -> list[str]:
+    """The markers that give this test a plan."""
+    return [name for name in OF_A_PLAN if item.get_closest_marker(name)]
+
+
+def _unused(item: pytest.Item) -> Iterator[str]:
+    """A plan that nobody plays would pass for one that went well. Who has `request` may ask for any fixture."""
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None or "scenario_runner" in info.names_closure or "request" in info.argnames:
+        return
+    if marks := [f"@pytest.mark.{name}" for name in declares(item)]:
+        yield f"{', '.join(marks)}: nobody plays it: the test has to take the fixture scenario_runner, and {HOW_TO_RUN}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -123,6 +124,41 @@ def test_a_failing_test_says_how_to_run_it_again(pytester):
     result.stdout.fnmatch_lines(["*run it again*", again])
 
 
+SHARED = """
+    import pytest
+
+    pytestmark = pytest.mark.cluster(scope="{scope}", nodes=1)
+    seen = []
+
+    def test_one(cluster):
+        cluster.advance("1m")
+
+    @pytest.mark.parametrize("text", ["a b"])
+    def test_other(cluster, text):
+        cluster.advance("1m")
+
+    def test_that_fails(cluster):
+        print("SEED", cluster.chance.seed)
+        seconds = cluster.now % 3600
+        assert seconds < 60, f"{{seconds:.0f}} s"
+"""
+
+
+@pytest.mark.parametrize("scope", ["module", "session"])
+def test_a_failure_on_a_shared_cluster_runs_again_with_all_that_the_cluster_has_seen(pytester, scope):
+    pytester.makepyfile(test_a=SHARED.format(scope=scope))
+    whole = pytester.runpytest("-p", "no:randomly")
+    whole.assert_outcomes(passed=2, failed=1)
+    (again,) = [line for line in whole.outlines if line.startswith("pytest ")]
+    seed = next(line.removeprefix("SEED ") for line in whole.outlines if line.startswith("SEED "))
+    assert again == f"pytest test_a.py::test_one 'test_a.py::test_other[a b]' test_a.py::test_that_fails --kscen-seed={seed}"
+    repeated = pytester.runpytest("-p", "no:randomly", *shlex.split(again)[1:])
+    repeated.assert_outcomes(passed=2, failed=1)
+    alone = pytester.runpytest("test_a.py::test_that_fails")
+    alone.assert_outcomes(passed=1)
+    assert f"SEED {seed}" in pytester.runpytest("test_a.py::test_that_fails", "-s").stdout.str()
+
+
 def test_a_run_is_archived(pytester):
     pytester.makepyfile(test_a=CALM)
     pytester.runpytest("--kscen-archive=kept", "--kscen-seed=3").assert_outcomes(passed=1)
@@ -135,7 +171,7 @@ def test_a_run_is_archived(pytester):
     outcome = json.loads((folder / "outcome.json").read_text())
     assert outcome["verdict"] == "valid"
     first = json.loads((folder / "journal.jsonl").read_text().splitlines()[0])
-    begun = {"seed": "3", "duration": 300.0, "conditions": ["IOReady", "Quorum"]}
+    begun = {"seed": "3", "duration": 300.0, "conditions": ["IOReady", "Quorum"], "churn": True, "chaos": []}
     assert first == {"at": 0.0, "who": "run", "what": "run-started", **begun}
 
 
@@ -156,19 +192,43 @@ def test_an_outcome_that_is_not_valid_and_not_looked_at_fails_the_test(pytester)
     pytester.makepyfile("""
         import pytest
 
-        @pytest.mark.chaos("pod-destroy", label="app=nobody")
+        @pytest.mark.chaos("pod-destroy")
         def test_it(scenario_runner):
-            scenario_runner.run("5m")
+            scenario_runner.run("5s")
 
-        @pytest.mark.chaos("pod-destroy", label="app=nobody")
+        @pytest.mark.chaos("pod-destroy")
         def test_that_looks(scenario_runner):
-            assert scenario_runner.run("5m").verdict == "unknown"
+            assert scenario_runner.run("5s").verdict == "unknown"
     """)
     result = pytester.runpytest()
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(
         ["*the run was not valid, and the test did not look at its verdict*", "*pod-destroy had an effect*"]
     )
+
+
+def test_a_plan_that_nobody_plays_fails_the_test_unless_something_else_does(pytester):
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.volume_churn
+        def test_it(scenario_runner):
+            pass
+
+        @pytest.mark.chaos("vm-reboot")
+        def test_that_skips(scenario_runner):
+            pytest.skip("not today")
+
+        @pytest.mark.chaos("vm-reboot")
+        def test_that_fails(scenario_runner):
+            assert False
+
+        def test_that_declares_nothing(scenario_runner):
+            pass
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=2, skipped=1, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["the test has not run what its markers declare: call scenario_runner.run(), or enter *"])
 
 
 def test_a_cluster_that_is_not_there_is_refused_politely(pytester):

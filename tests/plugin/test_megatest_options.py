@@ -54,7 +54,7 @@ def item(pytester):
 
     def collect(marks, *arguments):
         lines = "\n".join(f"@pytest.mark.{mark}" for mark in ([marks] if isinstance(marks, str) else marks))
-        path = pytester.makepyfile(**{f"test_{next(numbers)}": f"import pytest\n{lines}\ndef test_it(): pass"})
+        path = pytester.makepyfile(**{f"test_{next(numbers)}": f"import pytest\n{lines}\ndef test_it(scenario_runner): pass"})
         config = pytester.parseconfigure(path, *arguments)
         return pytester.genitems([pytester.getnode(config, path)])[0]
 
@@ -354,6 +354,16 @@ def test_the_line_that_runs_it_again_has_them(pytester, monkeypatch):
         "--max-volumes=4 --enable-volume-resizer --enable-chaos-vm-reboot --chaos-period-max=90s"
     )
     assert again in result.stdout.lines
+
+
+def test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off(pytester, monkeypatch):
+    pytester.makepyfile("def test_it(cluster):\n    assert False")
+    pytester.makeini("[pytest]\nenable_chaos_network_block = true")
+    monkeypatch.setenv("KSCEN_ENABLE_CHAOS_NETWORK_BLOCK", "false")
+    monkeypatch.setenv("KSCEN_ENABLE_CHAOS_VM_REBOOT", "false")
+    test = "test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off.py::test_it"
+    again = f"KSCEN_ENABLE_CHAOS_NETWORK_BLOCK=false pytest {test} --kscen-seed=1"
+    assert again in pytester.runpytest("--kscen-seed=1").stdout.lines
 
 
 def test_workers_are_refused_in_the_same_words(pytester):

@@ -98,6 +98,27 @@ def test_a_marker_that_makes_no_sense_is_refused_at_collection(pytester, marker,
     assert "::test_nothing: " in result.stderr.str()
 
 
+@pytest.mark.parametrize("marker", ["volume_churn", "chaos('vm-reboot')", "plan_from_command_line"])
+def test_a_plan_that_nobody_plays_is_refused_at_collection(pytester, marker):
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.fixture
+        def runs(scenario_runner):
+            return scenario_runner
+
+        @pytest.mark.{marker}
+        class TestAll:
+            def test_it(self, cluster): pass
+            def test_that_may(self, request): pass
+            def test_that_does(self, runs): pass
+    """)
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    name = marker.partition("(")[0]
+    result.stderr.fnmatch_lines([f"*::TestAll::test_it: @pytest.mark.{name}: nobody plays it: the test has to take the fixture*"])
+
+
 HEAVY = ("kubernetes", "aiohttp", "pytest_kscen.machinery", "pytest_kscen.simulation", "pytest_kscen.runs", "pytest_kscen.kube")
 
 
