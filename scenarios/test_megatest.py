@@ -15,6 +15,7 @@ def test_calm(scenario_runner):
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
+    assert outcome.volumes
     assert outcome.volumes.stable == list(outcome.volumes)
     assert outcome.incidents == []
 
@@ -26,6 +27,8 @@ def test_the_network_is_blocked(scenario_runner):
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
+    assert outcome.volumes
+    assert outcome.incidents
     assert {incident.variant for incident in outcome.incidents} <= set(BLOCKS)
 
 
@@ -36,6 +39,8 @@ def test_the_network_is_degraded(scenario_runner):
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
+    assert outcome.volumes
+    assert outcome.incidents
     assert {incident.variant for incident in outcome.incidents} <= {"losses", "latency"}
 
 
@@ -46,6 +51,8 @@ def test_machines_are_rebooted(scenario_runner):
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
+    assert outcome.volumes
+    assert outcome.incidents
     assert all(incident.had_effect for incident in outcome.incidents)
 
 
@@ -56,6 +63,8 @@ def test_pods_are_destroyed(scenario_runner):
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
+    assert outcome.volumes
+    assert outcome.incidents
     assert all(incident.had_effect for incident in outcome.incidents)
 
 
@@ -69,6 +78,7 @@ def test_everything_at_once(scenario_runner):
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
+    assert outcome.volumes
     assert {incident.profile for incident in outcome.incidents} == {"network-block", "network-degrade", "vm-reboot", "pod-destroy"}
 
 
@@ -78,3 +88,4 @@ def test_as_the_command_line_says(scenario_runner):
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
+    assert outcome.volumes
