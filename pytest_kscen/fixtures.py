@@ -111,10 +111,10 @@ def _tell(item: pytest.Item, run: Run) -> None:
     if not run.is_over:
         return
     from pytest_kscen.reports.properties import properties
-    from pytest_kscen.reports.summary import summary
+    from pytest_kscen.reports.summary import brief, summary
 
     told = item.stash.setdefault(RUNS_TOLD, [])
-    told.append(summary(run.outcome))
+    told.append((summary if item.config.getoption("verbose") > 0 else brief)(run.outcome))
     number = f".{len(told)}" if len(told) > 1 else ""
     item.user_properties += [(f"{name}{number}", value) for name, value in properties(run.outcome)]
     if run.journal.path:

@@ -1,4 +1,7 @@
-"""A run in a few lines for people: what was created, how long things took, what shook it, what moved, what stayed behind."""
+"""A run for people: what was created, how long things took, what shook it, what moved, what stayed behind.
+
+In full for whoever asks; in brief, which counts what is well and details what is not, for a terminal with many runs.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +19,54 @@ if TYPE_CHECKING:
     from pytest_kscen.checks.outcome import Outcome
     from pytest_kscen.checks.volumes import VolumeRecord
 
-MOST_ROWS = 20  # of volumes; the outcome in the run's folder has all
+MOST_ROWS = 20  # of volumes that are not well, in brief
+MOST_NAMES = 5  # of those that moved
 WORST_FIRST = (BROKEN, UNKNOWN, INTERRUPTED, RECOVERED, STABLE)
 TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
 
 
 def summary(outcome: Outcome) -> list[str]:
+    """In full."""
+    moved = [one for one in outcome.volumes if one.verdict != STABLE or any(one.transitions.values())]
+    return [
+        *_verdict(outcome),
+        *_volumes(outcome),
+        *_times(outcome),
+        *_incidents(outcome.incidents),
+        *_transitions(moved),
+        *_leftovers(outcome),
+    ]
+
+
+def brief(outcome: Outcome) -> list[str]:
+    unwell = [one for one in outcome.volumes if one.verdict in {BROKEN, UNKNOWN}]
+    return [
+        *_verdict(outcome),
+        *_volumes(outcome),
+        *_profiles(outcome.incidents),
+        *_moved(outcome),
+        *list(_transitions(unwell))[:MOST_ROWS],
+        *_more(len(unwell) - MOST_ROWS),
+        *_leftovers(outcome),
+    ]
+
+
+def _verdict(outcome: Outcome) -> Iterator[str]:
     early = ", stopped early" if outcome.stopped_early else ""
-    lines = [f"{outcome.judged} after {in_words(outcome.lasted)} of cluster time{early}; seed {outcome.seed}"]
-    lines += [f"  {finding.check} is {finding.verdict}: {finding.why}" for finding in outcome.findings if finding.why]
-    if len(outcome.volumes) or CREATE in outcome.actions:
-        lines += [_volumes(outcome), *_times(outcome)]
-    lines += _incidents(outcome.incidents)
-    lines += _transitions(outcome.volumes)
-    if outcome.leftovers:
-        lines.append(f"  left behind: {', '.join(outcome.leftovers)}")
-    return lines
+    yield f"{outcome.judged} after {in_words(outcome.lasted)} of cluster time{early}; seed {outcome.seed}"
+    for finding in outcome.findings:
+        if finding.why:
+            yield f"  {finding.check} is {finding.verdict}: {finding.why}"
 
 
-def _volumes(outcome: Outcome) -> str:
+def _volumes(outcome: Outcome) -> Iterator[str]:
+    if not (len(outcome.volumes) or CREATE in outcome.actions):
+        return
     created = outcome.actions[CREATE].done if CREATE in outcome.actions else 0
     errors = sum(tally.failed for tally in outcome.actions.values())
     counts = {verdict: sum(one.verdict == verdict for one in outcome.volumes) for verdict in reversed(WORST_FIRST)}
     counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count or verdict != UNKNOWN)
-    return f"  volumes: {created} created, {_plural(errors, 'error')}: {counted}"
+    yield f"  volumes: {created} created, {_plural(errors, 'error')}: {counted}"
 
 
 def _times(outcome: Outcome) -> Iterator[str]:
@@ -63,6 +90,15 @@ def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:
         yield f"  {name}: {_plural(len(own), 'incident')}, {effective} with an effect{_recovery(own)}"
 
 
+def _profiles(seen: Sequence[IncidentRecord]) -> Iterator[str]:
+    for profile in dict.fromkeys(incident.profile for incident in seen):
+        own = [incident for incident in seen if incident.profile == profile]
+        effective = [incident for incident in own if incident.had_effect]
+        longest = max((incident.recovery for incident in effective if incident.recovery is not None), default=None)
+        recovered = "" if longest is None else f", recovered in {longest:.1f} s at most"
+        yield f"  {profile}: {_plural(len(own), 'incident')}, {len(effective)} with an effect{recovered}"
+
+
 def _recovery(own: Iterable[IncidentRecord]) -> str:
     times = [incident.recovery for incident in own if incident.had_effect and incident.recovery is not None]
     if not times:
@@ -70,15 +106,33 @@ def _recovery(own: Iterable[IncidentRecord]) -> str:
     return f"; recovered in {sum(times) / len(times):.1f} s on average, {max(times):.1f} s at most"
 
 
-def _transitions(volumes: Sequence[VolumeRecord]) -> Iterator[str]:
-    """The volumes that moved, the worst first."""
-    moved = [one for one in volumes if one.verdict != STABLE or any(one.transitions.values())]
-    moved.sort(key=lambda one: (WORST_FIRST.index(one.verdict), -sum(one.transitions.values()), one.name))
-    for one in moved[:MOST_ROWS]:
+def _moved(outcome: Outcome) -> Iterator[str]:
+    """Those that moved and are well, or may be."""
+    kinds = {RECOVERED: outcome.volumes.recovered, INTERRUPTED: outcome.volumes.interrupted}
+    if told := [f"{verdict}: {_some([one.name for one in volumes])}" for verdict, volumes in kinds.items() if volumes]:
+        yield f"  {'; '.join(told)}"
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _transitions(volumes: Iterable[VolumeRecord]) -> Iterator[str]:
+    """The worst first."""
+    for one in sorted(volumes, key=lambda one: (WORST_FIRST.index(one.verdict), -sum(one.transitions.values()), one.name)):
         counted = ", ".join(f"{name} {count}" for name, count in one.transitions.items()) or "never ready"
         yield f"  {one.verdict:<11} {one.name} ({one.storage_class}): {counted}"
-    if len(moved) > MOST_ROWS:
-        yield f"  and {len(moved) - MOST_ROWS} more that moved; the run's outcome.json (--kscen-archive DIR) has all"
+
+
+def _more(left_out: int) -> Iterator[str]:
+    if left_out > 0:
+        yield f"  and {left_out} more; -v shows all, and so does the run's summary.txt (--kscen-archive DIR)"
+
+
+def _leftovers(outcome: Outcome) -> Iterator[str]:
+    if outcome.leftovers:
+        yield f"  left behind: {', '.join(outcome.leftovers)}"
 
 
 def _plural(count: int, word: str) -> str:

@@ -20,10 +20,12 @@ TEST = """
 
 def test_the_terminal_tells_each_run(pytester):
     pytester.makepyfile(TEST)
-    result = pytester.runpytest()
-    result.stdout.fnmatch_lines(
-        ["*kscen runs*", "test_*::test_it: valid after 5m of cluster time; seed *", "  volumes: * created, 0 errors: *"]
-    )
+    told = ["*kscen runs*", "test_*::test_it: valid after 5m of cluster time; seed *", "  volumes: * created, 0 errors: *"]
+    for option, told_of in (
+        ("--verbosity=0", ["  pod-destroy: * incidents*"]),
+        ("-v", ["  times: *", "  pod-destroy*: * incidents*"]),
+    ):
+        pytester.runpytest(option).stdout.fnmatch_lines([*told, *told_of])
 
 
 def test_a_quiet_terminal_tells_the_headline(pytester):

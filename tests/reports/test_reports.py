@@ -13,7 +13,7 @@ from pytest_kscen.journal import Entry
 from pytest_kscen.reports.command import main
 from pytest_kscen.reports.properties import properties
 from pytest_kscen.reports.story import story
-from pytest_kscen.reports.summary import summary
+from pytest_kscen.reports.summary import brief, summary
 
 BLOCK = {"profile": "network-block", "variant": "split-brain"}
 MOVED = {"volume": "v1", "condition": "IOReady", "expected": "True", "observed": "False"}
@@ -56,6 +56,35 @@ def test_the_summary(outcome):
         "  network-block split-brain: 2 incidents, 1 with an effect; recovered in 45.0 s on average, 45.0 s at most",
         "  broken      v1 (availability): IOReady 1, Quorum 0",
     ]
+
+
+def test_the_summary_in_brief(outcome):
+    told = summary(outcome)
+    shaken = "  network-block: 2 incidents, 1 with an effect, recovered in 45.0 s at most"
+    assert brief(outcome) == [*told[:4], shaken, told[-1]]
+
+
+def volumes_that_moved(count, changes):
+    for name in [f"v{number:02}" for number in range(count)]:
+        yield Entry(1.0, "volume-main", "volume", {"volume": name, "storage_class": "none", "size": "1Gi"})
+        yield Entry(2.0, "volume-checker", "checker-started", {"volume": name, "conditions": ["IOReady"]})
+        for at in range(changes):
+            yield Entry(3.0 + at, "volume-checker", "condition-changed", {"volume": name, "condition": "IOReady"})
+    yield Entry(9.0, "run", "frozen", {})
+    yield Entry(9.0, "run", "liveness", {"late": []})
+    yield Entry(9.0, "run", "leftovers", {"objects": []})
+
+
+def test_what_is_well_is_told_in_one_line():
+    outcome = judge([JOURNAL[0], *volumes_that_moved(30, changes=2)])
+    assert brief(outcome)[-1] == "  recovered: v00, v01, v02, v03, v04 and 25 more"
+    assert summary(outcome)[-30:] == [f"  recovered   v{number:02} (none): IOReady 2" for number in range(30)]
+
+
+def test_what_is_not_well_is_told_in_detail():
+    told = brief(judge([JOURNAL[0], *volumes_that_moved(30, changes=1)]))
+    assert told[-21] == "  broken      v00 (none): IOReady 1"
+    assert told[-1] == "  and 10 more; -v shows all, and so does the run's summary.txt (--kscen-archive DIR)"
 
 
 def test_the_properties(outcome):
