@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.volumes import STABLE
 from pytest_kscen.objects.durations import in_words
-from pytest_kscen.reports.story import story
+from pytest_kscen.reports.story import kind_of_fault, story
 from pytest_kscen.reports.summary import summary
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def attach(outcome: Outcome, journal: Journal, title: str) -> None:
         if journal.size <= LARGEST_JOURNAL:
             allure.attach(journal.content(), "journal.jsonl", text)
         for incident in outcome.incidents:
-            with allure.step(_incident(incident)):
+            with allure.step(incident_in_words(incident)):
                 for effect in incident.effects:
                     with allure.step(effect):
                         """Steps are Allure's lines."""
@@ -38,8 +38,9 @@ def attach(outcome: Outcome, journal: Journal, title: str) -> None:
                 allure.attach("\n".join(story(journal, volume.name)), f"the story of {volume.name}", text)
 
 
-def _incident(incident: IncidentRecord) -> str:
+def incident_in_words(incident: IncidentRecord) -> str:
     until = in_words(incident.removed_at) if incident.removed_at is not None else "the end"
     effect = "" if incident.had_effect else ", without an effect"
+    kind = kind_of_fault(incident.profile, incident.variant)
     nodes = ", ".join(incident.targets.get("nodes", ()))
-    return f"{in_words(incident.started_at)} to {until}: {incident.profile} {incident.variant} on {nodes or 'nothing'}{effect}"
+    return f"{in_words(incident.started_at)} to {until}: {kind} on {nodes or 'nothing'}{effect}"

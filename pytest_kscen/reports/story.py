@@ -68,8 +68,12 @@ class _Faults:
         where = [node for node in targets.get("nodes", ()) if node in self._nodes]
         if where or self._volume in targets.get("volumes", ()):
             self._touching[fault["incident"]] = f"{variant} ({fault['incident']})"
-            name = variant if variant == fault["profile"] else f"{fault['profile']} {variant}"
-            yield _line(entry, f"{name} {how} on {', '.join(where) or self._volume}")
+            yield _line(entry, f"{kind_of_fault(fault['profile'], variant)} {how} on {', '.join(where) or self._volume}")
+
+
+def kind_of_fault(profile: str, variant: str) -> str:
+    """A profile of one variant has its name."""
+    return variant if variant == profile else f"{profile} {variant}"
 
 
 def _line(entry: Entry, said: str) -> str:

@@ -11,6 +11,7 @@ from pytest_kscen.checks.tally import CREATE, DELETE, READY
 from pytest_kscen.checks.verdict import UNKNOWN
 from pytest_kscen.checks.volumes import BROKEN, INTERRUPTED, RECOVERED, STABLE
 from pytest_kscen.objects.durations import in_words
+from pytest_kscen.reports.story import kind_of_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -86,8 +87,7 @@ def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:
     for profile, variant in kinds:
         own = [incident for incident in seen if incident.variant == variant]
         effective = sum(incident.had_effect for incident in own)
-        name = variant if profile == variant else f"{profile} {variant}"
-        yield f"  {name}: {_plural(len(own), 'incident')}, {effective} with an effect{_recovery(own)}"
+        yield f"  {kind_of_fault(profile, variant)}: {_plural(len(own), 'incident')}, {effective} with an effect{_recovery(own)}"
 
 
 def _profiles(seen: Sequence[IncidentRecord]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.journal import Entry
+from pytest_kscen.reports.allure import incident_in_words
 from pytest_kscen.reports.command import main
 from pytest_kscen.reports.properties import properties
 from pytest_kscen.reports.story import story
@@ -141,6 +142,19 @@ def test_a_story_has_its_own_volumes_effects_alone():
     assert [line for line in told("w") if "shakes" in line] == ["split-brain (i1) has an effect: w shakes"]
     assert told("late") == ["network-block split-brain is already at work on node-3", "split-brain (i1) ends after 0 s"]
     assert told("later") == []
+
+
+def test_a_fault_is_named_once():
+    stop = {"incident": "i", "profile": "vm-stop", "variant": "vm-stop", "targets": {"nodes": ["node-1"]}}
+    journal = [
+        Entry(1.0, "m", "volume-placed", {"volume": "v", "nodes": ["node-1"]}),
+        Entry(2.0, "by-hand", "incident-started", stop),
+    ]
+    *_, told = story(journal, "v")
+    assert told.endswith("  vm-stop begins on node-1")
+    outcome = judge(journal[1:])
+    assert incident_in_words(outcome.incidents[0]) == "2s to the end: vm-stop on node-1, without an effect"
+    assert summary(outcome)[-1].startswith("  vm-stop: 1 incident")
 
 
 def test_a_story_ends_with_its_volume():
