@@ -33,6 +33,10 @@ class IncidentRecord:
     """Why nobody knows that it is undone."""
     unrecovered: list[str] = field(default_factory=list)
     """What was still as the incident had left it when nobody waited any longer."""
+    perhaps: list[str] = field(default_factory=list)
+    """What it may have done as well: nothing proves it."""
+    overtaken: list[str] = field(default_factory=list)
+    """Those that came over what it had shaken before that was well again: how long it would have taken nobody can tell."""
 
     @property
     def lasted(self) -> float | None:
@@ -65,6 +69,8 @@ class IncidentRecord:
             "failed": self.failed,
             "not_undone": self.not_undone,
             "unrecovered": self.unrecovered,
+            "perhaps": self.perhaps,
+            "overtaken": self.overtaken,
         }
 
 
@@ -109,6 +115,14 @@ def _unrecovered(incident: IncidentRecord, entry: Entry) -> None:
     incident.unrecovered = entry.data["left"]
 
 
+def _perhaps(incident: IncidentRecord, entry: Entry) -> None:
+    incident.perhaps.append(entry.data["effect"])
+
+
+def _overtaken(incident: IncidentRecord, entry: Entry) -> None:
+    incident.overtaken = entry.data["by"]
+
+
 def _lasts(incident: IncidentRecord, _: Entry) -> None:
     incident.lasting = True
 
@@ -120,6 +134,8 @@ _READ: dict[str, Callable[[IncidentRecord, Entry], None]] = {
     "incident-not-undone": _not_undone,
     "incident-recovered": _recovered,
     "incident-unrecovered": _unrecovered,
+    "incident-perhaps": _perhaps,
+    "incident-overtaken": _overtaken,
     "incident-lasting": _lasts,
 }
 

@@ -35,6 +35,8 @@ def test_a_whole_life():
         "failed": "",
         "not_undone": "",
         "unrecovered": [],
+        "perhaps": [],
+        "overtaken": [],
     }
     assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["valid"]
 
@@ -50,6 +52,15 @@ def test_what_does_not_come_back_is_told():
     (seen,) = incidents(told((32, "incident-ended", {}), (332, "incident-unrecovered", left)))
 
     assert (seen.recovered_at, seen.unrecovered) == (None, ["the node node-1 is not ready"])
+
+
+def test_what_cannot_be_told_apart_proves_nothing():
+    perhaps = (8, "incident-perhaps", {"effect": "a link is down"})
+    overtaken = (40, "incident-overtaken", {"by": ["j"], "left": ["a link is down"]})
+    (seen,) = incidents(told(perhaps, (32, "incident-ended", {"lasted": 30}), overtaken))
+
+    assert (seen.had_effect, seen.perhaps, seen.overtaken, seen.recovery) == (False, ["a link is down"], ["j"], None)
+    assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["unknown"]
 
 
 def test_overlapping_incidents_are_kept_apart():
