@@ -9,6 +9,7 @@ from storage_yard import RV, RVA, RVR, Yard
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.objects.errors import ApiError
 
+GENERATIONS = ["conditions", "ready"]
 CLASSES = {"none": "1D", "availability": "2D1T", "consistency-and-availability": "3D"}
 number = st.integers(0, 7)
 node = st.integers(1, 6).map(lambda one: f"node-{one}")
@@ -19,6 +20,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("delete"), number),
     st.tuples(st.just("access"), number, node),
     st.tuples(st.just("tie"), number),
+    st.tuples(st.just("disk"), number),
     st.tuples(st.just("kill"), st.sampled_from(["agent", "controller"]), number),
     st.tuples(st.just("cut"), node),
 )
@@ -40,6 +42,8 @@ def act(yard, what, *particulars):  # noqa: C901  # a table of deeds
                 yard.replica(which, nodeName=where)
             case "tie", (which,):
                 yard.replica(which, type_="TieBreaker")
+            case "disk", (which,):
+                yard.replica(which, type_="Diskful")
             case "kill", (app, which):
                 pods = yard.pods(app)
                 if pods:
@@ -68,7 +72,8 @@ def test_when_it_is_quiet_again_all_is_well(storage_class, actions):
             yard.of_volume(),
             [(one["spec"], yard.said(RVR, one["metadata"]["name"])) for one in yard.replicas()],
         )
-        assert yard.kinds() == CLASSES[storage_class]
+        if not any(what == "disk" for what, *_ in actions):  # those stay
+            assert yard.kinds() == CLASSES[storage_class]
         assert len(yard.replicas()) == len(yard.nodes()) == len(set(yard.nodes()))
         assert yard.call(yard.api.list(RVA)).items == []
         yard.delete(RV, "v")
@@ -76,5 +81,29 @@ def test_when_it_is_quiet_again_all_is_well(storage_class, actions):
         assert yard.get(RV, "v") is None
         assert yard.replicas() == []
         assert all(yard.plant.drbd.status(name, "v") is None for name in yard.node_names)
+    finally:
+        cluster.close()
+
+
+FITS = [("none", 2), ("availability", 3), ("consistency-and-availability", 3), ("consistency-and-availability", 4)]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.sampled_from(GENERATIONS), st.sampled_from(FITS), st.lists(ACTIONS, max_size=12))
+def test_where_there_is_hardly_room_it_is_whole_after_five_minutes(generation, fits, actions):
+    """Attached or not, and although somebody who was there first has to make room."""
+    storage_class, nodes = fits
+    cluster = EmbeddedCluster("tight", nodes=nodes)
+    try:
+        yard = Yard(cluster, generation)
+        yard.volume(storage_class=storage_class)
+        for action in actions:
+            if str(action[-1]) in yard.node_names or not str(action[-1]).startswith("node-"):
+                act(yard, *action)
+        yard.advance(300)
+        assert yard.is_whole(), (
+            yard.of_volume(),
+            [(one["spec"], yard.said(RVR, one["metadata"]["name"])) for one in yard.replicas()],
+        )
     finally:
         cluster.close()

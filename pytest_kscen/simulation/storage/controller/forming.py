@@ -36,13 +36,13 @@ def form(view: View, means: Means) -> list[Deed]:
     wrong = layout.changes(
         view, _missing_disks(view, generation), lambda diskful, access: generation.tie_breakers(asked, diskful, access)
     )
-    hands = _Hands(view, means)
+    hands = _Hands(view, means, [*wrong.surplus, *wrong.converted])
     deeds: list[Deed] = [Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus]
     to_access = {"spec": {"type": ACCESS}}
     deeds += [Change(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access) for replica in wrong.converted]
-    for replica in view.living:
+    for replica in sorted(view.living, key=lambda one: not one.is_diskful):  # whoever needs a node most comes first
         if not replica.node and replica not in wrong.surplus:
-            deeds += hands.settle(replica)
+            deeds += hands.settle(replica) or hands.stand_in(replica)
     for _ in range(wrong.diskful):
         deeds += hands.make(DISKFUL)
     for node in wrong.access:
@@ -64,15 +64,18 @@ def _missing_disks(view: View, generation: Generation) -> int:
 class _Hands:
     """Numbers and nodes as they are given away, one replica after the other."""
 
-    def __init__(self, view: View, means: Means) -> None:
+    def __init__(self, view: View, means: Means, changing: list[Replica]) -> None:
         self._view, self._means = view, means
         self._numbers = [replica.number for replica in [*view.replicas, *view.doubles]]
         self._nodes = [replica.node for replica in view.replicas if replica.node]
+        self._disks = sum(bool(replica.node) for replica in view.diskful)
+        self._able = {one.node: one for one in view.living if one.node and not one.is_diskful and one not in changing}
 
     def _find(self, type_: str) -> str:
         node = layout.place(self._view, type_, self._nodes, self._means.load, self._means.chance)
         if node:
             self._nodes.append(node)
+            self._disks += type_ == DISKFUL
         return node
 
     def settle(self, replica: Replica) -> list[Deed]:
@@ -84,6 +87,18 @@ class _Hands:
         return [
             Change(REPLICATED_VOLUME_REPLICAS, replica.obj, {"spec": {"nodeName": node}, "metadata": {"finalizers": finalizers}})
         ]
+
+    def stand_in(self, replica: Replica) -> list[Deed]:
+        """Where no node is free for a disk that the class asks for, somebody who is there without one gets it."""
+        if not replica.is_diskful or self._disks >= self._view.layout.diskful:
+            return []
+        taken = [node for node in self._nodes if node not in self._able]
+        other = self._able.pop(layout.place(self._view, DISKFUL, taken, self._means.load, self._means.chance), None)
+        if other is None:
+            return []
+        self._disks += 1
+        to_disk = {"spec": {"type": DISKFUL}}
+        return [Change(REPLICATED_VOLUME_REPLICAS, other.obj, to_disk), Remove(REPLICATED_VOLUME_REPLICAS, replica.obj)]
 
     def make(self, type_: str, node: str = "") -> list[Deed]:
         number = layout.free_number(self._numbers)

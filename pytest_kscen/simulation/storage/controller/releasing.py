@@ -29,7 +29,12 @@ def may_leave(view: View, replica: Replica, quorum: Quorum) -> bool:
     others = [other for other in view.living if other is not replica]
     online = sum(bool(other.online.holds) for other in others)
     ready = sum(other.is_diskful and bool(other.io_ready.holds) for other in others)
-    return online >= quorum.votes and ready >= view.layout.io_ready
+    return online >= quorum.votes and (ready >= view.layout.io_ready or _stands_in_the_way(view, replica))
+
+
+def _stands_in_the_way(view: View, replica: Replica) -> bool:
+    """Whether a disk may be waiting for this very node."""
+    return not replica.is_diskful and not all(one.node for one in view.diskful)
 
 
 def is_detached(view: View, attachment: Attachment) -> bool:

@@ -73,16 +73,14 @@ def effective(view: View, quorum: Quorum) -> Effective:
     ties = [replica for replica in members if replica.is_tie_breaker]
     held = [replica for replica in together if replica.is_tie_breaker]
     copies = sum(replica.up_to_date for replica in reachable)
-    diskless = len(members) - len(voters)
+    diskless = sum(not replica.is_diskful and replica.initialized for replica in members)  # each breaks ties once it has joined
+    heard = len(together) - len(reachable)
     decides = (
-        len(voters) % 2 == 0
-        and len(reachable) == quorum.votes - 1
-        and copies >= quorum.redundancy
-        and 2 * (len(together) - len(reachable)) > diskless > 0
+        len(voters) % 2 == 0 and len(reachable) == quorum.votes - 1 and copies >= quorum.redundancy and 2 * heard > diskless > 0
     )
     spare = len(reachable) - quorum.votes
-    if len(voters) % 2 == 0 and ties and (decides or len(reachable) >= quorum.votes):
-        spare += bool(held)
+    if len(voters) % 2 == 0 and (decides or len(reachable) >= quorum.votes):
+        spare += bool(heard)
     return Effective(
         voters=len(voters),
         reachable=len(reachable),

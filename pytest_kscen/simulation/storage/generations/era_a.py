@@ -10,7 +10,7 @@ from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
 from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
 from pytest_kscen.simulation.storage.definitions import ERA_A
 from pytest_kscen.simulation.storage.drbd import Config, Disk, Peer, QuorumRule, Role, State
-from pytest_kscen.simulation.storage.generations.era_a_replicas import findings_of, kernel, progress
+from pytest_kscen.simulation.storage.generations.era_a_replicas import findings_of, has_begun, kernel, progress
 from pytest_kscen.simulation.storage.generations.generation import (
     Decision,
     Generation,
@@ -73,7 +73,8 @@ class EraA(Generation):
         return Finding(holds=False, reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas", message=words)
 
     def has_quorum(self, view: View, quorum: Quorum) -> Finding:
-        total = len(view.mesh)
+        """Whoever has not joined yet takes no quorum away."""
+        total = sum(replica.initialized or replica.in_quorum for replica in view.mesh)
         needed = quorum.votes or total // 2 + 1
         held = sum(replica.in_quorum for replica in view.mesh)
         words = f"{held} of {total} replicas have quorum, {needed} are needed"
@@ -98,7 +99,7 @@ class EraA(Generation):
         return Replica(
             **basics(obj),  # type: ignore[arg-type]  # the fields of every generation
             address=Address(address["ipv4"], address["port"]) if address else None,
-            initialized=told(obj, "DataInitialized"),
+            initialized=has_begun(obj),
             in_quorum=told(obj, "InQuorum"),
             in_sync=told(obj, "InSync"),
             primary=state.get("role") == Role.PRIMARY,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.storage import DISKFUL
 from pytest_kscen.simulation.storage.controller.view import Finding
 from pytest_kscen.simulation.storage.drbd import Disk, Replication, Role, State
 
@@ -21,6 +23,7 @@ IN_SYNC = {
     Disk.DISKLESS: Finding(holds=False, reason="DiskLost", message="the disk is gone"),
     Disk.UNKNOWN: Finding(holds=False, reason="UnknownDiskState"),
 }
+HAS_DATA = Finding(holds=True, reason="DataInitialized")
 NO_DISK = Finding(holds=True, reason="Diskless", message="there is no disk to keep in sync")
 
 
@@ -42,11 +45,19 @@ def _either(holds: bool, yes: str, no: str) -> Finding:  # noqa: FBT001  # the a
     return Finding(holds=holds, reason=yes if holds else no)
 
 
+def has_begun(obj: Obj) -> bool:
+    """Whether it has once had what its type asks for: what had no disk when it told has no data."""
+    found = condition(obj, "DataInitialized")
+    if found is None or found["status"] != "True":
+        return False
+    return bool(obj["spec"]["type"] != DISKFUL or found["reason"] == HAS_DATA.reason)
+
+
 def _initialized(replica: Replica, status: Status) -> Finding:
     if not replica.is_diskful:
         return Finding(holds=True, reason="NotNeeded", message="there is no disk to have data on")
     if replica.initialized or status.disk_state == Disk.UP_TO_DATE:
-        return Finding(holds=True, reason="DataInitialized")
+        return HAS_DATA
     return Finding(holds=False, reason="WaitingForData", message="it has never been up to date")
 
 

@@ -18,11 +18,18 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.generations.generation import Report
 
 NETWORK = "Internal"
+BEGAN = "initialQuorumReachedAt"
 
 
 def connected(status: Obj) -> tuple[str, ...]:
     """The peers that a replica says it is connected with."""
     return tuple(peer["name"] for peer in status.get("peers") or () if peer.get("connectionState") == State.CONNECTED)
+
+
+def has_begun(obj: Obj) -> bool:
+    """Whether it has once had quorum and what its type asks for: what had no disk when it told has no data."""
+    status = obj.get("status") or {}
+    return BEGAN in status and (obj["spec"]["type"] != DISKFUL or status.get("type") == DISKFUL)
 
 
 # --- the agent's ---
@@ -34,8 +41,10 @@ def reported(replica: Replica, report: Report, now: str) -> Obj:
     status = {**status, "addresses": [{"systemNetworkName": NETWORK, "address": address}]}
     if kernel is None or report.orders.config is None:
         return status
-    if "initialQuorumReachedAt" not in status and kernel.quorum and _has_data(replica, kernel):
-        status["initialQuorumReachedAt"] = now
+    if not replica.initialized:
+        status.pop(BEGAN, None)
+        if kernel.quorum and _has_data(replica, kernel):
+            status[BEGAN] = now
     status.pop("attachment", None)
     status.pop("backingVolume", None)
     if kernel.role == Role.PRIMARY:
