@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 RUNS = "kscen_runs"
+IDLE = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -53,6 +54,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         session.shouldfail = complaints
     elif complaints:
         raise pytest.UsageError(complaints)
+    session.config.stash[IDLE] = [] if complaints else markers.idle(items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -79,9 +81,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
     from pytest_kscen.fixtures import PASSED, RUNS_TOLD, how_to_run_again, is_ours
 
+    if call.excinfo and is_ours(item) and not item.config.getoption("fulltrace"):
+        from pytest_kscen.tracebacks import shorten
+
+        shorten(call.excinfo.value)
+    report = yield
     if call.when == "call":
         item.stash[PASSED] = report.passed
     if report.failed and is_ours(item):
@@ -92,7 +98,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What came of each run; of a quiet session its headline alone."""
+    """What came of each run, of a quiet session its headline alone; and the flags that nothing came of."""
     reports = [report for kind in terminalreporter.stats.values() for report in kind if getattr(report, RUNS, ())]
     if reports:
         terminalreporter.section("kscen runs")
@@ -101,3 +107,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{report.nodeid}: {headline}")
             for line in lines if terminalreporter.verbosity >= 0 else ():
                 terminalreporter.write_line(line)
+    if idle := terminalreporter.config.stash.get(IDLE, ()):
+        terminalreporter.section("kscen flags", yellow=True)
+    for line in idle:
+        terminalreporter.write_line(line)

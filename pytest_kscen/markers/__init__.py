@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.markers.idle import idle
 from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
 from pytest_kscen.markers.wish import ClusterWish, cluster_wish
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-__all__ = ["HOW_TO_RUN", "MARKERS", "ClusterWish", "check", "cluster_wish", "declares", "plan"]
+__all__ = ["HOW_TO_RUN", "MARKERS", "ClusterWish", "check", "cluster_wish", "declares", "idle", "plan"]
 
 OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
 DECLARING = ("cluster", *OF_A_PLAN)

@@ -356,6 +356,42 @@ def test_the_line_that_runs_it_again_has_them(pytester, monkeypatch):
     assert again in result.stdout.lines
 
 
+PLANS = """
+    import pytest
+
+    def test_calm(scenario_runner): pass
+
+    @pytest.mark.chaos("vm-reboot")
+    def test_machines(scenario_runner): pass
+
+    @pytest.mark.plan_from_command_line
+    def test_it(request): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("selected", "told"),
+    [
+        (
+            "calm",
+            [
+                "--max-volumes: without effect, no selected test has volume_churn",
+                "--enable-chaos-vm-reboot: without effect, no selected test has plan_from_command_line",
+                "--chaos-period-min: without effect, no selected test has network-block or network-degrade or vm-reboot",
+                "--chaos-incident-max: without effect, no selected test has network-block or network-degrade",
+            ],
+        ),
+        ("it", ["--chaos-incident-max: without effect, no selected test has network-block or network-degrade"]),
+    ],
+)
+def test_flags_that_reach_no_selected_test_are_told(pytester, monkeypatch, selected, told):
+    pytester.makepyfile(test_plans=PLANS)
+    monkeypatch.setenv("KSCEN_CHAOS_LOSS_PERCENT", "0.5")
+    line = ["--chaos-period-min=90s", "--chaos-incident-max=2m", "--max-volumes=3", "--enable-chaos-vm-reboot"]
+    result = pytester.runpytest("-q", "--collect-only", f"test_plans.py::test_{selected}", *line)
+    assert [line for line in result.outlines if "without effect" in line] == told
+
+
 def test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off(pytester, monkeypatch):
     pytester.makepyfile("def test_it(cluster):\n    assert False")
     pytester.makeini("[pytest]\nenable_chaos_network_block = true")

@@ -1,0 +1,55 @@
+"""A wrong use is told at the line of the test that has it; a mistake of ours is told with where it is."""
+
+from __future__ import annotations
+
+import pytest
+
+BODIES = {
+    "runner.run('5 minutes')": "ValueError: '5 minutes' is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'",
+    "runner.run(0)": "ValueError: duration=0: a run needs time: give more than zero, as in '90s' or '1h30m'",
+    "inside(runner, lambda run: run.until(False))": "TypeError: until(False): give the condition itself*",
+    "inside(runner, lambda run: run.until(lambda: False, '5s'))": "TimeoutError: within 5s of cluster time this did not come true*",
+    "inside(runner, lambda run: run.chaos.vm_stop('node-9'))": "*Impossible: there is no virtual machine 'node-9' in the*",
+    "inside(runner, lambda run: run.volumes.create('none', name='A_b'))": '*Invalid: ReplicatedVolume.* "A_b" is invalid*',
+    "inside(runner, lambda run: runner.run())": "RuntimeError: a run is on: act on what*",
+}
+TEST = """
+    import pytest
+
+    def inside(runner, act):
+        with runner as run:
+            act(run)
+
+    @pytest.mark.cluster(nodes=1)
+    def test_it(scenario_runner):
+        runner = scenario_runner
+        {body}
+"""
+
+
+def frames(result):
+    """The places that a failure's traceback has."""
+    return [line for line in result.outlines if ".py:" in line and "::" not in line and not line.startswith("E ")]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_wrong_use_is_told_where_it_is(pytester, body):
+    pytester.makepyfile(test_use=TEST.format(body=body))
+    result = pytester.runpytest("--show-capture=no")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E  *{BODIES[body]}"])
+    assert {line.partition(":")[0] for line in frames(result)} == {"test_use.py"}, result.stdout.str()
+    result.stdout.no_fnmatch_line("*The above exception was the direct cause*")
+    result.stdout.no_fnmatch_line("*During handling of the above exception*")
+
+
+def test_the_rest_can_be_seen(pytester):
+    pytester.makepyfile(test_use=TEST.format(body="runner.run(0)"))
+    assert any("runner.py:" in line for line in frames(pytester.runpytest("--full-trace")))
+
+
+def test_a_mistake_of_ours_is_told_with_its_place(pytester):
+    pytester.makepyfile(test_use=TEST.format(body="runner.plan = None; runner.run('1m')"))
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    assert any("runner.py:" in line for line in frames(result))
