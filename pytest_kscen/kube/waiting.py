@@ -69,16 +69,18 @@ async def _wait(
     timeout: float,  # noqa: ASYNC109  # as above
     what: str,
 ) -> T:
+    refused = ""
     try:
         async with asyncio.timeout(timeout):
             while True:
                 try:
                     if held := await _watch_once(api, resource, namespace, chosen, condition):
                         return held
-                except (ApiError, ConnectionError):
+                except (ApiError, ConnectionError) as error:
+                    refused = f"; the last refusal was {error!r}"
                     await clock.sleep(AGAIN)
     except TimeoutError:
-        raise TimeoutError(f"{what} not as awaited within {timeout:g} s") from None
+        raise TimeoutError(f"{what} not as awaited within {timeout:g} s{refused}") from None
 
 
 async def _watch_once(

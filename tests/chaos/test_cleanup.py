@@ -118,6 +118,26 @@ def test_each_node_is_swept_once(monkeypatch):
         assert world.names(JOBS, "default") == []
 
 
+def test_a_node_that_nobody_may_sweep_is_named_and_the_next_is_swept(monkeypatch):
+    swept = []
+
+    async def sweep(actor, name, node, mark, labels):
+        if node == "node-1":
+            raise Forbidden("you cannot create jobs on it")
+        swept.append(node)
+
+    monkeypatch.setattr(cleanup, "sweep", sweep)
+    with staged(nodes=2) as world:
+        for node in ("node-1", "node-2"):
+            world.call(world.api.create(JOBS, job(f"on-{node}", node, add_rule("j", "10.0.0.1", 0.1), 30, GO)))
+        with pytest.raises(Forbidden):
+            world.call(cleanup.clear_before(world.stage))
+        assert swept == ["node-2"]
+        assert [(data["node"], data["error"]) for _, _, data in world.told("not-swept")] == [
+            ("node-1", "you cannot create jobs on it")
+        ]
+
+
 def test_after_a_run_nothing_of_it_is_left():
     with staged(owned=False) as world:
         furnish(world)

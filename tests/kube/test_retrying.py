@@ -9,6 +9,7 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.kube.retrying import RetryingApi
+from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.machinery.kinds import Kinds
 from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
@@ -120,3 +121,16 @@ def test_what_is_gone_when_its_deletion_is_asked_again_is_told(place):
     place.inner.before = [InternalError("no"), NotFound("gone")]
     with pytest.raises(NotFound):
         place.runner.call(place.api.delete(NAMESPACES, "n"))
+
+
+def test_who_waits_in_vain_is_told_what_was_refused(place):
+    async def forbidden(*_, **__):
+        raise Forbidden("you cannot list namespaces")
+
+    place.inner.list = forbidden
+    wait = wait_for(place.api, place.runner.clock, NAMESPACES, "n", condition=lambda _: True, timeout=30)
+    with pytest.raises(
+        TimeoutError, match=r"namespaces n was not as awaited within 30 s; .* Forbidden\('you cannot list namespaces'"
+    ):
+        place.runner.call(wait)
+    assert place.took == 30

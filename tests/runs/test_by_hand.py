@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from pytest_kscen.chaos.faults.machines import Stop
+from pytest_kscen.chaos.faults.machines import Reboot, Stop
 from pytest_kscen.chaos.hands import Impossible
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.observer import Observer
@@ -16,7 +16,8 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
-from pytest_kscen.objects.errors import AlreadyExists, Invalid, ServiceUnavailable
+from pytest_kscen.objects.errors import AlreadyExists, Forbidden, Invalid, ServiceUnavailable
+from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 from pytest_kscen.runs.plan import Plan
@@ -209,6 +210,43 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     assert [(entry.data["actor"], entry.data["error"]) for entry in run.journal if entry.what == "crashed"] == [
         ("network-block", "KeyError('status')")
     ]
+
+
+def test_a_crash_in_a_fault_that_passes_ends_the_run_at_once(runner_of, monkeypatch):
+    async def heal(_, incident):
+        await incident.hands.nested.clock.sleep(30)
+        raise KeyError("bootID")
+
+    monkeypatch.setattr(Reboot, "heal", heal)
+
+    def body(run):
+        run.chaos.vm_reboot("node-1")
+        run.advance("3h")
+
+    with pytest.raises(KeyError, match="bootID"), runner_of() as run:
+        body(run)
+    assert run.outcome.lasted < 60
+    assert run.outcome.leftovers == []
+
+
+def test_what_is_forbidden_at_the_end_keeps_nothing_else_from_being_done(cluster, runner_of, monkeypatch):
+    real, over = InProcessApi.list, []
+
+    async def list_(self, resource, *arguments, **options):
+        if over and resource == JOBS:
+            raise Forbidden("you cannot list jobs any more")
+        return await real(self, resource, *arguments, **options)
+
+    monkeypatch.setattr(InProcessApi, "list", list_)
+    runner = runner_of(Plan(Churn(max_volumes=2), (NetworkBlock(),)))
+    cluster.runner.loop.call_later(150, over.append, True)
+    with pytest.raises(Forbidden, match="any more"):
+        runner.run("3m")
+    (run,) = runner.runs
+    told = [entry.what for entry in run.journal if entry.who == "run"]
+    assert told[-4:] == ["crashed", "not-looked-into", "leftovers", "run-ended"]
+    assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
+    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test")) == []
 
 
 def test_a_volume_whose_actor_crashes_goes_with_all_others(cluster, runner_of, monkeypatch):
