@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pytest_kscen.journal import Entry
 
 EVERYTHING = "everything"
+VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and their attachments begin
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class Ending:
 
     frozen_at: float = 0.0
     stopped_early: bool = False
+    hurried: bool = False
+    """Whether somebody wanted the volumes to be left."""
     late: list[str] | None = None
     """The volumes that did not become ready again; None if that could not be judged."""
     ready: dict[str, None] = field(default_factory=dict)
@@ -40,6 +43,11 @@ class Ending:
     """The resources into which it could not look at its end, and why."""
 
     @property
+    def abandoned(self) -> list[str]:
+        """What was left because somebody wanted that."""
+        return [one for one in self.leftovers or () if self.hurried and one.startswith(VOLUMES)]
+
+    @property
     def overlooked(self) -> dict[str, str]:
         """Where something of it may be that nobody has seen."""
         return {resource: why for resource, why in self.hidden.items() if resource in {EVERYTHING, *self.made}}
@@ -48,30 +56,65 @@ class Ending:
 def read(journal: Iterable[Entry]) -> Ending:
     ending = Ending()
     for entry in journal:
-        _learn(ending, entry)
+        if entry.what in _READ:
+            _READ[entry.what](ending, entry)
     return ending
 
 
-def _learn(ending: Ending, entry: Entry) -> None:
-    match entry.what:
-        case "wrote" | "refused" if entry.data["verb"] in {"create", "apply"}:
-            ending.made[entry.data["resource"]] = None
-        case "frozen":
-            ending.frozen_at = entry.at
-        case "stopped-early":
-            ending.stopped_early = True
-        case "crashed":
-            ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
-        case "ready":
-            ending.ready[entry.data["volume"]] = None
-        case "incident-lasting":
-            ending.lasting.append(entry.data["incident"])
-        case "liveness":
-            ending.late = entry.data["late"]
-        case "not-looked-into":
-            ending.hidden[entry.data["resource"]] = entry.data["why"]
-        case "leftovers":
-            ending.leftovers = entry.data["objects"]
+def _frozen(ending: Ending, entry: Entry) -> None:
+    ending.frozen_at = entry.at
+
+
+def _stopped(ending: Ending, _: Entry) -> None:
+    ending.stopped_early = True
+
+
+def _hurried(ending: Ending, _: Entry) -> None:
+    ending.hurried = True
+
+
+def _crashed(ending: Ending, entry: Entry) -> None:
+    ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
+
+
+def _ready(ending: Ending, entry: Entry) -> None:
+    ending.ready[entry.data["volume"]] = None
+
+
+def _lasts(ending: Ending, entry: Entry) -> None:
+    ending.lasting.append(entry.data["incident"])
+
+
+def _made(ending: Ending, entry: Entry) -> None:
+    if entry.data["verb"] in {"create", "apply"}:
+        ending.made[entry.data["resource"]] = None
+
+
+def _healed(ending: Ending, entry: Entry) -> None:
+    ending.late = entry.data["late"]
+
+
+def _hidden(ending: Ending, entry: Entry) -> None:
+    ending.hidden[entry.data["resource"]] = entry.data["why"]
+
+
+def _left(ending: Ending, entry: Entry) -> None:
+    ending.leftovers = entry.data["objects"]
+
+
+_READ: dict[str, Callable[[Ending, Entry], None]] = {
+    "frozen": _frozen,
+    "stopped-early": _stopped,
+    "hurried": _hurried,
+    "crashed": _crashed,
+    "ready": _ready,
+    "incident-lasting": _lasts,
+    "wrote": _made,
+    "refused": _made,
+    "liveness": _healed,
+    "not-looked-into": _hidden,
+    "leftovers": _left,
+}
 
 
 def judge(ending: Ending) -> Iterator[Finding]:
@@ -98,11 +141,14 @@ def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
 
 
 def _leftovers(ending: Ending) -> Finding:
-    if ending.leftovers:
-        return Finding("leftovers", INVALID, f"still there: {', '.join(ending.leftovers)}")
+    told = ", ".join(ending.leftovers or ())
+    if told and ending.leftovers == ending.abandoned:
+        return Finding("leftovers", UNKNOWN, f"left behind, since nobody waited until they were gone: {told}")
+    if told:
+        return Finding("leftovers", INVALID, f"still there: {told}")
     if ending.leftovers is None:
         return Finding("leftovers", UNKNOWN, "the run ended before anybody looked for them")
     if ending.overlooked:
-        told = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
-        return Finding("leftovers", UNKNOWN, f"nobody could look into {told}")
+        places = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
+        return Finding("leftovers", UNKNOWN, f"nobody could look into {places}")
     return Finding("leftovers", VALID)

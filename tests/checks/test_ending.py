@@ -23,6 +23,7 @@ def unseen(resource):
     return entry("not-looked-into", resource=resource, why="Forbidden()")
 
 
+HURRIED, PARTS = entry("hurried"), ("replicatedvolumes/v", "replicatedvolumereplicas/v-0", "replicatedvolumeattachments/a")
 FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
 
 
@@ -35,6 +36,10 @@ FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
         (FINE[1:], {"liveness": "unknown", "leftovers": "valid"}),
         ([entry("liveness", late=["v"]), FINE[1]], {"liveness": "invalid", "leftovers": "valid"}),
         ([FINE[0], entry("leftovers", objects=["rv/v"])], {"liveness": "valid", "leftovers": "invalid"}),
+        ([HURRIED, FINE[0], entry("leftovers", objects=[*PARTS])], {"liveness": "valid", "leftovers": "unknown"}),
+        ([HURRIED, FINE[0], entry("leftovers", objects=[*PARTS, "jobs/d/j"])], {"liveness": "valid", "leftovers": "invalid"}),
+        ([FINE[0], entry("leftovers", objects=[*PARTS])], {"liveness": "valid", "leftovers": "invalid"}),
+        ([HURRIED, *FINE], {"liveness": "valid", "leftovers": "valid"}),
         ([unseen("everything"), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
         ([created(POLICIES), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
         ([created(POLICIES, "refused"), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
