@@ -200,6 +200,7 @@ async def clear_volumes(stage: Stage) -> None:
     """Delete what nobody is left to delete: attachments, volumes and replicas with this run's label."""
     actor = stage.actor("volume-main")
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
-        for left in (await actor.api.list(resource, labels=f"{RUN_LABEL}={stage.run_id}")).items:
-            with unless_gone(actor, left=left["metadata"]["name"]):
-                await actor.api.delete(resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"])
+        async with attempt(actor, "clear away", resource=resource.qualified):
+            for left in (await actor.api.list(resource, labels=f"{RUN_LABEL}={stage.run_id}")).items:
+                with unless_gone(actor, left=left["metadata"]["name"]):
+                    await actor.api.delete(resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"])
