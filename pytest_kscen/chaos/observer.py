@@ -1,4 +1,4 @@
-"""The one pair of eyes of a run's chaos: it keeps pictures of what incidents may shake, and says what each has shaken.
+"""A run's one observer: it watches replicas, volumes, nodes and machines, and tells each incident what it has done to them.
 
 Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own has been in trouble for a little while,
 unless others were on meanwhile that may keep it so: then nobody can tell.
@@ -50,7 +50,7 @@ class Watched(Suspect):
 
 
 class Observer:
-    """Looks while somebody holds it, or an incident is not over."""
+    """Watches while somebody holds it, or an incident is not recovered from."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -130,7 +130,7 @@ class Observer:
             self._look_anew()
 
     def _look_anew(self) -> None:
-        """Whoever comes next begins with what is there then."""
+        """What was well or in trouble before is forgotten: the next to watch begins with what is there then."""
         self._looking = None
         self._seen.clear()
         self._troubles = troubles.Troubles(self._began, self._over)
