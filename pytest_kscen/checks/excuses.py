@@ -30,7 +30,7 @@ def _unrest(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> Iterator[
     """A fault that is a lasting state excuses nothing, nor does one that never came to be."""
     for incident in shaken:
         over = math.inf if incident.removed_at is None else incident.removed_at + GRACE
-        came_to_be = incident.had_effect or not incident.failed
+        came_to_be = incident.effects or incident.perhaps or not incident.failed
         nodes = volume.nodes_between(incident.started_at, over)
         if came_to_be and not incident.lasting and not nodes.isdisjoint(incident.targets.get("nodes", ())):
             yield incident.started_at, over

@@ -26,6 +26,7 @@ async def late(stage: Stage) -> list[str]:
 
 
 async def _heals(stage: Stage, actor: Actor, name: str) -> bool:
+    """One that goes meanwhile is waited for no more; whether it should have gone is judged by who deleted it."""
     try:
         await wait_for(
             actor.api,

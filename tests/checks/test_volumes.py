@@ -120,6 +120,7 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
         ([PLACED, STARTED, change(20), change(25), *LATE[2:]], [incident(280, None)], "interrupted"),
         (LATE, [incident(280, None, failed="Forbidden()")], "broken"),
         (LATE, [incident(280, None, failed="TimeoutError()", effects=["a link is down"])], "interrupted"),
+        (LATE, [incident(280, None, failed="TimeoutError()", perhaps=["a link is down"])], "interrupted"),
         (LATE, [incident(280, None, lasting=True)], "broken"),
         ([PLACED, STARTED, MOVED, *LATE[2:]], [incident(280, None)], "broken"),  # it has long left that node
         ([PLACED, STARTED, MOVED, *LATE[2:]], [incident(280, None, "node-3")], "interrupted"),

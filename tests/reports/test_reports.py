@@ -185,6 +185,21 @@ def test_a_story_says_why_its_volume_is_not_ready():
     )
 
 
+def test_volumes_that_nobody_could_judge_are_counted():
+    crash = Entry(500.0, "volume-main/v1", "check-crashed", {"volume": "v1", "error": "KeyError()"})
+    lines = summary(judge([*JOURNAL, crash]))
+    assert "  volumes is unknown: 1 of 1 volumes could not be judged: v1 (the checker crashed: KeyError())" in lines
+    assert "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 unknown, 0 broken" in lines
+
+
+def test_the_story_of_a_name_that_two_volumes_had(folder, capsys):
+    with (folder / "journal.jsonl").open("a") as journal:
+        journal.write(json.dumps({"at": 700, "who": "x", "what": "volume", "volume": "v1", "storage_class": "none"}) + "\n")
+    assert main([str(folder)]) == 0
+    assert capsys.readouterr().out.split()[1::2] == ["v1", "v2", "v1"]
+    assert main([str(folder), "v1"]) == 0
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Of a run that has two volumes, in the archive of one run."""
