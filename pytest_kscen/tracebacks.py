@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import linecache
-import pathlib
-import sysconfig
+import sys
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.hands import Impossible
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 STATED = (ValueError, TypeError, RuntimeError, TimeoutError, Impossible, ApiError)
-OURS, PYTHONS = pathlib.Path(__file__).parent, pathlib.Path(sysconfig.get_paths()["stdlib"])
+OURS = __name__.partition(".")[0]
 OF_ACTORS = "raise_crash"  # a run passes on what an actor has stumbled over: where that was matters
 
 
@@ -24,7 +23,7 @@ def shorten(error: BaseException) -> None:
     steps = list(_steps(error.__traceback__))
     if not steps or not isinstance(error, STATED) or not _states(steps[-1]):
         return
-    outside = [step for step in steps if not _is_in(step, OURS, PYTHONS)]
+    outside = [step for step in steps if _package(step) not in {OURS, *sys.stdlib_module_names}]
     if outside and not any(step.tb_frame.f_code.co_name == OF_ACTORS for step in steps):
         outside[-1].tb_next = None
 
@@ -38,8 +37,9 @@ def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
 def _states(step: TracebackType) -> bool:
     """Whether something here says what is wrong; who stumbles over it says nothing."""
     line = linecache.getline(step.tb_frame.f_code.co_filename, step.tb_lineno)
-    return _is_in(step, OURS) and line.lstrip().startswith("raise ")
+    return _package(step) == OURS and line.lstrip().startswith("raise ")
 
 
-def _is_in(step: TracebackType, *folders: pathlib.Path) -> bool:
-    return any(folder in pathlib.Path(step.tb_frame.f_code.co_filename).parents for folder in folders)
+def _package(step: TracebackType) -> str:
+    """Whose the code is; what is generated for a data class has no file."""
+    return str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0]

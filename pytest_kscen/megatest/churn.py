@@ -81,5 +81,5 @@ def _check_order(name: str, said: object, pair: Sequence[float]) -> None:
 def _bytes(name: str, size: str) -> int:
     try:
         return quantities.parse(size).value
-    except ValueError as error:
-        raise ValueError(f"{name}={size!r} is no quantity: write it as in 100Mi or 1Gi") from error
+    except ValueError:
+        raise ValueError(f"{name}={size!r} is no quantity: write it as in 100Mi or 1Gi") from None

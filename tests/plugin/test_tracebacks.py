@@ -11,6 +11,7 @@ BODIES = {
     "inside(runner, lambda run: run.until(lambda: False, '5s'))": "TimeoutError: within 5s of cluster time this did not come true*",
     "inside(runner, lambda run: run.chaos.vm_stop('node-9'))": "*Impossible: there is no virtual machine 'node-9' in the*",
     "inside(runner, lambda run: run.volumes.create('none', name='A_b'))": '*Invalid: ReplicatedVolume.* "A_b" is invalid*',
+    "inside(runner, lambda run: run.volumes.create('none', size='lots'))": "ValueError: size='lots' is no quantity: write it*",
     "inside(runner, lambda run: runner.run())": "RuntimeError: a run is on: act on what*",
 }
 TEST = """
