@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from storage_yard import RVR, Yard
 
@@ -12,6 +14,11 @@ from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.megatest.multivolume import multivolume
 from pytest_kscen.megatest.season import Season
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.simulation.storage.controller.layout import Quorum
+from pytest_kscen.simulation.storage.controller.view import Replica, View
+from pytest_kscen.simulation.storage.fleet import Host
+from pytest_kscen.simulation.storage.generations import GENERATIONS
+from pytest_kscen.simulation.storage.generations.effective import effective
 
 CLASSES = ("none", "availability", "consistency-and-availability")
 MINUTES = 3
@@ -75,21 +82,27 @@ def test_who_has_not_joined_yet_takes_no_quorum_away(yard):
     assert found == []
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_what_a_volume_can_lose_is_not_less_because_somebody_is_to_join(yard_of, seed):
-    """Attached as soon as it can be, before all of its replicas have told."""
-    yard, levels = yard_of("effectiveLayout", seed=f"early {seed}"), []
+def member(number, type_, linked, *, joined=True):
+    linked = tuple(f"v-{one}" for one in linked)
+    facts = {"initialized": joined, "up_to_date": joined and type_ == "Diskful", "linked": linked}
+    return Replica({}, f"v-{number}", f"node-{number}", type_, leaving=False, held=True, **facts)
 
-    def look(new, _):
-        if new:
-            levels.append((new.get("status") or {}).get("effectiveLayout", {}).get("failuresToTolerate", -1))
 
-    yard.plant.volumes.on_change(look)
-    yard.volume(storage_class="availability", maxAttachments=2)
-    yard.until(lambda: levels and levels[-1] >= 0)
-    reached = len(levels)
-    for node in [node for node in yard.node_names if node not in yard.nodes()][:2]:
-        yard.attach(node)
-    yard.advance(20)
-    assert min(levels[reached:]) >= 0
-    assert levels[-1] == 1
+@pytest.mark.parametrize(("joined", "failures"), [(False, 0), (True, -1)])
+def test_what_a_volume_can_lose_is_not_less_because_somebody_is_to_join(joined, failures):
+    """One of two disks is away, and the tie-breaker decides: alone, or as one of two who have a say."""
+    disks = [member(0, "Diskful", [2]), member(1, "Diskful", [])]
+    others = [member(2, "TieBreaker", [0]), member(3, "Access", [], joined=joined)]
+    fleet = SimpleNamespace(host=lambda name: Host(name, trouble=""))
+    layout = GENERATIONS["effectiveLayout"].layout({"spec": {"replication": "Availability"}}, {"spec": {}})
+    view = View("v", {}, layout, [*disks, *others], [], fleet)
+    assert effective(view, Quorum(2, 1)).failures == failures
+
+
+def test_whoever_has_no_disk_decides_whatever_it_is_called():
+    """A tie-breaker that became an Access replica does so until there is another one."""
+    replicas = [member(0, "Diskful", [1, 2]), member(1, "Diskful", [0, 2]), member(2, "Access", [0, 1])]
+    fleet = SimpleNamespace(host=lambda name: Host(name, trouble=""))
+    layout = GENERATIONS["effectiveLayout"].layout({"spec": {"replication": "Availability"}}, {"spec": {}})
+    view = View("v", {}, layout, [*replicas, member(3, "TieBreaker", [], joined=False)], [], fleet)
+    assert effective(view, Quorum(2, 1)).failures == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from storage_yard import RV, RVA, RVR, Yard
 
@@ -26,12 +26,14 @@ ACTIONS = st.one_of(
 )
 
 
-def act(yard, what, *particulars):  # noqa: C901  # a table of deeds
+def act(yard, what, *particulars):  # noqa: C901, PLR0912  # a table of deeds
     """Refusals are answers, too."""
     try:
         match what, particulars:
             case "wait", (seconds,):
                 yard.advance(seconds)
+            case "volume", (storage_class,):
+                yard.volume(storage_class=storage_class)
             case "attach", (where,):
                 yard.attach(where)
             case "detach", (where,):
@@ -48,6 +50,9 @@ def act(yard, what, *particulars):  # noqa: C901  # a table of deeds
                 pods = yard.pods(app)
                 if pods:
                     yard.kill(pods[which % len(pods)])
+            case "dark", (where,):
+                yard.site.machines.power_off(where)
+                yard.advance(60)
             case "cut", (where,):
                 yard.site.machines.power_off(where)
                 yard.advance(5)
@@ -89,17 +94,24 @@ FITS = [("none", 2), ("availability", 3), ("consistency-and-availability", 3), (
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(st.sampled_from(GENERATIONS), st.sampled_from(FITS), st.lists(ACTIONS, max_size=12))
-def test_where_there_is_hardly_room_it_is_whole_after_five_minutes(generation, fits, actions):
-    """Attached or not, and although somebody who was there first has to make room."""
+@given(
+    st.sampled_from(GENERATIONS),
+    st.sampled_from(FITS),
+    st.lists(st.tuples(st.just("dark"), node), max_size=2),
+    st.lists(ACTIONS | st.tuples(st.just("dark"), node), max_size=10),
+)
+@example("conditions", FITS[-1], [("dark", "node-3"), ("dark", "node-4")], [("attach", "node-3"), ("wait", 15)])
+def test_where_there_is_hardly_room_it_is_whole_after_five_minutes(generation, fits, before, actions):
+    """Attached or not, machines out or not, and although somebody who was there first has to make room."""
     storage_class, nodes = fits
     cluster = EmbeddedCluster("tight", nodes=nodes)
     try:
         yard = Yard(cluster, generation)
-        yard.volume(storage_class=storage_class)
-        for action in actions:
-            if str(action[-1]) in yard.node_names or not str(action[-1]).startswith("node-"):
+        for action in (*before, ("volume", storage_class), *actions):
+            if not str(action[-1]).startswith("node-") or action[-1] in yard.node_names:
                 act(yard, *action)
+        for machine in yard.node_names:
+            yard.site.machines.power_on(machine)
         yard.advance(300)
         assert yard.is_whole(), (
             yard.of_volume(),
