@@ -9,7 +9,7 @@ import sys
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID
 from pytest_kscen.journal import read
-from pytest_kscen.reports.command import Unknown, journal_in
+from pytest_kscen.reports.command import Unknown, journal_in, tell
 from pytest_kscen.reports.summary import summary
 
 EXIT_CODES = {VALID: 0, INVALID: 1, UNKNOWN: 2}
@@ -23,5 +23,5 @@ def main(arguments: list[str]) -> int:
     except Unknown as unknown:
         print(unknown, file=sys.stderr)
         return EXIT_CODES[UNKNOWN]
-    print("\n".join(summary(outcome)))
+    tell(summary(outcome))
     return EXIT_CODES[outcome.judged]

@@ -30,15 +30,20 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("volume", nargs="?", help="the volume's name, or how it begins; without it the volumes are listed")
     chosen = parser.parse_args(arguments)
     try:
-        for line in _told(chosen.folder, chosen.volume):
-            print(line)
-        sys.stdout.flush()
+        tell(_told(chosen.folder, chosen.volume))
     except Unknown as unknown:
         print(unknown, file=sys.stderr)
         return 1
+    return 0
+
+
+def tell(lines: Iterable[str]) -> None:
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
     except BrokenPipeError:  # whoever reads has had enough; what is left is not to be complained of when Python ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def _told(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from pytest_kscen.chaos.pods import PodDestroy
@@ -70,6 +73,14 @@ def test_a_journal_that_breaks_off_is_unknown(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "liveness is unknown: the run ended before the volumes that were left could be judged" in told
     assert "leftovers is unknown: the run ended before anybody looked for them" in told
+
+
+def test_whoever_reads_may_have_had_enough(tmp_path):
+    (tmp_path / "journal.jsonl").write_text("")
+    command = [sys.executable, "-m", "pytest_kscen", "judge", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as judging:
+        judging.stdout.close()
+        assert (judging.wait(), judging.stderr.read()) == (2, b"")
 
 
 def test_what_is_no_folder_of_a_run_is_not_judged(tmp_path, capsys):
