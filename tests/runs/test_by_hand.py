@@ -306,6 +306,7 @@ def test_a_second_ctrl_c_leaves_volumes_and_names_them(cluster, runner_of):
     runner = runner_of(plan)
     outcome = runner.run("1h")
     assert outcome.verdict == "unknown", outcome.explain()
+    assert {volume.verdict for volume in outcome.volumes} <= {"stable", "recovered", "interrupted", "unknown"}
     volumes = [name for name in outcome.leftovers if name.startswith("replicatedvolumes/")]
     assert len(volumes) == 2
     assert [incident.removed_at is None for incident in outcome.incidents] == [False] * len(outcome.incidents)
