@@ -12,16 +12,18 @@ from typing import Self
 
 
 class Stopwatch:
-    """Seconds of a with-block, without the garbage collector's whims: by the wall, or of this process's own work."""
+    """Seconds of a with-block: by the wall, or of this process's own work; without the garbage collector's whims, or with."""
 
     seconds = 0.0
 
-    def __init__(self, *, own_work: bool = False) -> None:
+    def __init__(self, *, own_work: bool = False, collecting: bool = False) -> None:
         self._clock = time.process_time if own_work else time.perf_counter
+        self._collecting = collecting
 
     def __enter__(self) -> Self:
         gc.collect()
-        gc.disable()
+        if not self._collecting:
+            gc.disable()
         self._began = self._clock()
         return self
 

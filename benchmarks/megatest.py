@@ -29,7 +29,7 @@ def play(seed: str, hours: int = 1, volumes: int = 10, machines: int = 6) -> dic
     from pytest_kscen.runs.runner import ScenarioRunner
 
     plan = Plan(Churn(max_volumes=volumes), tuple(profile() for profile in PROFILES.values()))
-    with Stopwatch(own_work=True) as watch:
+    with Stopwatch(own_work=True, collecting=True) as watch:
         cluster = EmbeddedCluster(seed, nodes=machines)
         runner = ScenarioRunner(cluster, plan, parent=lambda: cluster.parent(kubeconfig=None, namespace=""))
         outcome = runner.run(f"{hours}h")
