@@ -12,9 +12,15 @@ if TYPE_CHECKING:
 _holders: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
-def freeze(holder: Store) -> None:
-    """Keep it from walking through all that is there now each time that this has grown by a quarter."""
+def freeze(holder: Store, *, again: bool = False) -> None:
+    """Keep it from walking through all that is there now each time that this has grown by a quarter.
+
+    It looks a last time before, or else what is garbage by now would stay; and again at all that has been frozen so far.
+    """
     _holders.add(holder)
+    if again:
+        gc.unfreeze()
+    gc.collect()
     gc.freeze()
 
 

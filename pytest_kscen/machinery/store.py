@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 SETTLED = 5_000  # revisions after which what is stored is taken for lasting
+DOUBTED = 10 * SETTLED  # revisions after which it is looked at once more
 
 
 class Key(NamedTuple):
@@ -88,7 +89,7 @@ class Store:
         bucket.put(key.name, obj)
         shelf.publish(Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
         if not self.revision % SETTLED:
-            freeze(self)
+            freeze(self, again=not self.revision % DOUBTED)
         return obj
 
     def remove(self, key: Key) -> Obj:

@@ -1,4 +1,5 @@
 import gc
+import weakref
 
 import pytest
 from hypothesis import given
@@ -113,6 +114,31 @@ def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed
     assert gc.get_freeze_count() > before
     store.close()
     assert gc.get_freeze_count() == 0
+
+
+class Ring:
+    """Garbage that only the collector finds."""
+
+    def __init__(self):
+        self.itself = self
+
+
+def test_garbage_is_not_kept_out_of_sight(monkeypatch):
+    monkeypatch.setattr(stores, "SETTLED", 4)
+    monkeypatch.setattr(stores, "DOUBTED", 12)
+    store, lasting, early = Store(), Ring(), Ring()
+    was_early, did_last = weakref.ref(early), weakref.ref(lasting)
+    put(store, "a", "x1")
+    del early
+    put(store, "a", "x2")
+    put(store, "a", "x3")
+    assert was_early() is None
+    del lasting
+    for number in range(4, 12):
+        assert did_last() is not None
+        put(store, "a", f"x{number}")
+    assert did_last() is None
+    store.close()
 
 
 def test_what_one_store_keeps_out_of_sight_no_other_brings_back(monkeypatch):
