@@ -33,6 +33,7 @@ def play(seed: str, hours: int = 1, volumes: int = 10, machines: int = 6) -> dic
         cluster = EmbeddedCluster(seed, nodes=machines)
         runner = ScenarioRunner(cluster, plan, parent=lambda: cluster.parent(kubeconfig=None, namespace=""))
         outcome = runner.run(f"{hours}h")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     journal = runner.runs[0].journal
     return {
         "seconds": watch.seconds,
@@ -42,7 +43,7 @@ def play(seed: str, hours: int = 1, volumes: int = 10, machines: int = 6) -> dic
         "verdict": outcome.judged,
         "digest": hashlib.sha256(journal.content() + outcome.as_json()).hexdigest(),
         "journal": journal.size,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak": peak,
     }
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 SETTLED = 5_000  # revisions after which what is stored is taken for lasting
-DOUBTED = 10 * SETTLED  # revisions after which it is looked at once more
+DOUBTED = 4 * SETTLED  # revisions after which it is looked at once more
 
 
 class Key(NamedTuple):

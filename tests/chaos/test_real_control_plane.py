@@ -52,7 +52,7 @@ def test_a_fault_by_hand(cluster, runner, fault):
                 run.advance(SECONDS[fault])
             else:
                 run.until(lambda: incident.had_effect, timeout="1m")
-        assert not incident.is_on
+        assert incident.removed_at is not None
 
     expected = effect.format(volume=volume.name, one=one, other=other)
     assert any(re.fullmatch(expected, told) for told in incident.effects), incident.effects
