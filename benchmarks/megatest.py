@@ -28,7 +28,8 @@ def play(seed: str, hours: int = 1, volumes: int = 10, machines: int = 6) -> dic
     from pytest_kscen.runs.plan import Plan
     from pytest_kscen.runs.runner import ScenarioRunner
 
-    plan = Plan(Churn(max_volumes=volumes), tuple(profile() for profile in PROFILES.values()))
+    churn = Churn(max_volumes=volumes, step=(volumes // 10, volumes * 3 // 10))  # for ten: from one to three, as by default
+    plan = Plan(churn, tuple(profile() for profile in PROFILES.values()))
     with Stopwatch(own_work=True, collecting=True) as watch:
         cluster = EmbeddedCluster(seed, nodes=machines)
         runner = ScenarioRunner(cluster, plan, parent=lambda: cluster.parent(kubeconfig=None, namespace=""))
