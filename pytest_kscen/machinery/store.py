@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 SETTLED = 5_000  # revisions after which what is stored is taken for lasting
-DOUBTED = 4 * SETTLED  # revisions after which it is looked at once more
+DOUBTED = 4 * SETTLED  # revisions after which it is looked at once more, unless that would take long for its size
 
 
 class Key(NamedTuple):
@@ -34,6 +34,7 @@ class Store:
     def __init__(self) -> None:
         self.revision = 1
         self._compacted = 0
+        self._looked_at = 0
         self._shelves: dict[tuple[str, str], Shelf] = {}
 
     def shelf(self, group: str, plural: str) -> Shelf:
@@ -89,8 +90,15 @@ class Store:
         bucket.put(key.name, obj)
         shelf.publish(Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
         if not self.revision % SETTLED:
-            freeze(self, again=not self.revision % DOUBTED)
+            self._settle()
         return obj
+
+    def _settle(self) -> None:
+        objects = sum(len(bucket.objects) for shelf in self._shelves.values() for bucket in shelf.buckets.values())
+        again = self.revision - self._looked_at >= max(DOUBTED, 4 * objects)
+        if again:
+            self._looked_at = self.revision
+        freeze(self, again=again)
 
     def remove(self, key: Key) -> Obj:
         """Delete; the last state carries the revision of its deletion, as Kubernetes shows it."""
