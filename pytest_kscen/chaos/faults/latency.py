@@ -6,12 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.blame import Power, Reach
-from pytest_kscen.chaos.faults.pairs import LATE, PROFILE, End, addresses_of, ends
+from pytest_kscen.chaos.faults.pairs import LATE, End, WorseLink, addresses_of, ends
 from pytest_kscen.chaos.hands import put
 from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of
 from pytest_kscen.chaos.scripts import load_link, pushed_bytes
-from pytest_kscen.chaos.troubles import LINK, VOLUME
 from pytest_kscen.objects.resources import JOBS
 
 if TYPE_CHECKING:
@@ -24,24 +22,13 @@ LOADED = 100e6  # bits per second, a tenth of the slowest link that storage is r
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(WorseLink):
     """For this many seconds; without a time, until it is told to end."""
 
-    pair: tuple[str, str]
     seconds: float | None = None
     addresses: tuple[str, str] = ("", "")
 
-    profile: ClassVar[str] = PROFILE
     variant: ClassVar[str] = "latency"
-    passes: ClassVar[bool] = False
-
-    @property
-    def targets(self) -> dict[str, list[str]]:
-        return {"nodes": list(self.pair), "vms": list(self.pair)}
-
-    @property
-    def reach(self) -> Reach:
-        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], power=Power.WORSENS)
 
     async def aim(self, hands: Hands) -> Latency:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))

@@ -9,13 +9,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.blame import Power, Reach
-from pytest_kscen.chaos.faults.pairs import LATE, PROFILE, End, addresses_of, ends, is_off
+from pytest_kscen.chaos.faults.pairs import LATE, End, WorseLink, addresses_of, ends, is_off
 from pytest_kscen.chaos.hands import put
 from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of
 from pytest_kscen.chaos.scripts import MARK, add_rule, dropped_packets, remove_rule
 from pytest_kscen.chaos.sweeping import sweep
-from pytest_kscen.chaos.troubles import LINK, VOLUME
 from pytest_kscen.objects.resources import JOBS
 
 if TYPE_CHECKING:
@@ -25,25 +23,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class Losses(WorseLink):
     """This share of the packets, for this many seconds; without a time, until it is told to end."""
 
-    pair: tuple[str, str]
     loss: float
     seconds: float | None = None
     addresses: tuple[str, str] = ("", "")
 
-    profile: ClassVar[str] = PROFILE
     variant: ClassVar[str] = "losses"
-    passes: ClassVar[bool] = False
-
-    @property
-    def targets(self) -> dict[str, list[str]]:
-        return {"nodes": list(self.pair), "vms": list(self.pair)}
-
-    @property
-    def reach(self) -> Reach:
-        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], power=Power.WORSENS)
 
     async def aim(self, hands: Hands) -> Losses:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))

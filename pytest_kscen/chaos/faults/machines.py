@@ -50,16 +50,12 @@ def operation(name: str, namespace: str, kind: str, vm: str, labels: Mapping[str
 
 
 @dataclass(frozen=True, slots=True)
-class Reboot:
-    """Off and on again."""
+class PowerCut:
+    """What takes one machine away."""
 
     vm: str
     boot: str = dataclasses.field(default="", repr=False)
     """The node's boot before, by its id."""
-
-    profile: ClassVar[str] = PROFILE
-    variant: ClassVar[str] = "vm-reboot"
-    passes: ClassVar[bool] = True
 
     @property
     def targets(self) -> dict[str, list[str]]:
@@ -68,6 +64,15 @@ class Reboot:
     @property
     def reach(self) -> Reach:
         return Reach(EVERYTHING, (self.vm,), power=Power.TAKES_AWAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot(PowerCut):
+    """Off and on again."""
+
+    profile: ClassVar[str] = PROFILE
+    variant: ClassVar[str] = "vm-reboot"
+    passes: ClassVar[bool] = True
 
     async def aim(self, hands: Hands) -> Reboot:
         if _phase((await hands.must_have([self.vm]))[self.vm]) == STOPPED:
@@ -89,23 +94,12 @@ class Reboot:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(PowerCut):
     """Off, until it is undone."""
-
-    vm: str
-    boot: str = dataclasses.field(default="", repr=False)
 
     profile: ClassVar[str] = "vm-stop"
     variant: ClassVar[str] = "vm-stop"
     passes: ClassVar[bool] = False
-
-    @property
-    def targets(self) -> dict[str, list[str]]:
-        return {"nodes": [self.vm], "vms": [self.vm]}
-
-    @property
-    def reach(self) -> Reach:
-        return Reach(EVERYTHING, (self.vm,), power=Power.TAKES_AWAY)
 
     async def aim(self, hands: Hands) -> Stop:
         await hands.must_have([self.vm])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from pytest_kscen.chaos.blame import Power, Reach
 from pytest_kscen.chaos.hands import NODE_A, NODE_B, Hands, Impossible
+from pytest_kscen.chaos.troubles import LINK, VOLUME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,6 +16,24 @@ if TYPE_CHECKING:
 
 PROFILE = "network-degrade"
 LATE = 30.0  # seconds that a Job may take to start and to be seen to have ended
+
+
+@dataclass(frozen=True, slots=True)
+class WorseLink:
+    """What is wrong between two machines while packets still pass."""
+
+    pair: tuple[str, str]
+
+    profile: ClassVar[str] = PROFILE
+    passes: ClassVar[bool] = False
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        return {"nodes": list(self.pair), "vms": list(self.pair)}
+
+    @property
+    def reach(self) -> Reach:
+        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], power=Power.WORSENS)
 
 
 class End(NamedTuple):
