@@ -36,18 +36,21 @@ class OwnWrites(ForwardingApi):
 
     async def turn_to(self, about: Hashable) -> None:
         """Look at this from now on, as soon as the shared pictures show what was written about it."""
+        await self._see(about)
+        self._about = about
+
+    async def caught_up(self) -> None:
+        """Wait until the shared pictures show everything that was written here."""
+        for about in [*self._written, *self._removed]:
+            await self._see(about)
+
+    async def _see(self, about: Hashable) -> None:
         for resource, version in self._written.pop(about, {}).items():
             if informer := self._informers.known(resource):
                 await informer.reached(version)
         for resource, ref, uid in self._removed.pop(about, ()):
             if informer := self._informers.known(resource):
                 await informer.lost(ref, uid)
-        self._about = about
-
-    async def caught_up(self) -> None:
-        """Wait until the shared pictures show everything that was written here."""
-        for about in [*self._written, *self._removed]:
-            await self.turn_to(about)
 
     def _note(self, resource: Resource, answer: Obj) -> Obj:
         version = (answer.get("metadata") or {}).get("resourceVersion", "")

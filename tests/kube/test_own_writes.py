@@ -82,3 +82,18 @@ def test_what_was_written_about_one_thing_does_not_hold_up_another(api, runner, 
     before, after = runner.call(act())
     assert before is None
     assert after["metadata"]["name"] == "a"
+
+
+def test_who_has_caught_up_still_looks_at_the_same_thing(api, runner, informers):
+    own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
+
+    async def act():
+        await own.turn_to("a")
+        await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
+        await own.turn_to("b")
+        await own.caught_up()
+        await own.create(CONFIG_MAPS, {"metadata": {"name": "b"}}, "ns")
+        await own.turn_to("b")
+        return picture.get("b", "ns")
+
+    assert runner.call(act())
