@@ -92,13 +92,16 @@ def _attach_in_every_way(yard):
 def _break_in_every_way(yard):
     yard.ready_volume("b", size="1Gi")
     first, second, _ = yard.nodes("b")
-    yard.attach(first, "b")
+    yard.cut_replication()
+    yard.attach(first, "b")  # a kernel that gets no answer from its peers refuses
+    yard.advance(2)
+    yard.heal_replication()
     yard.advance(5)
     for node in (first, second):
         yard.kill(yard.pods("agent", node)[0])
     yard.advance(10)
     yard.site.machines.power_off(second)
-    yard.advance(100)
+    yard.advance(900)  # so that it misses more than it gets before it tells
     yard.site.machines.power_on(second)
     yard.advance(100)
     yard.cut_replication()

@@ -47,6 +47,17 @@ def test_a_whole_life_is_not_many_writes(yard_of, writes, generation):
     assert 30 < len(counted) <= 48, counted
 
 
+@pytest.mark.parametrize("generation", HEALTH_SOURCES)
+def test_where_a_first_disk_goes_to_the_node_that_wants_it_nobody_is_made_in_vain(yard_of, writes, generation):
+    yard = yard_of(generation)
+    counted = writes(yard.cluster)
+    yard.volume(storage_class="availability")
+    yard.attach("node-2")
+    yard.until(lambda: yard.of_attachment("node-2").get("Ready") == ("True", "Ready"))
+    assert yard.kinds() == "2D1T"
+    assert [kind for verb, kind in counted if verb == "create"].count("ReplicatedVolumeReplica") == 3
+
+
 def test_nothing_is_written_while_nothing_happens(yard, writes):
     yard.ready_volume()
     yard.attach(yard.nodes()[0])

@@ -33,22 +33,23 @@ def hold(view: View) -> list[Deed]:
 
 def form(view: View, means: Means) -> list[Deed]:
     generation, asked = means.generation, view.layout
-    wrong = layout.changes(
-        view, _missing_disks(view, generation), lambda diskful, access: generation.tie_breakers(asked, diskful, access)
-    )
-    hands = _Hands(view, means, [*wrong.surplus, *wrong.converted])
+    hands = _Hands(view, means)
+    homes = [hands.find(DISKFUL) for _ in range(_missing_disks(view, generation))]
+    wrong = layout.changes(view, homes, lambda diskful, access: generation.tie_breakers(asked, diskful, access))
+    hands.leave_alone([*wrong.surplus, *wrong.converted])
     deeds: list[Deed] = [Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus]
     to_access = {"spec": {"type": ACCESS}}
     deeds += [Change(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access) for replica in wrong.converted]
     for replica in sorted(view.living, key=lambda one: not one.is_diskful):  # whoever needs a node most comes first
         if not replica.node and replica not in wrong.surplus:
             deeds += hands.settle(replica) or hands.stand_in(replica)
-    for _ in range(wrong.diskful):
-        deeds += hands.make(DISKFUL)
-    for node in wrong.access:
-        deeds += hands.make(ACCESS, node)
+    for node in homes:
+        deeds += hands.make(DISKFUL, node)
+    for _ in range(wrong.access):
+        if node := hands.find(ACCESS):  # a disk that was settled first may have taken it
+            deeds += hands.make(ACCESS, node)
     for _ in range(wrong.tie_breakers):
-        deeds += hands.make(TIE_BREAKER)
+        deeds += hands.make(TIE_BREAKER, hands.find(TIE_BREAKER))
     return deeds
 
 
@@ -64,14 +65,20 @@ def _missing_disks(view: View, generation: Generation) -> int:
 class _Hands:
     """Numbers and nodes as they are given away, one replica after the other."""
 
-    def __init__(self, view: View, means: Means, changing: list[Replica]) -> None:
+    def __init__(self, view: View, means: Means) -> None:
         self._view, self._means = view, means
         self._numbers = [replica.number for replica in [*view.replicas, *view.doubles]]
         self._nodes = [replica.node for replica in view.replicas if replica.node]
         self._disks = sum(bool(replica.node) for replica in view.diskful)
-        self._able = {one.node: one for one in view.living if one.node and not one.is_diskful and one not in changing}
+        self._able = {one.node: one for one in view.living if one.node and not one.is_diskful}
 
-    def _find(self, type_: str) -> str:
+    def leave_alone(self, changing: list[Replica]) -> None:
+        """These have something else to do."""
+        for replica in changing:
+            self._able.pop(replica.node, None)
+
+    def find(self, type_: str) -> str:
+        """A node for one of this type, if there is one: nobody else gets it."""
         node = layout.place(self._view, type_, self._nodes, self._means.load, self._means.chance)
         if node:
             self._nodes.append(node)
@@ -80,7 +87,7 @@ class _Hands:
 
     def settle(self, replica: Replica) -> list[Deed]:
         """Give a replica a node that has none."""
-        node = self._find(replica.type)
+        node = self.find(replica.type)
         if not node:
             return []
         finalizers = releasing.with_finalizers(replica.obj, *releasing.finalizers_of_replica(node))
@@ -100,14 +107,12 @@ class _Hands:
         to_disk = {"spec": {"type": DISKFUL}}
         return [Change(REPLICATED_VOLUME_REPLICAS, other.obj, to_disk), Remove(REPLICATED_VOLUME_REPLICAS, replica.obj)]
 
-    def make(self, type_: str, node: str = "") -> list[Deed]:
+    def make(self, type_: str, node: str) -> list[Deed]:
         number = layout.free_number(self._numbers)
-        if number is None or node in self._nodes:  # a replica that is made beside it may have taken the node
+        if number is None:
             return []
         self._numbers.append(number)
-        if node:
-            self._nodes.append(node)
-        return [Make(REPLICATED_VOLUME_REPLICAS, _replica(self._view, number, type_, node or self._find(type_)))]
+        return [Make(REPLICATED_VOLUME_REPLICAS, _replica(self._view, number, type_, node))]
 
 
 def _replica(view: View, number: int, type_: str, node: str) -> Obj:

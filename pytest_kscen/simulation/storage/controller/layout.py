@@ -53,32 +53,30 @@ class Quorum(NamedTuple):
 class Changes:
     """What is wrong with a volume's replicas."""
 
-    diskful: int = 0
     tie_breakers: int = 0
-    access: list[str] = field(default_factory=list)
-    """Nodes that need one."""
+    access: int = 0
     converted: list[Replica] = field(default_factory=list)
     """Tie-breakers that are to give access."""
     surplus: list[Replica] = field(default_factory=list)
 
 
-def changes(view: View, diskful_missing: int, tie_breakers: Callable[[int, int], int]) -> Changes:
-    """`tie_breakers` tells how many belong to so many diskful and so many access replicas."""
+def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[int, int], int]) -> Changes:
+    """With disks that come to these homes; `tie_breakers` tells how many belong to so many diskful and so many access replicas."""
     living = view.living
     access = [replica for replica in living if replica.type == ACCESS]
     ties = [replica for replica in living if replica.is_tie_breaker]
     remote = [] if view.layout.is_local else view.desired
     converted = [replica for replica in ties if replica.node in remote]
-    bare = [node for node in remote if view.on(node) is None]
+    bare = [node for node in remote if view.on(node) is None and node not in homes]
     unplaced = [replica for replica in access if not replica.node]
     waiting = unplaced[: len(bare)]
     in_use = dict.fromkeys([*view.desired, *view.actual])
     idle = [replica for replica in access if replica not in waiting and replica.node not in in_use]
-    new = bare[len(waiting) :]
-    needed = tie_breakers(len(view.diskful) + diskful_missing, len(access) - len(idle) + len(converted) + len(new))
+    new = len(bare) - len(waiting)
+    needed = tie_breakers(len(view.diskful) + len(homes), len(access) - len(idle) + len(converted) + new)
     kept = [replica for replica in ties if replica not in converted]
     spare = sorted(kept, key=lambda replica: (bool(replica.node), -replica.number))[: max(0, len(kept) - needed)]
-    return Changes(diskful_missing, max(0, needed - len(kept)), new, converted, [*idle, *spare])
+    return Changes(max(0, needed - len(kept)), new, converted, [*idle, *spare])
 
 
 def free_number(taken: Sequence[int]) -> int | None:
