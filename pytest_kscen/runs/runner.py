@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.verdict import VALID
 from pytest_kscen.objects.durations import seconds_of
+from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.runs.run import Run
 from pytest_kscen.runs.storage import bring_storage
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
     from types import TracebackType
 
     from pytest_kscen.checks.outcome import Outcome
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.runs.plan import Plan
+    from pytest_kscen.runs.scenarios import Played, Theatre
 
 HOUR = 3600.0
 
@@ -49,6 +52,7 @@ class ScenarioRunner:
         self._keep = keep
         self._tell = tell
         self._on: Run | None = None
+        self._scenes: Theatre | None = None
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
         """Play the plan for this long in cluster time, then heal, judge and clean up.
@@ -62,6 +66,30 @@ class ScenarioRunner:
         finally:
             self._end(run)
         return run.outcome
+
+    def play(self, scenario: Obj | pathlib.Path | str) -> Played:
+        """Play a Scenario, an object or the file that it is in, until it is over, or has nothing left to do."""
+        from pytest_kscen.runs.scenarios import scenario_of
+
+        played = self._theatre().put_on(scenario_of(scenario))
+        played.until_paused()
+        return played
+
+    def scenario(self, controllers: Sequence[str], name: str = "scenario") -> Played:
+        """A Scenario to which operations are added while it is on."""
+        spec = {"controllers": {"simulationControllers": {"enabled": [{"name": each} for each in controllers]}}, "operations": []}
+        return self._theatre().put_on(
+            {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
+        )
+
+    def _theatre(self) -> Theatre:
+        self._check_whereabouts()
+        if self._scenes is None:
+            from pytest_kscen.journal import Journal
+            from pytest_kscen.runs.scenarios import Theatre
+
+            self._scenes = Theatre.open(self.cluster, Journal(self.cluster.runner.clock))
+        return self._scenes
 
     def __enter__(self) -> Run:
         return self._begin(None, needs_parent=True)
@@ -80,6 +108,8 @@ class ScenarioRunner:
     def close(self) -> None:
         for run in self.runs:
             run.journal.close()
+        if self._scenes:
+            self._scenes.journal.close()
 
     def _length(self) -> float | None:
         if self._default_duration is not None:

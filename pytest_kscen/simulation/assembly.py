@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 
 SCHEDULER = "default-scheduler"
+IN_SCENARIOS = {SCHEDULER: "kube-scheduler"}
+"""Who goes by another name there than in the API."""
 EVERYWHERE: dict[str, Callable[[Bench], Runnable]] = {
     "provisioner": Provisioner,
 }
@@ -94,7 +96,7 @@ def actors(
     informers = Informers(api_for("informers"), clock, chance)
 
     def bench(name: str) -> Bench:
-        return Bench.of(name, api_for(name), clock, informers)
+        return Bench.of(name, api_for(name), clock, informers).behind(site.gates.of(IN_SCENARIOS.get(name, name)))
 
     cast: dict[str, Runnable] = {"informers": informers, "kubelet": Kubelets(bench("kubelet"), site)}
     controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.kube.informer import Ref
 from pytest_kscen.kube.own_writes import OwnWrites
 from pytest_kscen.objects.errors import Conflict, conflict
-from pytest_kscen.simulation.controller import Controller, K
+from pytest_kscen.simulation.controller import Controller, K, at_once
 from pytest_kscen.simulation.events import Recorder
 
 if TYPE_CHECKING:
@@ -40,10 +40,16 @@ class Bench:
     clock: Clock
     informers: Informers
     recorder: Recorder
+    gate: Callable[[], Awaitable[None]] = at_once
+    """Awaited before each loop: a Scenario may want this controller to stand still."""
 
     @classmethod
     def of(cls, name: str, api: Api, clock: Clock, informers: Informers) -> Bench:
         return cls(name, OwnWrites(api, informers), clock, informers, Recorder(api, clock, name))
+
+    def behind(self, gate: Callable[[], Awaitable[None]]) -> Bench:
+        """The same place, held there."""
+        return replace(self, gate=gate)
 
     def controller(self, reconcile: Callable[[K], Awaitable[float | None]], *pictures: Informer) -> Controller[K]:
         """A queue whose worker begins when these pictures are there, and sees in them what it wrote itself."""
@@ -52,6 +58,7 @@ class Bench:
             for picture in pictures:
                 if not picture.version:
                     await picture.synced()
+            await self.gate()
             await self.api.turn_to(key)
 
         return Controller(self.name, self.clock, reconcile, ready=ready)

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 FIRST_RETRY, LONGEST_RETRY = 0.005, 1000.0
 
 
-async def at_once(_: Hashable) -> None:
+async def at_once(*_: Hashable) -> None:
     """Nothing to wait for."""
 
 

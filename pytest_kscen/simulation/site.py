@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.kube.gate import Gates
 from pytest_kscen.simulation.images import Images
 from pytest_kscen.simulation.kubelet.machines import HOSTS, Machines
 from pytest_kscen.simulation.logs import Logs
@@ -29,6 +30,8 @@ class Site:
     network: Network
     hosts: Hosts
     kubelets: Kubelets | None = None
+    gates: Gates = field(default_factory=Gates)
+    """Where a Scenario holds the cluster's controllers."""
 
     @classmethod
     def of(cls, clock: Clock, chance: Chance, *, nodes: int = 0, hosts: ipaddress.IPv4Address = HOSTS) -> Site:

@@ -1,0 +1,56 @@
+"""The Scenario resource as everybody names it who deals with one: its phases, and which controllers it lets work right now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.objects.resources import Obj
+
+GROUP = "simulation.kube-scheduler-simulator.x-k8s.io"
+SCENARIOS = Resource(GROUP, "v1alpha1", "scenarios", "Scenario", namespaced=False)
+
+PENDING, RUNNING, PAUSED = "Pending", "Running", "Paused"
+SUCCEEDED, FAILED, UNKNOWN = "Succeeded", "Failed", "Unknown"
+OVER = (SUCCEEDED, FAILED)
+ON = (RUNNING, PAUSED)
+
+OPERATING, OPERATING_COMPLETED = "Operating", "OperatingCompleted"
+CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED = "ControllerRunning", "ControllerPaused", "ControllerCompleted"
+STEP_COMPLETED = "Finished"
+
+EVERY = "*"
+
+
+def phase_of(scenario: Obj) -> str:
+    return str((scenario.get("status") or {}).get("phase") or "")
+
+
+def simulated(scenario: Obj) -> list[str]:
+    """The names of the controllers that are the simulation's targets, in their order."""
+    return _names(scenario, "simulationControllers", "enabled")
+
+
+def disabled(scenario: Obj) -> list[str]:
+    """Those that shall do nothing while it is on; perhaps every one."""
+    return _names(scenario, "presimulationControllers", "disabled")
+
+
+def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
+    """Whether the scenario that is on, if there is one, lets this controller work."""
+    for scenario in scenarios:
+        if phase_of(scenario) in ON:
+            if controller in simulated(scenario):
+                step = scenario["status"].get("stepStatus") or {}
+                return step.get("phase") == CONTROLLER_RUNNING and step.get("runningSimulationController") == controller
+            return not {EVERY, controller} & set(disabled(scenario))
+    return True
+
+
+def _names(scenario: Obj, kind: str, which: str) -> list[str]:
+    chosen = ((scenario.get("spec") or {}).get("controllers") or {}).get(kind) or {}
+    return [each["name"] for each in chosen.get(which) or () if "name" in each]

@@ -1,0 +1,96 @@
+"""What was there before a scenario is deleted at its start, so that it cannot shape the result.
+
+Spared are definitions, Scenarios, the system's namespaces, and what every cluster is born with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound
+from pytest_kscen.objects.resources import NAMESPACES, PODS
+
+if TYPE_CHECKING:
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj, Resource
+
+PATIENCE = 300.0
+LOOK_AGAIN = 0.5
+SYSTEM = ("kube-system", "kube-public", "kube-node-lease")
+BORN_NAMESPACES = (*SYSTEM, "default")
+SPARED_GROUPS = (
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "admissionregistration.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "simulation.kube-scheduler-simulator.x-k8s.io",
+)
+SPARED_KINDS = ("Event", "Endpoints", "ComponentStatus", "ControllerRevision", "ServiceCIDR", "IPAddress", "CSINode")
+BORN = {
+    "Service": ("kubernetes",),
+    "ServiceAccount": ("default",),
+    "ConfigMap": ("kube-root-ca.crt",),
+    "PriorityClass": ("system-cluster-critical", "system-node-critical"),
+}
+BORN_LABEL = "kubernetes.io/bootstrapping"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+class NotClearedError(Exception):
+    """Something would not go."""
+
+
+def is_spared(resource: Resource, obj: Obj) -> bool:
+    metadata = obj["metadata"]
+    if resource.group in SPARED_GROUPS or resource.kind in SPARED_KINDS or metadata.get("namespace") in SYSTEM:
+        return True
+    if resource == NAMESPACES:
+        return metadata["name"] in BORN_NAMESPACES
+    born = BORN_LABEL in (metadata.get("labels") or {}) or DEFAULT_CLASS in (metadata.get("annotations") or {})
+    return born or metadata["name"] in BORN.get(resource.kind, ()) or metadata["name"].startswith("system:")
+
+
+async def clear(api: Api, clock: Clock) -> None:
+    """Until nothing is there any more."""
+    end = clock.now() + PATIENCE
+    while left := await _delete_all(api):
+        if clock.now() >= end:
+            raise NotClearedError(f"this is still there {PATIENCE:g} s after its deletion: {', '.join(left[:5])}")
+        await clock.sleep(LOOK_AGAIN)
+
+
+async def _delete_all(api: Api) -> list[str]:
+    """Delete what is not spared and is not going yet; the names of all that."""
+    found: list[str] = []
+    for resource in await api.resources():
+        if resource.group in SPARED_GROUPS or resource.kind in SPARED_KINDS:
+            continue
+        try:
+            items = (await api.list(resource)).items
+        except (MethodNotAllowed, NotFound):
+            continue
+        for obj in items:
+            if not is_spared(resource, obj):
+                found.append(f"{resource.qualified} {obj['metadata']['name']}")
+                if not obj["metadata"].get("deletionTimestamp"):
+                    await _delete(api, resource, obj)
+    return found
+
+
+async def _delete(api: Api, resource: Resource, obj: Obj) -> None:
+    """Pods at once: nobody shall wait for programs to end."""
+    metadata = obj["metadata"]
+    options = {"grace_period": 0} if resource == PODS else {"propagation": "Background"}
+    with contextlib.suppress(NotFound):
+        try:
+            await api.delete(resource, metadata["name"], metadata.get("namespace", ""), **options)
+        except MethodNotAllowed:
+            return
+        except ApiError as error:
+            raise NotClearedError(f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}") from error

@@ -1,0 +1,114 @@
+"""The scenario controller: follows Scenarios, and plays one at a time; the others are Pending until it is their turn.
+
+One that is found running when the controller starts has lost its controller in the middle, and has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.informer import Informer, Informers
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.scenarios import FAILED, ON, OVER, PENDING, SCENARIOS, phase_of
+from pytest_kscen.scenario.models import ScenarioSpec
+from pytest_kscen.scenario.play import Play
+from pytest_kscen.scenario.progress import Progress, Strategy
+from pytest_kscen.scenario.shape import read
+from pytest_kscen.scenario.troupe import Register, Troupe
+from pytest_kscen.scenario.waiting import PATIENCE, Convergence
+
+if TYPE_CHECKING:
+    from typing import Never
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.writes import Write
+
+RESTARTED = "the controller restarted while the Scenario was running"
+SETTLE = 0.1
+
+
+class ScenarioController:
+    """The actor."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        register: Register,
+        *,
+        strategy: Strategy = Strategy.AT_MOVING_NEXT_STEP,
+        settle: float = SETTLE,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.register = register
+        self._actor = actor
+        self._strategy = strategy
+        self._settle = settle
+        self._patience = patience
+        self._scenarios = Informer(actor.api, actor.clock, SCENARIOS)
+        self._informers = Informers(actor.api, actor.clock)
+        self._on: Play | None = None
+        self._new = asyncio.Event()
+
+    async def run(self) -> Never:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._scenarios.run(), name="scenarios")
+            group.create_task(self._informers.run(), name="what scenarios' controllers see")
+            await self._scenarios.synced()
+            for scenario in self._scenarios:
+                if phase_of(scenario) in ON:
+                    await self._say(scenario, FAILED, RESTARTED)
+            self._scenarios.on_change(self._changed)
+            while True:
+                self._new.clear()
+                if waiting := await self._next():
+                    await self._play(waiting)
+                else:
+                    await self._new.wait()
+        raise AssertionError
+
+    async def let_in(self, write: Write) -> None:
+        """Admission asks: whoever is on may count it."""
+        if self._on:
+            await self._on.let_in(write)
+
+    def _changed(self, new: Obj | None, old: Obj | None) -> None:
+        self._new.set()
+        if self._on and new and new["metadata"]["name"] == self._on.progress.name and (not old or new["spec"] != old["spec"]):
+            self._on.spec_is(new)
+
+    async def _next(self) -> Obj | None:
+        """The oldest that waits; all that wait are Pending."""
+        waiting = [each for each in self._scenarios if phase_of(each) not in (*OVER, *ON)]
+        for each in waiting:
+            if phase_of(each) != PENDING:
+                await self._say(each, PENDING, "")
+        waiting.sort(key=_age)
+        return waiting[0] if waiting else None
+
+    async def _play(self, scenario: Obj) -> None:
+        name = scenario["metadata"]["name"]
+        latest = self._scenarios.get(name) or scenario
+        spec = read(ScenarioSpec, latest["spec"])
+        progress = Progress(name, self._actor, f"pytest-kscen {importlib.metadata.version('pytest-kscen')}", self._strategy)
+        convergence = Convergence(self._informers, self._actor.clock, self._settle)
+        self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience)
+        self._on.spec_is(latest)
+        try:
+            await self._on.run()
+            await self._scenarios.reached((await self._actor.api.get(SCENARIOS, name))["metadata"]["resourceVersion"])
+        except NotFound:
+            pass  # it was deleted in the middle, and nobody asks any more
+        finally:
+            self._on = None
+
+    async def _say(self, scenario: Obj, phase: str, message: str) -> None:
+        status = {"phase": phase, **({"message": message} if message else {})}
+        made = await self._actor.api.patch(SCENARIOS, scenario["metadata"]["name"], {"status": status}, subresource="status")
+        await self._scenarios.reached(made["metadata"]["resourceVersion"])
+
+
+def _age(scenario: Obj) -> tuple[str, str]:
+    return scenario["metadata"]["creationTimestamp"], scenario["metadata"]["name"]

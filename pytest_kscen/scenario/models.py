@@ -1,0 +1,224 @@
+"""The Scenario as KEP-140 has it: what is to be done at which step, with which controllers, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_kscen.scenario.shape import AN_OBJECT, ANYTHING, part
+
+ATOMIC = {"x-kubernetes-list-type": "atomic"}
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """One controller, by its name."""
+
+    name: str = part("name", required=True, default="")
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSet:
+    """Those that shall work, and those that shall not."""
+
+    enabled: list[Controller] = part("enabled", "Controllers that take part, in this order.", default_factory=list)
+    disabled: list[Controller] = part("disabled", 'Controllers that do nothing; "*" alone is all of them.', default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """Who takes part."""
+
+    before: ControllerSet | None = part(
+        "presimulationControllers", "Those that react before a simulated controller goes on. All, unless disabled.", default=None
+    )
+    simulated: ControllerSet = part(
+        "simulationControllers", "The targets of the simulation, run one after the other.", required=True, default=ControllerSet()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TypeMeta:
+    """Which kind."""
+
+    api_version: str = part("apiVersion", required=True, default="")
+    kind: str = part("kind", required=True, default="")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    """Which object."""
+
+    name: str = part("name", required=True, default="")
+    namespace: str = part("namespace", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOperation:
+    """Make an object."""
+
+    object: dict[str, Any] = part("object", "The object to be created.", schema=AN_OBJECT, required=True, default_factory=dict)
+    options: dict[str, Any] | None = part("createOptions", schema=ANYTHING, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchOperation:
+    """Change one."""
+
+    type_meta: TypeMeta = part("typeMeta", required=True, default=TypeMeta())
+    object_meta: ObjectMeta = part("objectMeta", required=True, default=ObjectMeta())
+    patch: str = part("patch", "The patch, as JSON or YAML.", required=True, default="")
+    patch_type: str = part("patchType", "Its media type; a strategic merge patch, if nothing is said.", default="")
+    options: dict[str, Any] | None = part("patchOptions", schema=ANYTHING, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOperation:
+    """Take one away."""
+
+    type_meta: TypeMeta = part("typeMeta", required=True, default=TypeMeta())
+    object_meta: ObjectMeta = part("objectMeta", required=True, default=ObjectMeta())
+    options: dict[str, Any] | None = part("deleteOptions", schema=ANYTHING, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class DoneOperation:
+    """The scenario has succeeded when the step is finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing to be done at a step. Exactly one of the four is set."""
+
+    id: str = part("id", "Filled in where it is missing.", default="")
+    step: int = part("step", "The major step at which it is done.", required=True, default=0)
+    create: CreateOperation | None = part("createOperation", default=None)
+    patch: PatchOperation | None = part("patchOperation", default=None)
+    delete: DeleteOperation | None = part("deleteOperation", default=None)
+    done: DoneOperation | None = part("doneOperation", default=None)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Which of the four are set."""
+        return [kind for kind in ("create", "patch", "delete", "done") if getattr(self, kind) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioSpec:
+    """What is wanted."""
+
+    operations: list[Operation] = part("operations", "More may be added while it runs.", default_factory=list)
+    controllers: Controllers = part("controllers", required=True, default=Controllers())
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ScenarioStep:
+    """The simulated time: the major step of the operations, and the minor one that the simulated controllers have reached."""
+
+    major: int = part("major", required=True, default=0)
+    minor: int = part("minor", required=True, default=0)
+
+    def __iter__(self) -> Any:
+        return iter((self.major, self.minor))
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == other if isinstance(other, tuple) else type(other) is ScenarioStep and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash((self.major, self.minor))
+
+
+@dataclass(frozen=True, slots=True)
+class StepStatus:
+    """Where the scenario is."""
+
+    step: ScenarioStep = part("step", default=ScenarioStep())
+    phase: str = part("phase", default="")
+    running: str = part("runningSimulationController", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What was done, and the object after it."""
+
+    operation: dict[str, Any] = part("operation", schema=ANYTHING, default_factory=dict)
+    result: dict[str, Any] | None = part("result", schema=ANYTHING, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """Which pod."""
+
+    name: str = part("name", default="")
+    namespace: str = part("namespace", default="")
+    uid: str = part("uid", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class PodScheduled:
+    """A pod has got its node."""
+
+    pod: PodRef = part("pod", default=PodRef())
+    bound_to: str = part("boundTo", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class PodUnscheduled:
+    """A pod loses its node to one that matters more."""
+
+    pod: PodRef = part("pod", default=PodRef())
+    bound_to: str = part("boundTo", default="")
+    preempted_by: str = part("preemptedBy", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class PodAttempted:
+    """The scheduler has looked for a place for a pod, and what it found."""
+
+    pod: PodRef = part("pod", default=PodRef())
+    message: str | None = part("message", "Why there was no place; nothing if there was one.", default=None)
+    results: dict[str, Any] | None = part("results", "By the annotation's name.", schema=ANYTHING, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    """One thing that happened. Exactly one of what follows the controller is set."""
+
+    id: str = part("id", "That of the operation, or one that was made up for what a controller did.", required=True, default="")
+    step: ScenarioStep = part("step", required=True, default=ScenarioStep())
+    controller: str | None = part("controller", "Who did it; nobody is named for an operation.", default=None)
+    create: OperationResult | None = part("create", default=None)
+    patch: OperationResult | None = part("patch", default=None)
+    delete: OperationResult | None = part("delete", default=None)
+    done: OperationResult | None = part("done", default=None)
+    pod_scheduled: PodScheduled | None = part("podScheduled", default=None)
+    pod_unscheduled: PodUnscheduled | None = part("podUnscheduled", default=None)
+    pod_attempted: PodAttempted | None = part("podAttempted", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """What came of it."""
+
+    simulator_version: str = part("simulatorVersion", default="")
+    timeline: dict[str, list[TimelineEvent]] = part("timeline", "By major step.", default_factory=dict)
+    note: str | None = part("note", "What is missing from the timeline, and where the whole is.", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioStatus:
+    """How far it is."""
+
+    phase: str = part("phase", default="")
+    message: str | None = part("message", default=None)
+    generation: int = part("observedGeneration", "Of the spec with which it came so far.", default=0)
+    step_status: StepStatus = part("stepStatus", default=StepStatus())
+    result: ScenarioResult | None = part("scenarioResult", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The resource but for what every resource has."""
+
+    spec: ScenarioSpec = part("spec", required=True, default=ScenarioSpec())
+    status: ScenarioStatus = part("status", default=ScenarioStatus())

@@ -1,0 +1,136 @@
+"""Operations: what is wrong with one before anything is touched, and how each kind is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_kscen.kube.requests import STRATEGIC_PATCH
+from pytest_kscen.objects.errors import ApiError, UnsupportedMediaType
+from pytest_kscen.scenario.models import Operation, OperationResult
+from pytest_kscen.scenario.shape import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.models import CreateOperation, DeleteOperation, PatchOperation
+
+KINDS = "createOperation, patchOperation, deleteOperation and doneOperation"
+BY_REAL_TIME = {"CronJob": "a CronJob acts by the clock, and a scenario has no time but its steps"}
+OPTIONS = {
+    "fieldManager": "field_manager",
+    "fieldValidation": "field_validation",
+    "force": "force",
+    "gracePeriodSeconds": "grace_period",
+    "propagationPolicy": "propagation",
+    "orphanDependents": "orphan_dependents",
+}
+
+
+class OperationFailed(Exception):
+    """One could not be done; the words say which, and why."""
+
+
+def named(operations: Iterable[Operation]) -> list[Operation]:
+    """Each with an id: its own, or one that is the same every time. Of those with the same id the last one stands."""
+    found: dict[str, Operation] = {}
+    for number, each in enumerate(operations, 1):
+        name = each.id or f"operation-{number}"
+        found[name] = Operation(name, each.step, each.create, each.patch, each.delete, each.done)
+    return list(found.values())
+
+
+def wrong(operation: Operation) -> str:
+    """Why this one is no operation; empty if it is."""
+    name = f"operation {operation.id!r}"
+    if len(operation.kinds) != 1:
+        have = f"has {len(operation.kinds)}: {', '.join(operation.kinds)}" if operation.kinds else "has none"
+        return f"{name} must have exactly one of {KINDS}, and {have}"
+    if operation.step < 1:
+        return f"{name} has the step {operation.step}: steps begin with 1"
+    if operation.create and (missing := _lacks(operation.create.object)):
+        return f"{name} creates an object without {missing}"
+    if operation.create and (why := BY_REAL_TIME.get(operation.create.object["kind"])):
+        return f"{name} cannot be part of a scenario: {why}"
+    if operation.patch and (why := _unreadable(operation.patch.patch)):
+        return f"{name} has a patch that cannot be read: {why}"
+    return ""
+
+
+def _lacks(obj: Obj) -> str:
+    metadata = obj.get("metadata") or {}
+    missing = [name for name in ("apiVersion", "kind") if not obj.get(name)]
+    return ", ".join(missing if metadata.get("name") or metadata.get("generateName") else [*missing, "metadata.name"])
+
+
+def _unreadable(patch: str) -> str:
+    try:
+        yaml.safe_load(patch)
+    except yaml.YAMLError as error:
+        return " ".join(str(error).split())
+    return ""
+
+
+async def do(api: Api, operation: Operation) -> OperationResult:
+    """Do it, and say what came of it."""
+    try:
+        if operation.create:
+            return OperationResult(written(operation.create), await _create(api, operation.create))
+        if operation.patch:
+            return OperationResult(written(operation.patch), await _patch(api, operation.patch))
+        if operation.delete:
+            await _delete(api, operation.delete)
+            return OperationResult(written(operation.delete))
+    except (ApiError, OSError) as error:
+        why = error.message if isinstance(error, ApiError) else repr(error)
+        raise OperationFailed(f"operation {operation.id!r} of step {operation.step} failed: {why}") from error
+    return OperationResult({})
+
+
+async def _create(api: Api, operation: CreateOperation) -> Obj:
+    obj = operation.object
+    resource = await api.resource_of(obj["apiVersion"], obj["kind"])
+    namespace = obj["metadata"].get("namespace") or ("default" if resource.namespaced else "")
+    made = await api.create(resource, obj, namespace, **_options(operation.options))
+    if obj.get("status") and not made.get("status"):
+        made = await _with_status(api, resource, made, obj["status"])
+    return made
+
+
+async def _with_status(api: Api, resource: Any, made: Obj, status: Obj) -> Obj:
+    """A status that the server keeps apart is part of what was asked for."""
+    try:
+        return await api.update(resource, {**made, "status": status}, subresource="status")
+    except ApiError:
+        return made
+
+
+async def _patch(api: Api, operation: PatchOperation) -> Obj:
+    """The default is a strategic merge patch; a kind that has none gets a plain one."""
+    resource = await api.resource_of(operation.type_meta.api_version, operation.type_meta.kind)
+    namespace = operation.object_meta.namespace or ("default" if resource.namespaced else "")
+    patch, options = yaml.safe_load(operation.patch), _options(operation.options)
+    name = operation.object_meta.name
+    if operation.patch_type:
+        return await api.patch(resource, name, patch, namespace, patch_type=operation.patch_type, **options)
+    try:
+        return await api.patch(resource, name, patch, namespace, patch_type=STRATEGIC_PATCH, **options)
+    except UnsupportedMediaType:
+        return await api.patch(resource, name, patch, namespace, **options)
+
+
+async def _delete(api: Api, operation: DeleteOperation) -> None:
+    resource = await api.resource_of(operation.type_meta.api_version, operation.type_meta.kind)
+    namespace = operation.object_meta.namespace or ("default" if resource.namespaced else "")
+    await api.delete(resource, operation.object_meta.name, namespace, **_options(operation.options))
+
+
+def _options(options: Obj | None) -> dict[str, Any]:
+    options = options or {}
+    chosen = {ours: options[theirs] for theirs, ours in OPTIONS.items() if options.get(theirs) is not None}
+    preconditions = options.get("preconditions") or {}
+    chosen |= {"precondition_uid": preconditions["uid"]} if preconditions.get("uid") else {}
+    return chosen | ({"dry_run": True} if options.get("dryRun") else {})

@@ -1,0 +1,190 @@
+"""One scenario's life: its operations looked at, the cluster cleared, then major step after major step, until it is done.
+
+In a major step the operations are done and the other controllers react; then the simulated controllers work in turn, each
+held at every minor step until the others have reacted, and until it can do no more with the cluster as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.scenarios import (
+    CONTROLLER_COMPLETED,
+    CONTROLLER_PAUSED,
+    CONTROLLER_RUNNING,
+    FAILED,
+    OPERATING,
+    OPERATING_COMPLETED,
+    PAUSED,
+    RUNNING,
+    STEP_COMPLETED,
+    SUCCEEDED,
+)
+from pytest_kscen.scenario.clearing import NotClearedError, clear
+from pytest_kscen.scenario.happenings import events_of
+from pytest_kscen.scenario.models import ScenarioSpec
+from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
+from pytest_kscen.scenario.shape import read
+from pytest_kscen.scenario.waiting import NotConvergedError
+from pytest_kscen.scenario.writes import Meaning, blame, meaning_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.models import Operation
+    from pytest_kscen.scenario.progress import Progress
+    from pytest_kscen.scenario.troupe import Troupe
+    from pytest_kscen.scenario.waiting import ControllerWaiter, Convergence
+    from pytest_kscen.scenario.writes import Write
+
+
+class ScenarioFailed(Exception):
+    """It cannot go on; the words say why."""
+
+
+@dataclass(eq=False)
+class Play:
+    """One scenario that is on."""
+
+    progress: Progress
+    convergence: Convergence
+    troupe: Troupe
+    spec: ScenarioSpec
+    patience: float
+    _done: set[str] = field(default_factory=set)
+    _ignored: set[str] = field(default_factory=set)
+    _spoiled: str = ""
+    _begun: bool = False
+    _generation: int = 0
+    _spec_changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # --- what is told from outside ---
+
+    def spec_is(self, scenario: Obj) -> None:
+        """Operations may be added while it runs."""
+        self.spec = read(ScenarioSpec, scenario["spec"])
+        self._generation = scenario["metadata"]["generation"]
+        self._spec_changed.set()
+
+    async def let_in(self, write: Write) -> None:
+        """Somebody writes: it is let in when this returns."""
+        if not self._begun or self.progress.phase not in (RUNNING, PAUSED):
+            return
+        meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
+        if meaning is Meaning.FOREIGN:
+            self._spoiled = self._spoiled or blame(write)
+            self._spec_changed.set()
+            self.convergence.wake()
+            return
+        if meaning is Meaning.STEP:
+            await self.progress.next_minor(CONTROLLER_PAUSED)
+            self.convergence.wake()
+        if meaning in (Meaning.STEP, Meaning.REACTION, Meaning.RESULT):
+            for event in events_of(write):
+                self.progress.happened(**event)
+
+    # --- the life ---
+
+    async def run(self) -> None:
+        """Until it has succeeded or failed."""
+        try:
+            self._check()
+            await self.progress.at(RUNNING)
+            await clear(self.progress.api, self.progress.actor.clock)
+            self._begun = True
+            await self._steps()
+        except (ScenarioFailed, OperationFailed, NotConvergedError, NotClearedError) as error:
+            await self.progress.at(FAILED, self._told(str(error)))
+        else:
+            await self.progress.at(SUCCEEDED)
+
+    def _told(self, why: str) -> str:
+        major = self.progress.step.step.major
+        where = f"step {major}: " if major and f"step {major}" not in why else ""
+        return f"{where}{why}{self._about_ignored()}"
+
+    def _about_ignored(self) -> str:
+        return f"; ignored, because their steps are past: {', '.join(sorted(self._ignored))}" if self._ignored else ""
+
+    def _check(self) -> list[Operation]:
+        operations = named(self.spec.operations)
+        if faults := [why for each in operations if (why := wrong(each))]:
+            raise ScenarioFailed("; ".join(faults))
+        if why := self.troupe.wrong(self.spec):
+            raise ScenarioFailed(why)
+        return operations
+
+    async def _steps(self) -> None:
+        while True:
+            major = self._next_major()
+            if major is None:
+                await self._pause()
+            elif await self._step(major):
+                return
+
+    def _next_major(self) -> int | None:
+        """The step of the next operations; those that come too late are left out, and that is said."""
+        now, self.progress.generation = self.progress.step.step.major, self._generation
+        left = [each for each in self._check() if each.id not in self._done]
+        for each in left:
+            if each.step <= now and each.id not in self._ignored:
+                self._ignored.add(each.id)
+                self.progress.actor.note("scenario-operation-ignored", scenario=self.progress.name, id=each.id, step=each.step)
+        return min((each.step for each in left if each.step > now), default=None)
+
+    async def _pause(self) -> None:
+        """Nothing is left to do, and nobody has said that this is all."""
+        past = self._about_ignored().removeprefix("; ")
+        await self.progress.at(PAUSED, f"all operations are done, and none says done{'; ' + past if past else ''}")
+        while self._next_major() is None:
+            self._raise_spoiled()
+            self._spec_changed.clear()
+            await self._spec_changed.wait()
+        self._raise_spoiled()
+        await self.progress.at(RUNNING)
+
+    async def _step(self, major: int) -> bool:
+        """One major step; whether it was the last."""
+        operations = [each for each in self._check() if each.step == major and each.id not in self._done]
+        await self.progress.stands(OPERATING, major=major, running="")
+        last = False
+        for each in operations:
+            self._done.add(each.id)
+            result = await do(self.progress.api, each)
+            self.progress.happened(id=each.id, **{each.kinds[0]: result})
+            last = last or each.done is not None
+        for name in self.troupe.simulated:
+            await self._let_work(self.troupe.waiter(name))
+        if not self.troupe.simulated:
+            await self._others_react()
+        await self.progress.stands(STEP_COMPLETED)
+        await self.progress.write(step_ended=True)
+        return last
+
+    async def _let_work(self, waiter: ControllerWaiter) -> None:
+        """One simulated controller's turn, from minor step to minor step."""
+        while True:
+            await self._others_react()
+            await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
+            await self.progress.stands(CONTROLLER_RUNNING)
+            await self._reached([waiter], stops_at_step=True)
+            if self.progress.step.phase == CONTROLLER_RUNNING:
+                await self.progress.stands(CONTROLLER_COMPLETED)
+                return
+
+    async def _others_react(self) -> None:
+        await self._reached(self.troupe.before, stops_at_step=False)
+
+    async def _reached(self, waiters: Sequence[ControllerWaiter], *, stops_at_step: bool) -> None:
+        def interrupted() -> bool:
+            return bool(self._spoiled) or (stops_at_step and self.progress.step.phase != CONTROLLER_RUNNING)
+
+        await self.convergence.reached(waiters, or_when=interrupted, patience=self.patience)
+        self._raise_spoiled()
+
+    def _raise_spoiled(self) -> None:
+        if self._spoiled:
+            raise ScenarioFailed(self._spoiled)

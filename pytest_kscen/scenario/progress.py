@@ -1,0 +1,150 @@
+"""Where a scenario is, and what has happened in it: kept here, written into its status as the strategy says.
+
+Phase and step are written at every moment; the result when a step ends, when nothing is left to do, or at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.objects.errors import ApiError, TooLarge
+from pytest_kscen.objects.scenarios import OVER, PAUSED, RUNNING, SCENARIOS
+from pytest_kscen.scenario.models import ScenarioResult, ScenarioStep, StepStatus, TimelineEvent
+from pytest_kscen.scenario.shape import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
+
+VARIABLE = "UPDATE_SCENARIO_RESULTS_STRATEGY"
+LIMIT = 1_400_000  # bytes of JSON; etcd takes 1.5 MiB, and the spec has its share
+
+
+class Strategy(Enum):
+    """When the result is written."""
+
+    AT_MOVING_NEXT_STEP = "AtMovingNextStep"
+    ON_PAUSE = "OnPause"
+    ON_DONE = "OnDone"
+
+    @classmethod
+    def of(cls, text: str = "") -> Strategy:
+        """The one that is named, or that the environment names, or the KEP's default."""
+        text = text or os.environ.get(VARIABLE, "")
+        try:
+            return cls(text) if text else cls.AT_MOVING_NEXT_STEP
+        except ValueError:
+            names = ", ".join(each.value for each in cls)
+            raise ValueError(f"{VARIABLE}={text!r}: there is no such strategy; there are {names}") from None
+
+    def is_due(self, phase: str, *, step_ended: bool) -> bool:
+        match self:
+            case Strategy.AT_MOVING_NEXT_STEP:
+                return step_ended or phase != RUNNING
+            case Strategy.ON_PAUSE:
+                return phase in (PAUSED, *OVER)
+            case Strategy.ON_DONE:
+                return phase in OVER
+
+
+@dataclass(eq=False)
+class Progress:
+    """One scenario's. Whoever reports an event does so before the write that it stands for is done."""
+
+    name: str
+    actor: Actor
+    version: str
+    strategy: Strategy = Strategy.AT_MOVING_NEXT_STEP
+    limit: int = LIMIT
+    phase: str = ""
+    message: str = ""
+    generation: int = 0
+    step: StepStatus = field(default_factory=StepStatus)
+    events: list[TimelineEvent] = field(default_factory=list)
+    _made_up: int = 0
+
+    @property
+    def api(self) -> Api:
+        return self.actor.api
+
+    def happened(self, **what: Any) -> None:
+        """Something at the step that is reached; what has no id gets one."""
+        if "id" not in what:
+            self._made_up += 1
+            what["id"] = f"generated-{self._made_up}"
+        event = TimelineEvent(step=self.step.step, **what)
+        self.events.append(event)
+        self.actor.note("scenario-event", scenario=self.name, event=written(event))
+
+    async def at(self, phase: str, message: str = "") -> None:
+        """The scenario's phase from now on."""
+        self.phase, self.message = phase, message
+        self.actor.note("scenario-phase", scenario=self.name, phase=phase, **({"message": message} if message else {}))
+        await self.write()
+
+    async def stands(self, phase: str, *, major: int | None = None, running: str | None = None) -> None:
+        """The step's phase from now on; a new major step begins with no minor one."""
+        step = self.step.step if major is None else ScenarioStep(major, 0)
+        self.step = StepStatus(step, phase, self.step.running if running is None else running)
+        await self._write_step()
+
+    async def next_minor(self, phase: str) -> None:
+        """A simulated controller does something."""
+        step = self.step.step
+        self.step = replace(self.step, step=ScenarioStep(step.major, step.minor + 1), phase=phase)
+        await self._write_step()
+
+    async def _write_step(self) -> None:
+        self.actor.note("scenario-step", scenario=self.name, **written(self.step))
+        await self._patch({"stepStatus": written(self.step)})
+
+    async def write(self, *, step_ended: bool = False) -> None:
+        """Phase and step, and the result if it is due; cut where it is too large for one object."""
+        status: Obj = {"phase": self.phase, "message": self.message or None, "stepStatus": written(self.step)}
+        status["observedGeneration"] = self.generation
+        if not self.strategy.is_due(self.phase, step_ended=step_ended):
+            await self._patch(status)
+            return
+        kept = self._that_fit()
+        while True:
+            try:
+                await self._patch({**status, "scenarioResult": self._result(kept)})
+            except (TooLarge, ApiError) as error:
+                if not isinstance(error, TooLarge) and "too large" not in error.message:
+                    raise
+                kept //= 2
+            else:
+                return
+
+    def _that_fit(self) -> int:
+        """How many of the events one object has room for."""
+        room = self.limit
+        for number, event in enumerate(self.events):
+            room -= len(orjson.dumps(written(event)))
+            if room < 0:
+                return number
+        return len(self.events)
+
+    def _result(self, kept: int) -> Obj:
+        left, note = len(self.events) - kept, None
+        if left:
+            note = f"the last {left} of {len(self.events)} events have no room in this object; the run's journal has all"
+        return written(ScenarioResult(self.version, by_major_step(self.events[:kept]), note))  # type: ignore[no-any-return]
+
+    async def _patch(self, status: Obj) -> None:
+        await self.api.patch(SCENARIOS, self.name, {"status": status}, subresource="status")
+
+
+def by_major_step(events: Iterable[TimelineEvent]) -> dict[str, list[TimelineEvent]]:
+    found: dict[str, list[TimelineEvent]] = {}
+    for event in events:
+        found.setdefault(str(event.step.major), []).append(event)
+    return found

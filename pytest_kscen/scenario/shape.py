@@ -1,0 +1,97 @@
+"""Data classes as Kubernetes sees them: read from JSON, written as JSON, and described by a structural schema.
+
+A field says its JSON name, and what it is for; its type says the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+T = TypeVar("T")
+
+ANYTHING: Obj = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+AN_OBJECT: Obj = {**ANYTHING, "x-kubernetes-embedded-resource": True}
+PLAIN: dict[Any, Obj] = {
+    str: {"type": "string"},
+    int: {"type": "integer", "format": "int32"},
+    bool: {"type": "boolean"},
+}
+
+
+def part(json: str, about: str = "", *, schema: Obj | None = None, required: bool = False, **field: Any) -> Any:
+    """A field. `schema` stands in place of what its type says."""
+    return dataclasses.field(metadata={"json": json, "about": about, "schema": schema, "required": required}, **field)
+
+
+def schema_of(model: type) -> Obj:
+    """The structural schema of a data class."""
+    properties = {field.metadata["json"]: _described(field, hint) for field, hint in _parts(model)}
+    required = [field.metadata["json"] for field, _ in _parts(model) if field.metadata["required"]]
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _described(field: dataclasses.Field[Any], hint: Any) -> Obj:
+    about = {"description": field.metadata["about"]} if field.metadata["about"] else {}
+    return {**(field.metadata["schema"] or _schema(hint)), **about}
+
+
+def _schema(hint: Any) -> Obj:
+    hint = _without_none(hint)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (list, tuple):
+        return {"type": "array", "items": _schema(arguments[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(arguments[1])} if arguments[1] is not Any else ANYTHING
+    return schema_of(hint) if dataclasses.is_dataclass(hint) else PLAIN[hint]  # type: ignore[arg-type]  # a class it is
+
+
+def read(model: type[T], obj: Obj | None) -> T:
+    """What the API has let in: its types are right."""
+    obj = obj or {}
+    values = {}
+    for field, hint in _parts(model):  # type: ignore[arg-type]  # a class can be hashed
+        value = obj.get(field.metadata["json"])
+        if value is not None:
+            values[field.name] = _value(hint, value)
+    return model(**values)
+
+
+def _value(hint: Any, value: Any) -> Any:
+    hint = _without_none(hint)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (list, tuple):
+        return origin(_value(arguments[0], each) for each in value)
+    if origin is dict and arguments[1] is not Any:
+        return {key: _value(arguments[1], each) for key, each in value.items()}
+    return read(hint, value) if dataclasses.is_dataclass(hint) else value  # type: ignore[arg-type]  # a class it is
+
+
+def written(model: Any) -> Any:
+    """JSON again, without what is not set."""
+    if dataclasses.is_dataclass(model):
+        parts = {field.metadata["json"]: getattr(model, field.name) for field in dataclasses.fields(model)}
+        return {name: written(value) for name, value in parts.items() if value is not None}
+    if isinstance(model, list | tuple):
+        return [written(each) for each in model]
+    if isinstance(model, dict):
+        return {key: written(value) for key, value in model.items()}
+    return model
+
+
+@functools.cache
+def _parts(model: type) -> list[tuple[dataclasses.Field[Any], Any]]:
+    hints = typing.get_type_hints(model)
+    return [(field, hints[field.name]) for field in dataclasses.fields(model)]
+
+
+def _without_none(hint: Any) -> Any:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return next(each for each in typing.get_args(hint) if each is not type(None))
+    return hint

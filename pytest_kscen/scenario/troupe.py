@@ -1,0 +1,91 @@
+"""Who takes part in a scenario: the simulated controllers in their order, and all others that react before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.scenarios import EVERY
+from pytest_kscen.scenario.waiters import WAITERS
+from pytest_kscen.scenario.writes import WITHOUT_WAITER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pytest_kscen.scenario.models import ScenarioSpec
+    from pytest_kscen.scenario.waiting import ControllerWaiter
+
+BY_CLOCK = {
+    "cronjob-controller": "it acts by the clock, and a scenario has no time but its steps",
+    "ttl-after-finished-controller": "it acts by the clock, and a scenario has no time but its steps",
+}
+
+
+@dataclass(frozen=True)
+class Register:
+    """The waiters of one cluster's controllers: ours, and those that users have added."""
+
+    waiters: dict[str, ControllerWaiter] = field(default_factory=lambda: {each.name: each for each in WAITERS})
+
+    def add(self, waiter: ControllerWaiter) -> None:
+        """One's own controller takes part from now on, unless a scenario disables it."""
+        self.waiters[waiter.name] = waiter
+
+
+@dataclass(frozen=True)
+class Troupe:
+    """Those of one scenario."""
+
+    register: Register
+    simulated: list[str]
+    disabled: list[str]
+
+    @classmethod
+    def of(cls, register: Register, spec: ScenarioSpec) -> Troupe:
+        disabled = spec.controllers.before.disabled if spec.controllers.before else []
+        return cls(register, [each.name for each in spec.controllers.simulated.enabled], [each.name for each in disabled])
+
+    @property
+    def known(self) -> Collection[str]:
+        return self.register.waiters
+
+    @property
+    def before(self) -> list[ControllerWaiter]:
+        """Those that react before a simulated controller goes on."""
+        if EVERY in self.disabled:
+            return []
+        return [each for name, each in self.register.waiters.items() if name not in (*self.simulated, *self.disabled)]
+
+    def waiter(self, name: str) -> ControllerWaiter:
+        return self.register.waiters[name]
+
+    def wrong(self, spec: ScenarioSpec) -> str:
+        """What is wrong with the names; empty if nothing is."""
+        if spec.controllers.simulated.disabled:
+            return "simulationControllers are never enabled by default, so that there is none to be disabled"
+        if blind := [name for name in self.simulated if name in WITHOUT_WAITER]:
+            return (
+                f"{', '.join(blind)}: nobody knows when it has finished, so that it cannot be simulated; register a waiter for it"
+            )
+        return self._wrong_names([each.name for each in spec.controllers.before.enabled] if spec.controllers.before else [])
+
+    def _wrong_names(self, before: list[str]) -> str:
+        if EVERY in self.disabled and len(self.disabled) > 1:
+            return f'"{EVERY}" disables all, and must stand alone in disabled; with it stand {", ".join(self.disabled)}'
+        for name in (*self.simulated, *before, *(name for name in self.disabled if name != EVERY)):
+            if why := self._unknown(name):
+                return why
+        if both := set(self.simulated) & {*before, *self.disabled}:
+            return f"{', '.join(sorted(both))}: a simulated controller cannot be one of the others too"
+        if twice := {name for name in self.simulated if self.simulated.count(name) > 1}:
+            return f"{', '.join(sorted(twice))}: a controller is simulated once"
+        return ""
+
+    def _unknown(self, name: str) -> str:
+        if why := BY_CLOCK.get(name):
+            return f"the controller {name!r} cannot be part of a scenario: {why}"
+        known = [*self.register.waiters, *WITHOUT_WAITER]
+        if name in known:
+            return ""
+        return f"there is no controller {name!r}{nearest(name, known)}; there are {', '.join(sorted(known))}"

@@ -1,0 +1,198 @@
+"""The waiters of the controllers that we know: by controller, when an object leaves it nothing more to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.conditions import condition, is_true
+from pytest_kscen.objects.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.scenario.waiting import Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kscen.kube.picture import Picture
+    from pytest_kscen.objects.resources import Obj, Resource
+
+SCHEDULER = "kube-scheduler"
+REPLICATED_STORAGE = "replicated-volumes"
+BACK_OFF = 10.5  # seconds: the longest back-off of a pod for which there was no node, and a little more
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+GARBAGE_FINALIZERS = ("foregroundDeletion", "orphan")
+STUCK = (
+    "CrashLoopBackOff",
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "ErrImageNeverPull",
+    "CreateContainerConfigError",
+    "InvalidImageName",
+)
+UNREADY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+ENDED = ("Succeeded", "Failed")
+
+
+def _is_seen(obj: Obj) -> bool:
+    """Whether the controller has looked at the object as it is."""
+    return int((obj.get("status") or {}).get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
+
+
+def _count(obj: Obj, name: str) -> int:
+    return int((obj.get("status") or {}).get(name) or 0)
+
+
+def _wanted(obj: Obj) -> int:
+    return int((obj.get("spec") or {}).get("replicas", 1))
+
+
+# --- the scheduler ---
+
+
+def _pod_without_node(pod: Obj) -> str:
+    if not _wants_node(pod):
+        return ""
+    placed = condition(pod, "PodScheduled")
+    return "" if placed and placed["status"] == "False" else "was not looked at"
+
+
+def _wants_node(pod: Obj) -> bool:
+    spec = pod["spec"]
+    return not (spec.get("nodeName") or spec.get("schedulingGates") or pod["metadata"].get("deletionTimestamp") or _has_ended(pod))
+
+
+def _has_ended(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in ENDED
+
+
+def _while_pods_wait(cluster: Mapping[Resource, Picture]) -> float:
+    """Pods for which there was no node come again after their back-off, if something has changed."""
+    waiting = cluster[PODS].index("wants a node", lambda pod: [True] if _wants_node(pod) else [])
+    return BACK_OFF if waiting.of(True) else 0.0
+
+
+# --- workloads ---
+
+
+def _replica_set(obj: Obj) -> str:
+    if _is_seen(obj) and (_wanted(obj) == _count(obj, "fullyLabeledReplicas") or is_true(obj, "ReplicaFailure")):
+        return ""
+    return f"has {_count(obj, 'fullyLabeledReplicas')} of {_wanted(obj)} pods"
+
+
+def _deployment(obj: Obj) -> str:
+    return "" if _is_seen(obj) else "was not looked at as it is now"
+
+
+def _stateful_set(obj: Obj) -> str:
+    made, ready = _count(obj, "replicas"), _count(obj, "readyReplicas")
+    parallel = (obj.get("spec") or {}).get("podManagementPolicy") == "Parallel"
+    goes_on = made != _wanted(obj) and (parallel or ready == made)
+    return "" if _is_seen(obj) and not goes_on else f"has {made} of {_wanted(obj)} pods"
+
+
+def _daemon_set(obj: Obj) -> str:
+    wanted, current = _count(obj, "desiredNumberScheduled"), _count(obj, "currentNumberScheduled")
+    return "" if _is_seen(obj) and wanted >= 0 and current >= 0 else "was not looked at as it is now"
+
+
+def _job(obj: Obj) -> str:
+    spec = obj["spec"]
+    if spec.get("suspend") or any(is_true(obj, type_) for type_ in ("Complete", "Failed")):
+        return ""
+    left = spec["completions"] - _count(obj, "succeeded") if spec.get("completions") is not None else 1
+    wanted = min(int(spec.get("parallelism", 1)), left)
+    return "" if _count(obj, "active") >= wanted else f"has {_count(obj, 'active')} of {wanted} active pods"
+
+
+# --- what is around them ---
+
+
+def _namespace(obj: Obj) -> str:
+    return "is ending" if obj["metadata"].get("deletionTimestamp") else ""
+
+
+def _garbage(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    held = [name for name in metadata.get("finalizers") or () if name in GARBAGE_FINALIZERS]
+    return f"is held by {', '.join(held)}" if metadata.get("deletionTimestamp") and held else ""
+
+
+def _node_taints(node: Obj) -> str:
+    ready = condition(node, "Ready")
+    tainted = any(taint["key"] in UNREADY_TAINTS for taint in (node.get("spec") or {}).get("taints") or ())
+    if ready is None or (ready["status"] == "True") != tainted:
+        return ""
+    return "is ready and tainted" if tainted else "is not ready and not tainted"
+
+
+def _node_kubelet(node: Obj) -> str:
+    return "" if node["metadata"].get("deletionTimestamp") or condition(node, "Ready") else "has no kubelet yet"
+
+
+def _pod_kubelet(pod: Obj) -> str:
+    if not pod["spec"].get("nodeName") or _has_ended(pod):
+        return ""
+    if pod["metadata"].get("deletionTimestamp"):
+        return "is ending"
+    status = pod.get("status") or {}
+    if status.get("phase") == "Running" or any(_is_stuck(each) for each in _containers(status)):
+        return ""
+    return "is starting"
+
+
+def _containers(status: Obj) -> list[Obj]:
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _is_stuck(container: Obj) -> bool:
+    return ((container.get("state") or {}).get("waiting") or {}).get("reason") in STUCK
+
+
+def _claim(claim: Obj) -> str:
+    if not (claim.get("status") or {}).get("phase"):
+        return "was not looked at"
+    chosen = SELECTED_NODE in (claim["metadata"].get("annotations") or {}) or claim["spec"].get("volumeName")
+    return "is not bound" if chosen and claim["status"]["phase"] == "Pending" else ""
+
+
+def _volume(volume: Obj) -> str:
+    return "is not available yet" if (volume.get("status") or {}).get("phase", "Pending") == "Pending" else ""
+
+
+def _is_going(obj: Obj) -> str:
+    return "is going" if obj["metadata"].get("deletionTimestamp") else ""
+
+
+def _attachment(attachment: Obj) -> str:
+    return _is_going(attachment) or ("" if condition(attachment, "Ready") else "was not looked at")
+
+
+WAITERS = (
+    Waiter(SCHEDULER, {PODS: _pod_without_node, NODES: lambda _: ""}, _while_pods_wait),
+    Waiter("replicaset-controller", {REPLICA_SETS: _replica_set}),
+    Waiter("deployment-controller", {DEPLOYMENTS: _deployment, REPLICA_SETS: lambda _: ""}),
+    Waiter("statefulset-controller", {STATEFUL_SETS: _stateful_set}),
+    Waiter("daemonset-controller", {DAEMON_SETS: _daemon_set}),
+    Waiter("job-controller", {JOBS: _job}),
+    Waiter("persistentvolume-controller", {PERSISTENT_VOLUME_CLAIMS: _claim, PERSISTENT_VOLUMES: _volume}),
+    Waiter("namespace-controller", {NAMESPACES: _namespace}),
+    Waiter("garbage-collector-controller", {PODS: _garbage, REPLICA_SETS: _garbage, DEPLOYMENTS: _garbage, JOBS: _garbage}),
+    Waiter("node-controller", {NODES: _node_taints}),
+    Waiter("kubelet", {PODS: _pod_kubelet, NODES: _node_kubelet}),
+)
+IN_STORAGE = Waiter(
+    REPLICATED_STORAGE,
+    {REPLICATED_VOLUMES: _is_going, REPLICATED_VOLUME_REPLICAS: _is_going, REPLICATED_VOLUME_ATTACHMENTS: _attachment},
+)
+"""Only where such volumes are served."""

@@ -1,0 +1,152 @@
+"""How one knows that controllers have done all that they can: each has a waiter that says what it is still to do.
+
+A cluster has converged when no waiter awaits anything and nothing has changed for a little while. Who has not finished
+within a stated time ends the wait, with what it was to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.kube.picture import Picture
+    from pytest_kscen.objects.resources import Obj, Resource
+
+PATIENCE = 600.0  # seconds for one wait
+TOLD = 3  # things that are told of one controller
+
+
+class ControllerWaiter(Protocol):
+    """What a scenario must know of a controller. Users write their own for controllers of their own."""
+
+    @property
+    def name(self) -> str:
+        """The controller's, as Scenarios and the API's records have it."""
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """What it reacts to, and what it makes."""
+
+    def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterable[str]:
+        """What it is still to do, in words; nothing if it can do no more with the cluster as it is."""
+
+    def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
+        """Seconds in which nothing may change until one can be sure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A waiter by rules for single objects: each says what is still to be done for one, or nothing."""
+
+    name: str
+    rules: dict[Resource, Callable[[Obj], str]]
+    calm: Callable[[Mapping[Resource, Picture]], float] = lambda _: 0.0
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return tuple(self.rules)
+
+    def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
+        for resource, rule in self.rules.items():
+            index = cluster[resource].index(f"{self.name} is not done", lambda obj, rule=rule: [True] if rule(obj) else [])  # type: ignore[misc]  # a default binds it
+            for obj in index.of(True):
+                yield f"{resource.kind} {_name(obj)} {rule(obj)}"
+
+    def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
+        return self.calm(cluster)
+
+
+class NotConvergedError(Exception):
+    """Somebody has not finished in time."""
+
+
+@dataclass(eq=False)
+class Convergence:
+    """The cluster as the waiters see it, and who waits for it to come to rest."""
+
+    informers: Informers
+    clock: Clock
+    settle: float
+    """Seconds without a change after which nothing is under way any more."""
+    _changes: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _seen: dict[Resource, Picture] = field(default_factory=dict)
+
+    async def follow(self, waiters: Iterable[ControllerWaiter]) -> None:
+        """See from now on what these look at."""
+        for resource in dict.fromkeys(resource for waiter in waiters for resource in waiter.resources):
+            if resource not in self._seen:
+                informer = self.informers.of(resource)
+                await informer.synced()
+                self._seen[resource] = informer
+                informer.on_change(self._note)
+
+    def _note(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
+        self._changes += 1
+        self._changed.set()
+
+    def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
+        """By controller: what it is still to do."""
+        found = {waiter.name: list(waiter.unfinished(self._seen)) for waiter in waiters}
+        return {name: words for name, words in found.items() if words}
+
+    async def reached(
+        self, waiters: Sequence[ControllerWaiter], *, or_when: Callable[[], object] = lambda: False, patience: float = PATIENCE
+    ) -> None:
+        """Wait until all have finished, or something else has come."""
+        await self.follow(waiters)
+        end = self.clock.now() + patience
+        while not or_when():
+            left = end - self.clock.now()
+            if left <= 0:
+                raise NotConvergedError(_told(self.unfinished(waiters), patience))
+            if self.unfinished(waiters):
+                await self._within(left)
+            elif await self._is_calm(waiters, or_when):
+                return
+
+    async def _is_calm(self, waiters: Sequence[ControllerWaiter], or_when: Callable[[], object]) -> bool:
+        """Whether nothing changes for as long as that takes."""
+        until = self.clock.now() + max(self.settle, *(waiter.quiet(self._seen) for waiter in waiters), 0.0)
+        before = self._changes
+        while not or_when() and self._changes == before:
+            left = until - self.clock.now()
+            if left <= 0:
+                return True
+            await self._within(left)
+        return False
+
+    async def _within(self, seconds: float) -> None:
+        """Until something changes, and not longer."""
+        self._changed.clear()
+        loop = asyncio.get_running_loop()
+        patience = loop.call_later(seconds, self._changed.set)
+        try:
+            await self._changed.wait()
+        finally:
+            patience.cancel()
+
+    def wake(self) -> None:
+        """Something has come that whoever waits may wait for."""
+        self._changed.set()
+
+
+def _told(unfinished: dict[str, list[str]], patience: float) -> str:
+    if not unfinished:
+        return f"the cluster has not come to rest within {patience:g} s: something changes all the time"
+    parts = []
+    for name, words in unfinished.items():
+        more = f" and {len(words) - TOLD} more" if len(words) > TOLD else ""
+        parts.append(f"{name}: {', '.join(words[:TOLD])}{more}")
+    return f"not finished within {patience:g} s: {'; '.join(parts)}"
+
+
+def _name(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])

@@ -1,0 +1,171 @@
+"""What a write means for the scenario that is on: a minor step, a reaction, housekeeping, or a hand that had no business there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.resources import CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS, EVENTS, LEASES, PODS
+from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.scenario.waiters import REPLICATED_STORAGE, SCHEDULER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pytest_kscen.objects.resources import Obj, Resource
+
+NAME = "scenario-controller"
+KUBELET = "kubelet"
+RESULTS = "kube-scheduler-simulator.sigs.k8s.io/"
+CONFIGURATION = ("kube-system", "kube-scheduler")
+"""The ConfigMap with the scheduler's configuration."""
+
+CREATE, UPDATE, DELETE = "create", "update", "delete"
+
+ALIASES = {
+    "default-scheduler": SCHEDULER,
+    "system:kube-scheduler": SCHEDULER,
+    "daemon-set-controller": "daemonset-controller",
+    "generic-garbage-collector": "garbage-collector-controller",
+    "persistent-volume-binder": "persistentvolume-controller",
+    "replicated-storage": REPLICATED_STORAGE,
+    "controller": REPLICATED_STORAGE,
+    "agent": REPLICATED_STORAGE,
+}
+"""Controllers that the API's records know by another name."""
+
+SERVICE_ACCOUNT = "system:serviceaccount:kube-system:"
+WITHOUT_WAITER = (
+    "attachdetach-controller",
+    "certificate-controller",
+    "clusterrole-aggregation-controller",
+    "disruption-controller",
+    "endpoint-controller",
+    "endpoints-controller",
+    "endpointslice-controller",
+    "endpointslicemirroring-controller",
+    "ephemeral-volume-controller",
+    "event-aging",
+    "expand-controller",
+    "horizontal-pod-autoscaler",
+    "legacy-service-account-token-cleaner",
+    "orphaned-job-pods-controller",
+    "persistentvolume-protection-controller",
+    "pod-garbage-collector",
+    "pod-garbage-collector-controller",
+    "provisioner",
+    "pv-protection-controller",
+    "pvc-protection-controller",
+    "resource-claim-controller",
+    "resourcequota-controller",
+    "root-ca-cert-publisher",
+    "root-ca-certificate-publisher-controller",
+    "selinux-warning-controller",
+    "service-account-controller",
+    "service-controller",
+    "serviceaccount-controller",
+    "taint-eviction-controller",
+    "validatingadmissionpolicy-status-controller",
+)
+"""Controllers that every cluster has, and that nobody waits for."""
+SERVERS = (
+    "kube-apiserver",
+    "system:apiserver",
+    "system:kube-controller-manager",
+    "informers",
+    "cronjob-controller",
+    "ttl-after-finished-controller",
+)
+"""Who else writes what nobody has asked for."""
+HOUSEKEEPING = (EVENTS, LEASES, ENDPOINTS, ENDPOINT_SLICES)
+KEPT_BY_OTHERS = ("resourceVersion", "generation", "managedFields")
+
+
+class Meaning(Enum):
+    """What a write means."""
+
+    OURS = "the scenario's own"
+    HOUSEKEEPING = "nothing"
+    STEP = "a minor step"
+    RESULT = "what the scheduler tells of an attempt"
+    REACTION = "what another controller does"
+    FOREIGN = "somebody else's"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One that is let in. `new` is None for a deletion, and what was sent for a subresource that is no part of the object."""
+
+    writer: str
+    verb: str
+    resource: Resource
+    subresource: str
+    namespace: str
+    name: str
+    new: Obj | None
+    old: Obj | None
+
+    @property
+    def who(self) -> str:
+        """The controller's name, or whoever it was."""
+        name = self.writer.removeprefix(SERVICE_ACCOUNT)
+        return KUBELET if name.startswith("system:node:") else ALIASES.get(name, name)
+
+    @property
+    def is_binding(self) -> bool:
+        return self.resource.plural == PODS.plural and self.subresource == "binding"
+
+    @property
+    def words(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.verb}d {self.resource.qualified} {where}"
+
+
+def meaning_of(write: Write, simulated: Collection[str], known: Collection[str]) -> Meaning:
+    """`simulated` are the targets of the simulation; `known` are controllers that are nobody's hand, beyond the system's own."""
+    if _is_housekeeping(write):
+        return Meaning.HOUSEKEEPING
+    if write.who == NAME or _is_of_scenarios(write.resource):
+        return Meaning.OURS
+    if write.who in simulated:
+        return Meaning.RESULT if is_about_results(write) else Meaning.STEP
+    if write.who in known or write.who in (*WITHOUT_WAITER, *SERVERS, REPLICATED_STORAGE):
+        return Meaning.REACTION
+    return Meaning.FOREIGN
+
+
+def blame(write: Write) -> str:
+    """Who has spoiled the scenario, and how."""
+    if (write.resource.plural, write.namespace, write.name) == (CONFIG_MAPS.plural, *CONFIGURATION):
+        return f"{write.who} changed the scheduler's configuration while the scenario was running"
+    return f"{write.who} {write.words} while the scenario was running, which only its operations and controllers may"
+
+
+def is_about_results(write: Write) -> bool:
+    """Whether only the annotations that tell of scheduling have changed."""
+    if write.verb != UPDATE or write.new is None or write.old is None:
+        return False
+    return _without_results(write.new) == _without_results(write.old)
+
+
+def results_of(obj: Obj | None) -> dict[str, str]:
+    """What the scheduler has written about its attempts, by the annotation's name."""
+    annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
+    return {key.removeprefix(RESULTS): value for key, value in annotations.items() if key.startswith(RESULTS)}
+
+
+def _is_housekeeping(write: Write) -> bool:
+    kinds = {(each.group, each.plural) for each in HOUSEKEEPING} | {("events.k8s.io", "events")}
+    ends_a_pod = write.who == KUBELET and write.verb == DELETE  # which somebody else has deleted, and that was counted
+    return write.subresource == "status" or ends_a_pod or (write.resource.group, write.resource.plural) in kinds
+
+
+def _is_of_scenarios(resource: Resource) -> bool:
+    return (resource.group, resource.plural) == (SCENARIOS.group, SCENARIOS.plural)
+
+
+def _without_results(obj: Obj) -> Obj:
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in KEPT_BY_OTHERS}
+    annotations = {key: value for key, value in (metadata.pop("annotations", None) or {}).items() if not key.startswith(RESULTS)}
+    return {"metadata": metadata, "annotations": annotations, "spec": obj.get("spec")}
