@@ -105,10 +105,11 @@ class Plant:
     # --- what changes ---
 
     def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """What is merely told of a volume was the leader's own."""
+        """What is told of a volume is the leader's own; its agents may have to act by it."""
         name = (new or old or {})["metadata"]["name"]
-        if self._asks(new, old):
+        if _is_asked(new, old):
             self.tell_leaders(name)
+        if self._orders(new, old):
             for replica in self.replicas_by_volume.of(name):
                 for node in _node_of(replica):
                     self.tell_agents(node, name)
@@ -118,24 +119,25 @@ class Plant:
         volume = replica["spec"]["replicatedVolumeName"]
         if new is None:
             self.readings.forget(replica["metadata"]["name"])
-        if new is None or old is None or self.readings.of(old, None) != self.readings.of(new, None):
+        if new is None or old is None or self._is_news(new, old):
             self.tell_leaders(volume)
-        if self._asks(new, old):
+        if self._orders(new, old):
             for node in _node_of(replica):
                 self.tell_agents(node, volume)
 
-    def _asks(self, new: Obj | None, old: Obj | None) -> bool:
-        """Whether somebody is asked for something: what is merely told is nothing to do for whoever told it."""
-        if new is None or old is None or new["spec"] != old["spec"]:
+    def _is_news(self, new: Obj, old: Obj) -> bool:
+        """Whether a replica says something else. What the leader asked of it is no news to him, unless it was to go after that."""
+        before, now = self.readings.of(old, None), self.readings.of(new, None)
+        return now != before or (now.leaving and now.asked_primary != before.asked_primary)
+
+    def _orders(self, new: Obj | None, old: Obj | None) -> bool:
+        """Whether agents have something else to go by."""
+        if new is None or old is None or _is_asked(new, old) or _holders(new) != _holders(old):
             return True
-        ours, before = new["metadata"], old["metadata"]
-        held = ours.get("finalizers") != before.get("finalizers") or ours.get("deletionTimestamp") != before.get(
-            "deletionTimestamp"
-        )
-        return held or self.generation.orders_in(new) != self.generation.orders_in(old)
+        return self.generation.orders_in(new) != self.generation.orders_in(old)
 
     def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if self._asks(new, old):
+        if _is_asked(new, old):
             self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])
 
     def _class_changed(self, _: Obj | None, __: Obj | None) -> None:
@@ -146,6 +148,18 @@ class Plant:
         """Replicas there stand otherwise; those that wait for a node may have one."""
         for replica in [*self.replicas_by_node.of(node), *self.replicas_by_node.of("")]:
             self.tell_leaders(replica["spec"]["replicatedVolumeName"])
+
+
+def _is_asked(new: Obj | None, old: Obj | None) -> bool:
+    """Whether somebody wants something else, or lets go of it; who holds it as well changes nothing for the others."""
+    if new is None or old is None or new["spec"] != old["spec"]:
+        return True
+    is_let_go = any(name not in _holders(new) for name in _holders(old))
+    return is_let_go or ("deletionTimestamp" in new["metadata"] and "deletionTimestamp" not in old["metadata"])
+
+
+def _holders(obj: Obj) -> list[str]:
+    return obj["metadata"].get("finalizers") or []
 
 
 def _volume_of(obj: Obj) -> list[str]:

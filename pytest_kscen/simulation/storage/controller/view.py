@@ -55,14 +55,15 @@ class Replica:
     in_sync: bool = False
     primary: bool = False
     """Its kernel was Primary when its agent last told."""
-    asked_primary: bool = False
+    asked_primary: bool = field(default=False, compare=False)
+    """By the leader, who knows."""
     two_primaries: bool = False
     """Its kernel lets two be Primary."""
     actual_type: str = ""
     size: int = 0
     """Bytes, as its kernel told."""
     linked: tuple[str, ...] = ()
-    """The peers that its kernel was connected with, as its generation names them."""
+    """The peers that its kernel was connected with, as its generation names them, if it goes by that."""
     revision: int = 0
     """Of the orders that its agent has seen."""
     up_to_date: bool = False

@@ -9,7 +9,7 @@ from pytest_kscen.objects.quantities import parse
 from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
 from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
 from pytest_kscen.simulation.storage.definitions import ERA_A
-from pytest_kscen.simulation.storage.drbd import Config, Disk, Peer, QuorumRule, Role, State
+from pytest_kscen.simulation.storage.drbd import Config, Disk, Peer, QuorumRule, Role
 from pytest_kscen.simulation.storage.generations.era_a_replicas import findings_of, has_begun, kernel, progress
 from pytest_kscen.simulation.storage.generations.generation import (
     Decision,
@@ -107,7 +107,6 @@ class EraA(Generation):
             two_primaries=actual.get("allowTwoPrimaries", False),
             actual_type=status.get("actualType", ""),
             size=device.get("size", 0) * 1024,
-            linked=tuple(one["name"] for one in state.get("connections", ()) if one["connectionState"] == State.CONNECTED),
             up_to_date=device.get("diskState") == Disk.UP_TO_DATE,
         )
 
