@@ -52,13 +52,13 @@ class Plant:
         self.attachments_by_volume = self.attachments.index("volume", _volume_of)
         self._pictures: asyncio.Task[None] | None = None
         self._leaders: list[Hear] = []
-        self._agents: dict[str, list[Hear]] = {}
+        self._agents: dict[str, list[tuple[Hear, Hear]]] = {}
         self.volumes.on_change(self._volume_changed)
         self.replicas.on_change(self._replica_changed)
         self.attachments.on_change(self._attachment_changed)
         self.classes.on_change(self._class_changed)
         self.fleet.on_change(self._host_changed)
-        self.drbd.on_change(self.tell_agents)
+        self.drbd.on_change(self._kernel_changed)
 
     async def staff(self, container: ContainerContext, life: Coroutine[Any, Any, None]) -> int:
         """Live this life in a container until it is asked to stop; a crash of the life or of the pictures is the container's."""
@@ -90,16 +90,18 @@ class Plant:
         self._leaders.append(hear)
         return lambda: self._leaders.remove(hear)
 
-    def join_agents(self, node: str, hear: Hear) -> Callable[[], None]:
-        self._agents.setdefault(node, []).append(hear)
-        return lambda: self._agents[node].remove(hear)
+    def join_agents(self, node: str, hear: Hear, feel: Hear) -> Callable[[], None]:
+        """Tell of volumes of which something else is asked, and of those that the node's kernel sees otherwise."""
+        ears = hear, feel
+        self._agents.setdefault(node, []).append(ears)
+        return lambda: self._agents[node].remove(ears)
 
     def tell_leaders(self, volume: str) -> None:
         for hear in self._leaders:
             hear(volume)
 
     def tell_agents(self, node: str, volume: str) -> None:
-        for hear in self._agents.get(node, ()):
+        for hear, _ in self._agents.get(node, ()):
             hear(volume)
 
     # --- what changes ---
@@ -143,6 +145,10 @@ class Plant:
     def _class_changed(self, _: Obj | None, __: Obj | None) -> None:
         for volume in self.volumes:
             self.tell_leaders(volume["metadata"]["name"])
+
+    def _kernel_changed(self, node: str, volume: str) -> None:
+        for _, feel in self._agents.get(node, ()):
+            feel(volume)
 
     def _host_changed(self, node: str) -> None:
         """Replicas there stand otherwise; those that wait for a node may have one."""

@@ -46,6 +46,18 @@ def test_how_long_news_may_wait(status, wait):
     assert pace.wait(REPLICA, status, ANSWER, 100.0 + wait) == 0
 
 
+def test_only_what_is_told_sooner_than_it_was_going_to_be_wants_a_look_of_its_own():
+    pace = Pace()
+    pace.tell(REPLICA, WELL, ANSWER)
+    assert pace.sooner(REPLICA, linked(node_2=LINKED), 100.0) == LATEST
+    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 101.0) == ARRIVES - 1
+    assert pace.sooner(REPLICA, linked(node_2=LINKED), 102.0) is None
+    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 103.0) is None
+    assert pace.sooner(REPLICA, replace(WELL, suspended=True), 104.0) == 0
+    pace.tell(REPLICA, replace(WELL, suspended=True), ANSWER)
+    assert pace.sooner(REPLICA, replace(linked(node_2=LINKED), suspended=True), 105.0) == LATEST
+
+
 def test_who_gave_orders_is_answered_at_once():
     pace = Pace()
     pace.tell(REPLICA, WELL, ANSWER)

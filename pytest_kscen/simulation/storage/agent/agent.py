@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.simulation.bench import Bench
@@ -29,6 +29,14 @@ ASK_AGAIN = 2.0  # seconds until a kernel that refused is asked again
 UNHEARD = 1.0  # seconds until an agent that the API cannot hear tries again
 
 
+class _Read(NamedTuple):
+    """The last orders for a replica, and what they were read from."""
+
+    seen: list[object]
+    replica: Replica
+    orders: Orders
+
+
 class Agent:
     """One process. What it remembers, the API and the kernel would tell it again."""
 
@@ -38,13 +46,12 @@ class Agent:
         self._bench = Bench.of(f"{NAME} on {container.node}", container.api, container.clock, plant.informers)
         self._controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas)
         self._configs: dict[str, Config] = {}
-        self._orders: dict[str, tuple[list[object], Orders]] = {}
-        """The last ones, and what they were read from."""
+        self._read: dict[str, _Read] = {}
         self._pace = Pace()
 
     async def run(self) -> None:
         await self._plant.synced()
-        leave = self._plant.join_agents(self._node, self._hear)
+        leave = self._plant.join_agents(self._node, self._hear, self._feel)
         try:
             for obj in self._plant.replicas_by_node.of(self._node):
                 self._controller.enqueue(obj["spec"]["replicatedVolumeName"])
@@ -54,6 +61,22 @@ class Agent:
 
     def _hear(self, volume: str) -> None:
         self._controller.enqueue_after(volume, SETTLES)
+
+    def _feel(self, volume: str) -> None:
+        """The kernel has news, which want a look when they are due."""
+        wait = self._due_in(volume)
+        if wait is not None:
+            self._controller.enqueue_after(volume, max(SETTLES, wait))
+
+    def _due_in(self, volume: str) -> float | None:
+        known, status = self._read.get(volume), self._plant.drbd.status(self._node, volume)
+        obj = self._plant.replicas.get(known.replica.name) if known else None
+        if known is None or status is None or obj is None:
+            return 0.0 if volume in self._configs else None  # else it was taken down here
+        if (status.role == Role.PRIMARY) != known.orders.primary:
+            return 0.0
+        replica = self._plant.readings.of(obj, self._plant.volumes.get(volume))
+        return self._pace.sooner(replica, status, self._bench.now())
 
     async def _reconcile(self, volume: str) -> float | None:
         if not self._plant.machines[self._node].reachable:
@@ -100,11 +123,11 @@ class Agent:
 
     def _orders_of(self, name: str, volume: Obj, replica: Replica, others: list[Replica]) -> Orders:
         seen = [volume, replica, *others]
-        known = self._orders.get(name)
-        if known and len(known[0]) == len(seen) and all(map(operator.is_, known[0], seen)):
-            return known[1]
+        known = self._read.get(name)
+        if known and len(known.seen) == len(seen) and all(map(operator.is_, known.seen, seen)):
+            return known.orders
         orders = self._plant.generation.orders(volume, replica, others)
-        self._orders[name] = seen, orders
+        self._read[name] = _Read(seen, replica, orders)
         return orders
 
     def _obey(self, volume: str, orders: Orders, config: Config) -> tuple[Status | None, str]:
@@ -143,7 +166,7 @@ class Agent:
     def _take_down(self, volume: str) -> None:
         self._plant.drbd.down(self._node, volume, wipe=True)
         self._configs.pop(volume, None)
-        self._orders.pop(volume, None)
+        self._read.pop(volume, None)
 
     def _free_port(self) -> int:
         """The first one that nobody on this node listens on."""

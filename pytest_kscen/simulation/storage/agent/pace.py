@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.storage.drbd import Disk, Replication, State
@@ -23,22 +24,37 @@ class Pace:
     def __init__(self) -> None:
         self._told: dict[str, tuple[Status, Answer]] = {}
         self._since: dict[str, float] = {}
+        self._due: dict[str, float] = {}
+        """When it is going to be told."""
 
     def wait(self, replica: Replica, status: Status, answer: Answer, now: float) -> float:
         """The seconds until it is to be told. Whoever gave orders is answered at once."""
         told, answered = self._told.get(replica.name, (None, answer))
         if answered != answer:
             return 0.0
-        since = self._since.setdefault(replica.name, now)
-        return max(0.0, since + _patience(replica, status, told) - now)
+        due = self._due[replica.name] = self._when(replica, status, told, now)
+        return max(0.0, due - now)
+
+    def sooner(self, replica: Replica, status: Status, now: float) -> float | None:
+        """The seconds until it is to be told, if that is before it was going to be."""
+        told, _ = self._told.get(replica.name, (None, None))
+        due = self._when(replica, status, told, now)
+        if due >= self._due.get(replica.name, math.inf):
+            return None
+        self._due[replica.name] = due
+        return max(0.0, due - now)
 
     def tell(self, replica: Replica, status: Status, answer: Answer) -> None:
         self._told[replica.name] = status, answer
         self._since.pop(replica.name, None)
+        self._due.pop(replica.name, None)
 
     def forget(self, replica: str) -> None:
-        self._told.pop(replica, None)
-        self._since.pop(replica, None)
+        for known in (self._told, self._since, self._due):
+            known.pop(replica, None)
+
+    def _when(self, replica: Replica, status: Status, told: Status | None, now: float) -> float:
+        return self._since.setdefault(replica.name, now) + _patience(replica, status, told)
 
 
 def is_filling(status: Status) -> bool:
