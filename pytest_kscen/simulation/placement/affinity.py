@@ -30,24 +30,26 @@ def volume_may_be_on(volume: Obj, node: Obj) -> bool:
 def preference(pod: Obj, node: Obj) -> int:
     """The weights of the preferred terms that this node meets."""
     terms = (pod["spec"].get("affinity") or {}).get("nodeAffinity", {}).get("preferredDuringSchedulingIgnoredDuringExecution")
-    return sum(term["weight"] for term in terms or () if _term_holds(term["preference"], node))
+    return sum(term["weight"] for term in terms or () if term_holds(term["preference"], node))
 
 
 def selects(selector: Obj, node: Obj) -> bool:
     """A NodeSelector: one of its terms must hold; an empty term never does."""
-    return any(_term_holds(term, node) for term in selector.get("nodeSelectorTerms") or ())
+    return any(term_holds(term, node) for term in selector.get("nodeSelectorTerms") or ())
 
 
-def _term_holds(term: Obj, node: Obj) -> bool:
+def term_holds(term: Obj, node: Obj) -> bool:
+    """One term of a NodeSelector."""
     labels = node["metadata"].get("labels") or {}
     by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not by_label and not by_field:
         return False
     fields = {"metadata.name": node["metadata"]["name"]}
-    return all(_holds(part, labels) for part in by_label) and all(_holds(part, fields) for part in by_field)
+    return all(holds(part, labels) for part in by_label) and all(holds(part, fields) for part in by_field)
 
 
-def _holds(requirement: Obj, labels: Mapping[str, str]) -> bool:
+def holds(requirement: Obj, labels: Mapping[str, str]) -> bool:
+    """One requirement of a term."""
     own, values = labels.get(requirement["key"]), requirement.get("values") or []
     match requirement["operator"]:
         case "In":

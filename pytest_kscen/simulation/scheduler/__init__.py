@@ -1,4 +1,8 @@
-"""Which node a pod goes to: a queue, a table of filters, a table of scores, and the binding. No kubelet may enter here."""
+"""Which node a pod goes to: a framework of plugins, the default ones of kube-scheduler, a queue, and the actor.
+
+`framework` says what a plugin is, `plugins` has one module for each, `configuration` reads a KubeSchedulerConfiguration,
+`queueing` holds the pods that wait. No kubelet may enter here.
+"""
 
 from pytest_kscen.simulation.scheduler.scheduler import Scheduler
 

@@ -6,31 +6,30 @@ import collections
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-    from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.simulation.scheduler.filters import Refusal
+    from pytest_kscen.simulation.scheduler.framework.status import Status
 
 NO_NODES = "no nodes available to schedule pods"
-HELPLESS = "Preemption is not helpful for scheduling"
-NO_VICTIMS = "No preemption victims found for incoming pod"
+LONGEST_NOTE = 1024
 
 
-def of_problem(nodes: int, problem: str) -> str:
-    """What keeps the pod from every node; the real scheduler ends so too."""
-    return f"0/{nodes} nodes are available: {problem}. not found"
+def of_problem(nodes: int, problem: str, rescue: str) -> str:
+    """What keeps the pod from every node."""
+    return f"0/{nodes} nodes are available: {problem}." + (f" {rescue}" if rescue else "")
 
 
-def of_refusals(pod: Obj, refusals: Sequence[Refusal]) -> str:
-    nodes = len(refusals)
-    reasons = _counted([reason for refusal in refusals for reason in refusal.reasons])
-    if pod["spec"].get("preemptionPolicy") == "Never":
-        rescue = "not eligible due to preemptionPolicy=Never."
-    else:
-        words = _counted([HELPLESS if refusal.final else NO_VICTIMS for refusal in refusals])
-        rescue = f"0/{nodes} nodes are available: {words}."
-    return f"0/{nodes} nodes are available: {reasons}. no new claims to deallocate, preemption: {rescue}"
+def of_refusals(nodes: int, statuses: Iterable[Status], rescue: str = "") -> str:
+    """Why each node will not do."""
+    reasons = [reason for status in statuses for reason in status.reasons]
+    words = f" {counted(reasons)}." if reasons else ""
+    return f"0/{nodes} nodes are available:{words}" + (f" {rescue}" if rescue else "")
 
 
-def _counted(reasons: list[str]) -> str:
+def counted(reasons: Iterable[str]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in collections.Counter(reasons).items()))
+
+
+def noted(message: str) -> str:
+    """As much of it as an event may say."""
+    return message if len(message) <= LONGEST_NOTE else f"{message[: LONGEST_NOTE - 4]} ..."

@@ -6,6 +6,7 @@ a pod can be bound does not hold up the others.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError
@@ -53,21 +54,26 @@ class Scheduler:
         self.gate = gate
         self.registry = registry or Registry()
         self._bench = bench
-        self._chance = chance
-        self._nominated = Nominated()
-        self._waiting = WaitingPods()
-        self._snapshot = Snapshot()
-        self._brood = Brood()
         self._profiles: dict[str, Profile] = {}
-        self.queue = Queue(bench.now, self._nominated)
-        self._following = Following(bench, self._snapshot, self.queue, self._waiting, self._profiles)
-        self._attempting = Attempting(bench, chance, self._snapshot, self.queue, self._nominated, self._waiting, self._brood)
+        nominated = Nominated()
+        self._handle = Handle(
+            bench=bench,
+            chance=chance,
+            snapshot=Snapshot(),
+            nominated=nominated,
+            waiting=WaitingPods(),
+            queue=Queue(bench.now, nominated),
+            brood=Brood(),
+        )
+        self.queue = self._handle.queue
+        self._following = Following(self._handle, self._profiles)
+        self._attempting = Attempting(self._handle)
         self._attempting.sink = sink
         self.configure(configuration or Configuration())
 
     def configure(self, configuration: Configuration) -> None:
         """Work by this configuration from the next attempt on; a ValueError says what is wrong with it."""
-        made = {one.name: Profile(one, self.registry, self._handle()) for one in configuration.profiles}
+        made = {one.name: Profile(one, self.registry, replace(self._handle)) for one in configuration.profiles}
         self._profiles.clear()
         self._profiles.update(made)
         self._attempting.percentage = configuration.percentage
@@ -75,14 +81,11 @@ class Scheduler:
         plugins = [plugin for profile in made.values() for plugin in profile.plugins.values()]
         self._following.follow({interest.resource for plugin in plugins for interest in plugin.events()})
 
-    def _handle(self) -> Handle:
-        return Handle(self._bench, self._chance, self._snapshot, self._nominated, self._waiting, self.queue, self._brood)
-
     async def run(self) -> Never:
         await self._following.synced()
-        self._brood.start(self._work(), NAME)
-        self._brood.start(self.queue.look_through(self._bench.clock.sleep), f"{NAME}'s leftovers")
-        await self._brood.watch()
+        self._handle.brood.start(self._work(), NAME)
+        self._handle.brood.start(self.queue.look_through(self._bench.clock.sleep), f"{NAME}'s leftovers")
+        await self._handle.brood.watch()
 
     async def _work(self) -> Never:
         while True:

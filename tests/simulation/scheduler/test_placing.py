@@ -4,8 +4,8 @@ import pytest
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.objects.resources import PODS, STORAGE_CLASSES
-from pytest_kscen.simulation.scheduler.picture import Candidate, Place
-from pytest_kscen.simulation.scheduler.scores import best
+from pytest_kscen.simulation.scheduler.choosing import best
+from pytest_kscen.simulation.scheduler.framework import NodeInfo
 from pytest_kscen.simulation.volumes.classes import storage_class
 
 HELPLESS = "no new claims to deallocate, preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
@@ -35,20 +35,26 @@ class TestBinding:
         assert sorted(hall.pod(f"p{number}", owner="web") for number in range(3)) == ["n1", "n2", "n3"]
 
     def test_equals_are_drawn_by_the_seed(self):
-        places = [Place(f"n{number}") for number in range(6)]
-        pod = Candidate.of({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}})
+        nodes = [NodeInfo(f"n{number}") for number in range(6)]
 
         def drawn(seed):
             chance = Chance(seed).stream("scheduler")
-            return [best(pod, places, chance).name for _ in range(20)]
+            return [best(nodes, [1, 7, 7, 7, 7, 2], chance).name for _ in range(20)]
 
         assert drawn(1) == drawn(1)
         assert drawn(1) != drawn(2)
+        assert set(drawn(1)) == {"n1", "n2", "n3", "n4"}
+
+    def test_where_there_are_no_equals_nothing_is_drawn(self):
+        chance = Chance(1).stream("scheduler")
+        assert best([NodeInfo("n0"), NodeInfo("n1")], [1, 2], chance).name == "n1"
+        assert chance.below(1000) == Chance(1).stream("scheduler").below(1000)
 
     def test_the_one_with_the_higher_priority_first(self, hall):
         hall.pod("low", cpu="3", priority=0)
         hall.pod("high", cpu="3", priority=10)
         hall.nodes(1)
+        hall.advance(2.1)
         assert (hall.where("low"), hall.where("high")) == (None, "n1")
 
     def test_pods_of_another_scheduler_are_not_ours(self, hall):
@@ -161,8 +167,16 @@ class TestChoosing:
 
 class TestLookingAgain:
     def test_when_a_node_comes(self, hall):
+        hall.node("n0", unschedulable=True)
         hall.pod()
         hall.nodes(1)
+        assert hall.where() == "n1"
+
+    def test_where_there_is_no_node_at_all_after_a_second(self, hall):
+        hall.pod()
+        hall.nodes(1)
+        assert hall.where() is None
+        hall.advance(2.1)
         assert hall.where() == "n1"
 
     def test_when_a_pod_goes(self, hall):

@@ -14,8 +14,6 @@ from pytest_kscen.simulation.volumes.binding import bound_to
 from pytest_kscen.simulation.volumes.matching import SELECTED_NODE, best_match, class_of, delays, is_bound, provisions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
 
@@ -23,7 +21,6 @@ ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
 NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
-PATIENCE = 600.0  # seconds that a pod waits for its claims once a node is chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +40,15 @@ NO_CLAIMS = PodClaims()
 class Claims:
     """The claims and volumes of a cluster, as the scheduler needs them."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, patience: float) -> None:
         self._bench = bench
+        self._patience = patience
         self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
         self._classes = bench.informers.of(STORAGE_CLASSES)
         self._by_class = volumes_by_class(bench.informers)
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
         self._claims.on_change(self._claim_changed)
-
-    def on_change(self, wake: Callable[[], None]) -> None:
-        """Tell when something may have become possible."""
-        for informer in (self._claims, self._volumes, self._classes):
-            informer.on_change(lambda new, _: wake() if new else None)
-
-    async def synced(self) -> None:
-        for informer in (self._claims, self._volumes, self._classes):
-            await informer.synced()
 
     def of(self, pod: Obj) -> PodClaims:
         volumes: list[Obj] = []
@@ -118,7 +107,7 @@ class Claims:
                 patch = {"metadata": {"annotations": {SELECTED_NODE: node["metadata"]["name"]}}}
                 metadata = claim["metadata"]
                 await self._bench.api.patch(PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"])
-        until = self._bench.now() + PATIENCE
+        until = self._bench.now() + self._patience
         return all([await self._bound(Ref.of(claim), until) for claim, _ in plan])
 
     async def _bound(self, ref: Ref, until: float) -> bool:

@@ -1,0 +1,213 @@
+"""One attempt: a node is found for a pod and the pod is bound to it, or it is said why not.
+
+search → (nothing: post_filter) → choose → assume → reserve → permit → [wait → pre_bind →] bind → post_bind.
+What fails after the pod was assumed on a node takes it off again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.simulation.scheduler import diagnosis
+from pytest_kscen.simulation.scheduler.choosing import best, totals
+from pytest_kscen.simulation.scheduler.failing import Failing
+from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
+from pytest_kscen.simulation.scheduler.framework.events import ASSIGNED_DELETE
+from pytest_kscen.simulation.scheduler.framework.preempting import Nomination
+from pytest_kscen.simulation.scheduler.framework.results import Attempt
+from pytest_kscen.simulation.scheduler.framework.status import Code, Status, failure
+from pytest_kscen.simulation.scheduler.searching import Found, enough, search
+from pytest_kscen.simulation.scheduler.trying import Try
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.simulation.scheduler.framework.handle import Handle
+    from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
+    from pytest_kscen.simulation.scheduler.framework.profile import Narrowed, Profile
+    from pytest_kscen.simulation.scheduler.framework.results import Sink
+    from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
+
+CLEAR = Nomination("")
+
+
+class Attempting:
+    """The cycle."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.sink: Sink | None = None
+        self.percentage = 0
+        self._bench = handle.bench
+        self._chance = handle.chance
+        self._snapshot = handle.snapshot
+        self._queue = handle.queue
+        self._nominated = handle.nominated
+        self._waiting = handle.waiting
+        self._brood = handle.brood
+        self._next = 0
+        self._failing = Failing(handle)
+
+    async def attempt(self, profile: Profile, queued: QueuedPod) -> None:
+        pod = queued.pod
+        if pod.obj["metadata"].get("deletionTimestamp"):
+            words = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
+            self._bench.recorder.did(pod.obj, "FailedScheduling", words, action="Scheduling", kind="Warning")
+            self._queue.done(pod.uid)
+            return
+        attempt = Attempt(pod.obj, profile.name, queued.attempts, self._bench.now()) if self.sink else None
+        this = Try(profile, queued, pod, CycleState(attempt))
+        self._snapshot.refresh()
+        queued.rejectors.clear()
+        queued.pending.clear()
+        if not self._snapshot.nodes:
+            await self._fail(this, diagnosis.NO_NODES, nomination=CLEAR, unschedulable=True)
+            return
+        found = await self._find(this)
+        if isinstance(found, Status):
+            await self._fail(this, found.message, nomination=CLEAR)
+        elif found is not None:
+            await self._take(this, found)
+
+    # --- finding a node ---
+
+    async def _find(self, this: Try) -> NodeInfo | Status | None:
+        """The node; or what is broken; or nothing, if it has been said already that there is none."""
+        profile, _, pod, state = this
+        nodes = self._snapshot.nodes
+        wanted = profile.pre_filter(state, pod, nodes)
+        if isinstance(wanted, Status):
+            if not wanted.rejects:
+                return wanted
+            await self._give_up(this, Found(), problem=wanted)
+            return None
+        if pod.nominated and (node := self._snapshot.get(pod.nominated)):
+            found = search(this, [node], 0, 1)
+            if found.nodes:
+                return found.nodes[0]
+        if wanted is not None:
+            nodes = [node for name in sorted(wanted.nodes) if (node := self._snapshot.get(name))]
+        found = self._search(this, nodes)
+        if not found.nodes:
+            await self._give_up(this, found, narrowed=wanted)
+            return None
+        return self._choose(this, found.nodes)
+
+    def _search(self, this: Try, nodes: Sequence[NodeInfo]) -> Found:
+        profile = this.profile
+        percentage = self.percentage if profile.percentage is None else profile.percentage
+        scores = bool(profile.points["score"])
+        wanted = enough(len(nodes), percentage) if scores else 1
+        found = search(this, nodes, self._next % len(nodes) if nodes else 0, wanted)
+        self._next = (self._next + found.looked_at) % len(self._snapshot.nodes)
+        return found
+
+    def _choose(self, this: Try, nodes: Sequence[NodeInfo]) -> NodeInfo | Status:
+        profile, _, pod, state = this
+        if len(nodes) == 1:
+            return nodes[0]
+        if status := profile.pre_score(state, pod, nodes):
+            return status
+        sums = totals(this, nodes)
+        return sums if isinstance(sums, Status) else best(nodes, sums, self._chance)
+
+    async def _give_up(self, this: Try, found: Found, *, problem: Status | None = None, narrowed: Narrowed | None = None) -> None:
+        """No node will do: perhaps something can be done about it."""
+        profile, queued, pod, state = this
+        nodes = self._snapshot.nodes
+        others = problem
+        if narrowed is not None:
+            words = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed.plugins))}]"
+            others = Status(Code.UNRESOLVABLE, (words,), narrowed.plugins[0])
+            queued.rejectors.update(narrowed.plugins)
+        elif problem is not None:
+            queued.rejectors.add(problem.plugin)
+        statuses = {node.name: found.statuses.get(node.name, others) for node in nodes} if others else found.statuses
+        queued.rejectors |= found.rejectors
+        queued.pending |= {status.plugin for status in found.statuses.values() if status.code is Code.PENDING}
+        queued.rejectors -= queued.pending
+        nomination, rescue = await profile.post_filter(state, pod, statuses) if profile.points["postFilter"] else (CLEAR, None)
+        said = rescue.message if rescue else ""
+        if problem is not None:
+            words = diagnosis.of_problem(len(nodes), problem.message, said)
+        else:
+            words = diagnosis.of_refusals(len(nodes), statuses.values(), said)
+        await self._fail(this, words, nomination=nomination, unschedulable=True)
+
+    # --- taking it ---
+
+    async def _take(self, this: Try, node: NodeInfo) -> None:
+        profile, _, pod, state = this
+        if state.attempt is not None:
+            state.attempt.selected = node.name
+        self._snapshot.put(pod, node.name)
+        self._nominated.remove(pod.uid)
+        if status := profile.reserve(state, pod, node.name):
+            await self._undo(this, node.name, status)
+            return
+        waits = profile.permit(state, pod, node.name)
+        if isinstance(waits, Status):
+            await self._undo(this, node.name, waits)
+        elif waits or profile.pre_bind_waits(state, pod, node.name):
+            if waits:
+                self._waiting.add(pod, node.name, waits)
+            else:
+                self._queue.done(pod.uid)
+            self._brood.start(self._bind_slowly(this, node.name), f"binding of {pod.namespace}/{pod.name}")
+        else:
+            self._queue.done(pod.uid)
+            await self._bind(this, node.name)
+
+    async def _bind_slowly(self, this: Try, node: str) -> None:
+        profile, _, pod, state = this
+        if waiting := self._waiting.get(pod.uid):
+            status = await waiting.decided()
+            self._waiting.remove(pod.uid)
+            if status is not None:
+                await self._undo(this, node, status)
+                return
+            self._queue.done(pod.uid)
+        try:
+            status = await profile.pre_bind(state, pod, node)
+        except (ApiError, OSError) as error:
+            status = failure(str(error))
+        if status is not None:
+            await self._undo(this, node, status)
+            return
+        await self._bind(this, node)
+
+    async def _bind(self, this: Try, node: str) -> None:
+        profile, _, pod, state = this
+        try:
+            status = await profile.bind(state, pod, node)
+        except (ApiError, OSError) as error:
+            status = failure(f'running Bind plugin "DefaultBinder": {error}')
+        if status is not None:
+            await self._undo(this, node, status)
+            return
+        words = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        self._bench.recorder.did(pod.obj, "Scheduled", words, action="Binding")
+        profile.post_bind(state, pod, node)
+        if state.attempt is not None and self.sink is not None:
+            state.attempt.bound = True
+            await self.sink.record(state.attempt)
+
+    async def _undo(self, this: Try, node: str, status: Status) -> None:
+        """The pod will not be there after all."""
+        profile, queued, pod, state = this
+        profile.unreserve(state, pod, node)
+        self._snapshot.take(pod.uid)
+        words = status.message
+        if status.rejects:
+            (queued.pending if status.code is Code.PENDING else queued.rejectors).add(status.plugin)
+            words = diagnosis.of_refusals(1, [status])
+        await self._fail(this, words, nomination=CLEAR, unschedulable=status.rejects)
+        self._queue.happened(ASSIGNED_DELETE, {**pod.obj, "spec": {**pod.spec, "nodeName": node}}, None)
+
+    async def _fail(self, this: Try, words: str, *, nomination: Nomination | None = None, unschedulable: bool = False) -> None:
+        attempt = this.state.attempt
+        if attempt is not None:
+            attempt.message = words
+        await self._failing.tell(this.queued, words, nomination, unschedulable=unschedulable)
+        if attempt is not None and self.sink is not None:
+            await self.sink.record(attempt)

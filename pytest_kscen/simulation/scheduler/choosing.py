@@ -1,0 +1,101 @@
+"""Which of the nodes that will do is best: every plugin's scores, brought to 0 to 100, times its weight, added up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.simulation.scheduler.framework.plugin import overrides
+from pytest_kscen.simulation.scheduler.framework.status import failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
+    from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
+    from pytest_kscen.simulation.scheduler.framework.profile import Profile
+    from pytest_kscen.simulation.scheduler.framework.status import Status
+    from pytest_kscen.simulation.scheduler.framework.table import Rows, Scores, Table
+    from pytest_kscen.simulation.scheduler.trying import Try
+
+BEST = 100
+
+
+def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
+    """The sum for each node: a list, or in a large cluster an array; or a status if a plugin fails."""
+    profile, _, pod, state = this
+    scorers = profile.scorers(state)
+    table = profile.handle.snapshot.table
+    if table is not None and any(overrides(plugin, "score_many") for plugin in scorers):
+        return _many(this, nodes, table, scorers)
+    sums = [0] * len(nodes)
+    for plugin in scorers:
+        raw = [plugin.score(state, pod, node) for node in nodes]
+        scores = plugin.normalize(state, pod, list(raw))
+        if wrong := _out_of_range(profile, plugin, scores):
+            return wrong
+        weight = profile.weights[plugin]
+        _note(this, plugin, nodes, raw, scores)
+        sums = [total + weight * score for total, score in zip(sums, scores, strict=True)]
+    return sums
+
+
+def _many(this: Try, nodes: Sequence[NodeInfo], table: Table, scorers: list[Plugin]) -> Any:
+    import numpy as np
+
+    profile, state = this.profile, this.state
+    rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
+    sums: Scores = np.zeros(len(nodes), np.int64)
+    for plugin in scorers:
+        raw, scores = _scores_many(this, plugin, nodes, table, rows)
+        if len(scores) and (scores.min() < 0 or scores.max() > BEST):
+            return _out_of_range(profile, plugin, scores.tolist())
+        if state.attempt is not None:
+            _note(this, plugin, nodes, raw.tolist(), scores.tolist())
+        sums += profile.weights[plugin] * scores
+    return sums
+
+
+def _scores_many(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo], table: Table, rows: Rows) -> tuple[Scores, Scores]:
+    import numpy as np
+
+    state, pod = this.state, this.pod
+
+    if overrides(plugin, "score_many"):
+        raw = plugin.score_many(state, pod, table, rows)
+    else:
+        raw = np.fromiter((plugin.score(state, pod, node) for node in nodes), np.int64, len(nodes))
+    if overrides(plugin, "normalize_many"):
+        return raw, plugin.normalize_many(state, pod, raw)
+    if overrides(plugin, "normalize"):
+        return raw, np.array(plugin.normalize(state, pod, raw.tolist()), np.int64)
+    return raw, raw
+
+
+def _out_of_range(profile: Profile, plugin: Plugin, scores: Sequence[int]) -> Status | None:
+    for score in scores:
+        if not 0 <= score <= BEST:
+            name = profile.name_of(plugin)
+            words = f"plugin {name!r} returns an invalid score {score}, it should in the range of [0, {BEST}] after normalizing"
+            return failure(words).by(name)
+    return None
+
+
+def _note(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo], raw: Sequence[int], scores: Sequence[int]) -> None:
+    attempt = this.state.attempt
+    if attempt is None:
+        return
+    name, weight = this.profile.name_of(plugin), this.profile.weights[plugin]
+    for node, first, last in zip(nodes, raw, scores, strict=True):
+        attempt.score.setdefault(node.name, {})[name] = int(first)
+        attempt.final_score.setdefault(node.name, {})[name] = int(last) * weight
+
+
+def best(nodes: Sequence[NodeInfo], sums: Any, chance: Stream) -> NodeInfo:
+    """The best node; among equals, chance decides. Where there are no equals, nothing is drawn."""
+    if isinstance(sums, list):
+        most = max(sums)
+        equals = [place for place, total in enumerate(sums) if total == most]
+    else:
+        equals = (sums == sums.max()).nonzero()[0].tolist()
+    return nodes[equals[0] if len(equals) == 1 else chance.choice(equals)]

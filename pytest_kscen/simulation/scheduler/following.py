@@ -1,0 +1,168 @@
+"""The cluster's changes on their way into the scheduler's snapshot and its queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    SERVICES,
+    STORAGE_CLASSES,
+    Resource,
+)
+from pytest_kscen.simulation.scheduler import changes
+from pytest_kscen.simulation.scheduler.framework.events import ASSIGNED_ADD, ASSIGNED_DELETE, NODE, Action, ClusterEvent
+from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from pytest_kscen.kube.informer import Informer
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.scheduler.framework.handle import Handle
+
+FINISHED = ("Succeeded", "Failed")
+STORAGE = "storage.k8s.io"
+OTHERS = (
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASSES,
+    SERVICES,
+    Resource(STORAGE, "v1", "csinodes", "CSINode", namespaced=False),
+    Resource(STORAGE, "v1", "csidrivers", "CSIDriver", namespaced=False),
+    Resource(STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity"),
+    Resource(STORAGE, "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
+)
+"""What plugins may be interested in, besides nodes and pods."""
+
+
+class Following:
+    """Listens to the pictures."""
+
+    def __init__(self, handle: Handle, profiles: Container[str]) -> None:
+        self._snapshot = handle.snapshot
+        self._queue = handle.queue
+        self._waiting = handle.waiting
+        self.profiles = profiles
+        self._informers = handle.bench.informers
+        self._followed = {one: self._informers.of(one) for one in (PODS, NODES)}
+        self._followed[NODES].on_change(self._node_changed)
+        self._followed[PODS].on_change(self._pod_changed)
+
+    def follow(self, kinds: Container[str]) -> None:
+        """These kinds are of interest too."""
+        for resource in OTHERS:
+            if resource.kind in kinds and resource not in self._followed:
+                informer = self._followed[resource] = self._informers.of(resource)
+                informer.on_change(self._teller(resource))
+
+    async def synced(self) -> None:
+        for informer in list(self._followed.values()):
+            await informer.synced()
+
+    @property
+    def pods(self) -> Informer:
+        return self._followed[PODS]
+
+    def _teller(self, resource: Resource) -> Callable[[Obj | None, Obj | None], None]:
+        events = {action: ClusterEvent(resource.kind, action) for action in (Action.ADD, Action.OTHER, Action.DELETE)}
+
+        def tell(new: Obj | None, old: Obj | None) -> None:
+            self._queue.happened(events[Action.OTHER if new and old else Action.ADD if new else Action.DELETE], old, new)
+
+        return tell
+
+    # --- nodes ---
+
+    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
+        node = new or old
+        if node is None:
+            return
+        name = node["metadata"]["name"]
+        if new and old:
+            events = changes.of_node(new, old)
+            info = self._snapshot.get(name)
+            if info and not events and _alike(new, old):
+                info.obj = new
+                return
+        else:
+            events = [ClusterEvent(NODE, Action.ADD if new else Action.DELETE)]
+        self._snapshot.see_node(name, new)
+        for event in events:
+            self._queue.happened(event, old, new)
+
+    # --- pods ---
+
+    def is_ours(self, pod: Obj) -> bool:
+        spec = pod["spec"]
+        return not spec.get("nodeName") and spec.get("schedulerName", "") in self.profiles and not _is_finished(pod)
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        pod = new or old
+        if pod is None:
+            return
+        if new is None or _is_finished(new):
+            self._gone(pod)
+        elif new["spec"].get("nodeName"):
+            self._assigned(new, old)
+        elif self.is_ours(new):
+            self._unscheduled(new, old)
+
+    def _gone(self, pod: Obj) -> None:
+        info = PodInfo(pod)
+        self._queue.remove(info.ref, info.uid)
+        if waiting := self._waiting.get(info.uid):
+            waiting.reject("", "pod is deleted")
+        known = self._snapshot.take(info.uid)
+        if known or info.nominated:
+            self._queue.happened(ASSIGNED_DELETE, pod, None)
+
+    def _assigned(self, new: Obj, old: Obj | None) -> None:
+        uid, node = new["metadata"]["uid"], new["spec"]["nodeName"]
+        known = self._snapshot.pod(uid)
+        if known and self._snapshot.node_of(uid) == node:
+            fresh = old is None or not old["spec"].get("nodeName")
+            if known.same_for_nodes(new) or fresh:
+                known.obj = new
+            else:
+                self._snapshot.put(PodInfo(new), node)
+            if old is not None and not fresh:
+                self._tell_of_update(new, old)
+                return
+        else:
+            self._snapshot.put(PodInfo(new), node)
+        info = self._snapshot.pod(uid)
+        if info:
+            self._queue.remove(info.ref, uid)
+        self._queue.happened(ASSIGNED_ADD, None, new)
+
+    def _tell_of_update(self, new: Obj, old: Obj) -> None:
+        for event in changes.of_pod(new, old):
+            self._queue.happened(event, old, new)
+
+    def _unscheduled(self, new: Obj, old: Obj | None) -> None:
+        if self._snapshot.pod(new["metadata"]["uid"]):
+            return  # it is on its way already
+        if old is None:
+            self._queue.add(PodInfo(new))
+        else:
+            self._queue.update(PodInfo(new), old, changes.of_pod(new, old))
+            before = (old.get("status") or {}).get("nominatedNodeName")
+            if before and before != (new.get("status") or {}).get("nominatedNodeName"):
+                self._queue.happened(ASSIGNED_DELETE, old, None)
+
+
+def _is_finished(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in FINISHED
+
+
+def _alike(new: Obj, old: Obj) -> bool:
+    """Whether nothing is different that a node's row is made of."""
+    return bool(
+        (new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"))
+        and (new.get("status") or {}).get("capacity") == (old.get("status") or {}).get("capacity")
+        and (new.get("status") or {}).get("images") == (old.get("status") or {}).get("images")
+    )

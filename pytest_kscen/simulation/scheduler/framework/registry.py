@@ -1,0 +1,73 @@
+"""Which classes the names in a configuration stand for: the default plugins, those that users register, dotted paths."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
+
+_HERE = "pytest_kscen.simulation.scheduler.plugins"
+DEFAULT = {
+    "SchedulingGates": "scheduling_gates",
+    "PrioritySort": "priority_sort",
+    "NodeUnschedulable": "node_unschedulable",
+    "NodeName": "node_name",
+    "TaintToleration": "taint_toleration",
+    "NodeAffinity": "node_affinity",
+    "NodePorts": "node_ports",
+    "NodeResourcesFit": "node_resources_fit",
+    "VolumeRestrictions": "volume_restrictions",
+    "NodeVolumeLimits": "node_volume_limits",
+    "VolumeBinding": "volume_binding",
+    "VolumeZone": "volume_zone",
+    "PodTopologySpread": "pod_topology_spread",
+    "InterPodAffinity": "inter_pod_affinity",
+    "DynamicResources": "dynamic_resources",
+    "DefaultPreemption": "default_preemption",
+    "NodeResourcesBalancedAllocation": "node_resources_balanced_allocation",
+    "ImageLocality": "image_locality",
+    "DefaultBinder": "default_binder",
+}
+"""The plugins of kube-scheduler, and the modules in which they are; each is imported when a profile wants it."""
+
+
+class Registry:
+    """`registry.register(MyPlugin)`, and a configuration may name it `MyPlugin`."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, type[Plugin]] = {}
+
+    def register(self, plugin: type[Plugin], name: str = "") -> type[Plugin]:
+        """Under its own name, or another. Usable as a decorator."""
+        self._own[name or plugin.name] = plugin
+        return plugin
+
+    def names(self) -> list[str]:
+        return [*DEFAULT, *self._own]
+
+    def resolve(self, name: str) -> type[Plugin]:
+        """The class; a ValueError that a person understands if there is none."""
+        if name in self._own:
+            return self._own[name]
+        if name in DEFAULT:
+            found: type[Plugin] = getattr(importlib.import_module(f"{_HERE}.{DEFAULT[name]}"), name)
+            return found
+        if ":" in name:
+            return _imported(name)
+        hint = nearest(name, self.names()) or "; a plugin of your own is named by its path, as in 'package.module:Class'"
+        raise ValueError(f"there is no plugin {name!r}{hint}")
+
+
+def _imported(path: str) -> type[Plugin]:
+    module, _, attribute = path.partition(":")
+    try:
+        found: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"there is no plugin {path!r}: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, Plugin)):
+        raise ValueError(  # noqa: TRY004  # the configuration is wrong, not the code
+            f"{path!r} is no plugin: derive it from pytest_kscen.simulation.scheduler.framework.Plugin"
+        )
+    return found

@@ -1,0 +1,50 @@
+"""One attempt to place one pod, told whole; and who is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+PASSED, SUCCESS, WAITING = "passed", "success", "wait"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What every plugin said. Statuses are `success` or the message; scores are numbers by node and plugin."""
+
+    pod: Obj
+    scheduler: str
+    number: int
+    """1 for the pod's first attempt."""
+    at: float
+    pre_filter_status: dict[str, str] = field(default_factory=dict)
+    pre_filter: dict[str, list[str]] = field(default_factory=dict)
+    """The nodes to which a plugin has narrowed the search."""
+    filter: dict[str, dict[str, str]] = field(default_factory=dict)
+    post_filter: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By node; the plugin that chose the node to send pods away from says so."""
+    pre_score: dict[str, str] = field(default_factory=dict)
+    score: dict[str, dict[str, int]] = field(default_factory=dict)
+    final_score: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Normalised, times the weight."""
+    reserve: dict[str, str] = field(default_factory=dict)
+    permit: dict[str, str] = field(default_factory=dict)
+    permit_timeout: dict[str, float] = field(default_factory=dict)
+    pre_bind: dict[str, str] = field(default_factory=dict)
+    bind: dict[str, str] = field(default_factory=dict)
+    extenders: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Raw answers, by what was asked (filter, prioritize, preempt, bind) and the extender's name."""
+    selected: str = ""
+    nominated: str = ""
+    bound: bool = False
+    message: str = ""
+    """Why the pod is not bound."""
+
+
+class Sink(Protocol):
+    """Who is told of every attempt when it is over: bound, or given up."""
+
+    async def record(self, attempt: Attempt) -> None: ...

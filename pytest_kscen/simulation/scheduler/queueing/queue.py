@@ -1,0 +1,267 @@
+"""Pods that need a node: those to be looked at, those that back off, and those for which there was none.
+
+A new pod is active. One for which there was no node is parked until something happens of which a plugin that turned it
+down says that it may help; then it is active again, or backs off first if its last attempt is not long ago. Nobody backs
+off while there is nothing else to do, except after an error. Whoever is parked for five minutes is looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.simulation.scheduler.framework.events import TIMEOUT, ClusterEvent, Interest
+from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.kube.informer import Ref
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
+    from pytest_kscen.simulation.scheduler.framework.preempting import Nominated
+    from pytest_kscen.simulation.scheduler.framework.profile import Profile
+
+WINDOW = 1.0  # seconds: back-offs end together at its borders
+LEFTOVER, LEFTOVER_ROUND = 300.0, 30.0
+
+
+class Queue:
+    """A pod is in it once: active, backing off or parked."""
+
+    def __init__(self, now: Callable[[], float], nominated: Nominated) -> None:
+        self._now = now
+        self._nominated = nominated
+        self._profiles: dict[str, Profile] = {}
+        self._interests: dict[str, list[tuple[str, Interest]]] = {}
+        self._key: Callable[[QueuedPod], Any] = lambda queued: queued.since
+        self.initial_backoff, self.longest_backoff = 1.0, 10.0
+        self._active: dict[Ref, QueuedPod] = {}
+        self._backing_off: dict[Ref, QueuedPod] = {}
+        self._parked: dict[Ref, QueuedPod] = {}
+        self._heap: list[tuple[Any, int, QueuedPod]] = []
+        self._flying: dict[str, list[tuple[ClusterEvent, Obj | None, Obj | None]]] = {}
+        self._turns = 0
+        self._wake = asyncio.Event()
+        self._parking = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def configure(self, profiles: dict[str, Profile], initial_backoff: float, longest_backoff: float) -> None:
+        """Follow these profiles from now on; everybody is looked at again."""
+        self._profiles = profiles
+        self.initial_backoff, self.longest_backoff = initial_backoff, longest_backoff
+        self._key = next(iter(profiles.values())).points["queueSort"][0].sort_key
+        self._interests = {
+            name: [(profile.name_of(plugin), interest) for plugin in profile.plugins.values() for interest in plugin.events()]
+            for name, profile in profiles.items()
+        }
+        self._heap.clear()
+        for shelf in (self._active, self._backing_off, self._parked):
+            for ref, queued in list(shelf.items()):
+                del shelf[ref]
+                if queued.pod.spec.get("schedulerName") in profiles:
+                    self._activate(queued)
+
+    # --- pods ---
+
+    def add(self, pod: PodInfo) -> None:
+        """A pod that needs a node."""
+        self._nominated.add(pod)
+        self._activate(QueuedPod(pod, self._now(), self._turn()))
+
+    def update(self, pod: PodInfo, old: Obj, events: list[ClusterEvent]) -> None:
+        """The pod has changed in these ways."""
+        if pod.uid in self._flying:
+            self._flying[pod.uid] += [(event, old, pod.obj) for event in events]
+            return
+        queued = self._parked.get(pod.ref)
+        if queued is None:
+            queued = self._active.get(pod.ref) or self._backing_off.get(pod.ref)
+            if queued is None:
+                self.add(pod)
+                return
+            queued.pod = pod
+            if pod.ref in self._active:
+                self._push(queued)
+        else:
+            queued.pod = pod
+            for event in events:
+                if self._helps(queued, event, old, pod.obj):
+                    self._requeue(queued)
+                    break
+        if self._nominated.node_of(pod.uid) or pod.nominated:
+            self._nominated.add(pod, pod.nominated)
+
+    def remove(self, ref: Ref, uid: str) -> None:
+        """The pod needs no node any more."""
+        self._nominated.remove(uid)
+        for shelf in (self._active, self._backing_off, self._parked):
+            shelf.pop(ref, None)
+
+    def activate(self, pod: PodInfo) -> None:
+        """Look at this pod at once, whatever it waits for."""
+        queued = self._parked.pop(pod.ref, None) or self._backing_off.pop(pod.ref, None)
+        if queued:
+            self._activate(queued)
+        elif pod.uid in self._flying:
+            self._flying[pod.uid].append((TIMEOUT, None, None))
+
+    # --- the next one ---
+
+    async def ready(self) -> None:
+        """Wait until there is somebody to look at."""
+        while not self._active and not self._early():
+            self._wake.clear()
+            await self._wake.wait()
+
+    def pop(self) -> QueuedPod | None:
+        """The next pod, which is in flight from now on."""
+        queued = self._first_active() or self._early()
+        if queued is None:
+            return None
+        self._active.pop(queued.pod.ref, None)
+        self._backing_off.pop(queued.pod.ref, None)
+        queued.attempts += 1
+        self._flying[queued.pod.uid] = []
+        return queued
+
+    def _first_active(self) -> QueuedPod | None:
+        while self._heap:
+            _, turn, queued = heapq.heappop(self._heap)
+            if self._active.get(queued.pod.ref) is queued and queued.turn == turn:
+                return queued
+        return None
+
+    def _early(self) -> QueuedPod | None:
+        """Nobody else is there: who would be next of those that back off. Not those that do so after an error."""
+        waiting = [queued for queued in self._backing_off.values() if queued.rejectors or queued.pending]
+        return min(waiting, key=lambda queued: (self._expiry(queued), self._key(queued)), default=None)
+
+    def done(self, uid: str) -> None:
+        """The pod is in flight no longer."""
+        self._flying.pop(uid, None)
+
+    def give_back(self, queued: QueuedPod) -> None:
+        """There was no node for it, or something has failed."""
+        if queued.rejectors or queued.pending:
+            queued.unschedulable += 1
+            queued.errors = 0
+        else:
+            queued.errors += 1
+        queued.since, queued.turn, queued.expires = self._now(), self._turn(), None
+        events = self._flying.pop(queued.pod.uid, [])
+        failed = not (queued.rejectors or queued.pending)
+        if failed or any(self._helps(queued, *event) for event in events):
+            self._requeue(queued)
+        else:
+            self._park(queued)
+
+    # --- what happens ---
+
+    def happened(self, event: ClusterEvent, old: Obj | None, new: Obj | None) -> None:
+        """Look again at those whom this may help; those in flight learn of it when they come back."""
+        for flying in self._flying.values():
+            flying.append((event, old, new))
+        if not self._parked:
+            return
+        for queued in list(self._parked.values()):
+            if self._helps(queued, event, old, new):
+                self._requeue(queued)
+
+    def _helps(self, queued: QueuedPod, event: ClusterEvent, old: Obj | None, new: Obj | None) -> bool:
+        if event is TIMEOUT:
+            return True
+        turned_down = queued.rejectors | queued.pending
+        for plugin, interest in self._interests.get(queued.pod.spec.get("schedulerName", ""), ()):
+            if plugin in turned_down and interest.covers(event) and (interest.hint is None or interest.hint(queued.pod, old, new)):
+                if plugin in queued.pending:
+                    queued.expires = -1.0
+                return True
+        return False
+
+    async def look_through(self, sleep: Callable[..., Any]) -> None:
+        """For ever: whoever has been parked for long is looked at again."""
+        while True:
+            await self._parking.wait()
+            self._parking.clear()
+            while self._parked:
+                await sleep(LEFTOVER_ROUND, background=True)
+                for queued in [one for one in self._parked.values() if not one.gate and self._now() - one.since > LEFTOVER]:
+                    self._requeue(queued)
+
+    # --- moving ---
+
+    def _requeue(self, queued: QueuedPod) -> None:
+        self._parked.pop(queued.pod.ref, None)
+        if self._backs_off(queued):
+            if self._is_held(queued):
+                return
+            self._backing_off[queued.pod.ref] = queued
+            self._wake.set()
+            self._set_timer()
+        else:
+            self._activate(queued)
+
+    def _activate(self, queued: QueuedPod) -> None:
+        if self._is_held(queued):
+            return
+        self._active[queued.pod.ref] = queued
+        self._push(queued)
+        self._wake.set()
+
+    def _is_held(self, queued: QueuedPod) -> bool:
+        """Whether a plugin does not let the pod be looked at."""
+        profile = self._profiles.get(queued.pod.spec.get("schedulerName", ""))
+        status = profile.pre_enqueue(queued.pod) if profile else None
+        queued.gate = status.plugin if status else ""
+        if status:
+            queued.rejectors.add(status.plugin)
+            self._park(queued)
+        return status is not None
+
+    def _park(self, queued: QueuedPod) -> None:
+        self._parked[queued.pod.ref] = queued
+        if not queued.gate:
+            self._parking.set()
+
+    def _push(self, queued: QueuedPod) -> None:
+        queued.turn = queued.turn or self._turn()
+        heapq.heappush(self._heap, (self._key(queued), queued.turn, queued))
+
+    def _turn(self) -> int:
+        self._turns += 1
+        return self._turns
+
+    # --- back-off ---
+
+    def _backs_off(self, queued: QueuedPod) -> bool:
+        expiry = self._expiry(queued)
+        return expiry > 0 and expiry >= _window(self._now())
+
+    def _expiry(self, queued: QueuedPod) -> float:
+        if queued.expires is None:
+            count = queued.errors or queued.unschedulable
+            seconds = min(self.initial_backoff * 2.0 ** (count - 1), self.longest_backoff) if count else 0.0
+            queued.expires = _window(queued.since + seconds) if seconds else -1.0
+        return queued.expires
+
+    def _set_timer(self) -> None:
+        if self._timer is None and self._backing_off:
+            first = min(self._expiry(queued) for queued in self._backing_off.values())
+            delay = max(first + WINDOW - self._now(), 0)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._end_backoffs)
+
+    def _end_backoffs(self) -> None:
+        self._timer = None
+        for ref, queued in list(self._backing_off.items()):
+            if not self._backs_off(queued):
+                del self._backing_off[ref]
+                self._active[ref] = queued
+                self._push(queued)
+                self._wake.set()
+        self._set_timer()
+
+
+def _window(instant: float) -> float:
+    return instant // WINDOW * WINDOW
