@@ -133,13 +133,15 @@ class Plant:
         return now != before or (now.leaving and now.asked_primary != before.asked_primary)
 
     def _orders(self, new: Obj | None, old: Obj | None) -> bool:
-        """Whether agents have something else to go by."""
-        if new is None or old is None or _is_asked(new, old) or _holders(new) != _holders(old):
+        """Whether agents have something else to go by. What is to go stays theirs until the leader has let go of it."""
+        if new is None or old is None or new["spec"] != old["spec"] or _holders(new) != _holders(old):
             return True
         return self.generation.orders_in(new) != self.generation.orders_in(old)
 
     def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if _is_asked(new, old):
+        """One that goes has been dealt with before."""
+        is_gone = new is None and old is not None and "deletionTimestamp" in old["metadata"]
+        if not is_gone and _is_asked(new, old):
             self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])
 
     def _class_changed(self, _: Obj | None, __: Obj | None) -> None:
