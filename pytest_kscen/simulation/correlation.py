@@ -7,6 +7,7 @@ minutes and all after it are combined into one event; and what was said before i
 from __future__ import annotations
 
 import collections
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -17,28 +18,29 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CACHE = 4096  # entries that each memory holds
+CACHE = 4096  # entries that each memory holds at most
 ALIKE, ALIKE_WITHIN = 10, 600.0  # so many messages of one reason within so many seconds are combined
 IDENTITY = ("kind", "namespace", "name", "uid", "apiVersion")
 BURST, REFILL = 25, 300.0  # events that one object may have at once, and seconds until it may have one more
 
 
 class Recent(Generic[T]):
-    """A dict that forgets what was not used for longest."""
+    """A dict that forgets what was put in before a while, and of too many entries the oldest."""
 
-    def __init__(self) -> None:
-        self._entries: collections.OrderedDict[Hashable, T] = collections.OrderedDict()
+    def __init__(self, lifetime: float = math.inf) -> None:
+        self._lifetime = lifetime
+        self._entries: collections.OrderedDict[Hashable, tuple[float, T]] = collections.OrderedDict()
 
-    def get(self, key: Hashable) -> T | None:
-        if key in self._entries:
-            self._entries.move_to_end(key)
-        return self._entries.get(key)
+    def get(self, key: Hashable, now: float) -> T | None:
+        since, value = self._entries.get(key, (-math.inf, None))
+        return value if now - since <= self._lifetime else None
 
-    def put(self, key: Hashable, value: T) -> None:
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > CACHE:
-            self._entries.popitem(last=False)
+    def put(self, key: Hashable, value: T, now: float) -> None:
+        entries = self._entries
+        entries[key] = now, value
+        entries.move_to_end(key)
+        while len(entries) > CACHE or now - next(iter(entries.values()))[0] > self._lifetime:
+            entries.popitem(last=False)
 
 
 @dataclass(slots=True)
@@ -47,14 +49,6 @@ class _Bucket:
 
     tokens: float
     since: float
-
-
-@dataclass(slots=True)
-class _Alike:
-    """The messages that were seen for one reason."""
-
-    messages: dict[str, None]
-    last: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +64,8 @@ class Correlator:
     """Decides what becomes of an event: nothing, a new object, or one more count of an old one."""
 
     def __init__(self) -> None:
-        self._buckets: Recent[_Bucket] = Recent()
-        self._alike: Recent[_Alike] = Recent()
+        self._buckets: Recent[_Bucket] = Recent(BURST * REFILL)  # then it is full again
+        self._alike: Recent[dict[str, None]] = Recent(ALIKE_WITHIN)  # the messages that were seen for one reason
         self._seen: Recent[_Seen] = Recent()
 
     def correlate(self, event: Obj, now: float) -> Obj | None:
@@ -84,30 +78,27 @@ class Correlator:
         key = (*alike, message)
         if self._are_many(alike, message, now):
             event, key = {**event, "message": f"(combined from similar events): {message}"}, alike
-        seen = self._seen.get(key)
+        seen = self._seen.get(key, now)
         if seen:
             event = {**event, "metadata": seen.metadata, "firstTimestamp": seen.first, "count": seen.count + 1}
-        self._seen.put(key, _Seen(event["metadata"], event["firstTimestamp"], event["count"]))
+        self._seen.put(key, _Seen(event["metadata"], event["firstTimestamp"], event["count"]), now)
         return event
 
     def _may_pass(self, about: Hashable, now: float) -> bool:
-        bucket = self._buckets.get(about) or _Bucket(BURST, now)
+        bucket = self._buckets.get(about, now) or _Bucket(BURST, now)
         bucket.tokens = min(BURST, bucket.tokens + (now - bucket.since) / REFILL)
         bucket.since = now
-        self._buckets.put(about, bucket)
+        self._buckets.put(about, bucket, now)
         if bucket.tokens < 1:
             return False
         bucket.tokens -= 1
         return True
 
     def _are_many(self, alike: Hashable, message: str, now: float) -> bool:
-        record = self._alike.get(alike)
-        if record is None or now - record.last > ALIKE_WITHIN:
-            record = _Alike({}, now)
-        record.messages[message] = None
-        record.last = now
-        self._alike.put(alike, record)
-        if len(record.messages) < ALIKE:
+        messages = self._alike.get(alike, now) or {}
+        messages[message] = None
+        self._alike.put(alike, messages, now)
+        if len(messages) < ALIKE:
             return False
-        record.messages.popitem()
+        messages.popitem()
         return True
