@@ -1,4 +1,7 @@
-"""The garbage collector belongs to the whole process: what is settled stays out of its sight while any store wants that."""
+"""The garbage collector belongs to the whole process: while any store wants that, what is settled stays out of its sight.
+
+It need not look often then either: a store asks it to, each time that it has settled.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kscen.machinery.store import Store
 
+YOUNG = 5_000  # new objects that are worth a look before a store asks for one
+
 _holders: weakref.WeakSet[Store] = weakref.WeakSet()
+_usual = gc.get_threshold()
 
 
 def freeze(holder: Store, *, again: bool = False) -> None:
@@ -17,6 +23,10 @@ def freeze(holder: Store, *, again: bool = False) -> None:
 
     It looks a last time before, or else what is garbage by now would stay; and again at all that has been frozen so far.
     """
+    global _usual  # noqa: PLW0603  # as the collector is
+    if not _holders:
+        _usual = gc.get_threshold()
+        gc.set_threshold(YOUNG, *_usual[1:])
     _holders.add(holder)
     if again:
         gc.unfreeze()
@@ -30,3 +40,4 @@ def thaw(holder: Store) -> None:
         _holders.discard(holder)
         if not _holders:
             gc.unfreeze()
+            gc.set_threshold(*_usual)

@@ -50,20 +50,23 @@ class Bucket:
     def __init__(self) -> None:
         self.objects: dict[str, Obj] = {}
         self._sorted: list[str] = []
-        self._new: list[str] = []
-        self._gone: set[str] = set()
+        self._new: dict[str, None] = {}
+        self._gone: set[str] = set()  # of those that are sorted in
 
     def put(self, name: str, obj: Obj) -> None:
         if name not in self.objects:
             if name in self._gone:
                 self._gone.discard(name)
             else:
-                self._new.append(name)
+                self._new[name] = None
         self.objects[name] = obj
 
     def pop(self, name: str) -> None:
         del self.objects[name]
-        self._gone.add(name)
+        if name in self._new:
+            del self._new[name]
+        else:
+            self._gone.add(name)
 
     def names(self) -> list[str]:
         if self._new:

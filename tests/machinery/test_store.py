@@ -104,16 +104,32 @@ def test_names_stay_in_order_through_removals(order):
     assert places(store.all("", "things", "n")) == [("n", "b"), ("n", "c"), ("n", "d")]
 
 
+def test_a_name_that_has_gone_is_forgotten_though_nobody_asks_for_names():
+    class Name(str):  # noqa: SLOT000  # slots could not be watched
+        """One that can be watched."""
+
+    store, name = Store(), Name("x")
+    forgotten = weakref.ref(name)
+    put(store, "n", "y")
+    store.commit(Key("", "things", "n", name), {"metadata": {"namespace": "n", "name": "x"}})
+    store.remove(Key("", "things", "n", name))
+    del name
+    assert forgotten() is None
+
+
 def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed(monkeypatch):
     monkeypatch.setattr(stores, "SETTLED", 10)
-    store, before = Store(), gc.get_freeze_count()
+    store, before, usual = Store(), gc.get_freeze_count(), gc.get_threshold()
     for number in range(8):
         put(store, "a", f"x{number}")
     assert gc.get_freeze_count() == before
+    assert gc.get_threshold() == usual
     put(store, "a", "x8")
     assert gc.get_freeze_count() > before
+    assert gc.get_threshold() > usual
     store.close()
     assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == usual
 
 
 class Ring:
