@@ -65,7 +65,7 @@ class Quantity(NamedTuple):
         return _decimal(self.nanos, self.format)
 
 
-@functools.lru_cache(maxsize=16384)
+@functools.lru_cache(maxsize=2048)
 def parse(text: str | float) -> Quantity:
     """The quantity that a text or a number says; a ValueError carries Kubernetes' complaint."""
     number, suffix = _split(text)
@@ -79,14 +79,14 @@ def parse(text: str | float) -> Quantity:
     raise ValueError(_WRONG_SUFFIX)
 
 
-@functools.lru_cache(maxsize=16384)
+@functools.lru_cache(maxsize=2048)
 def canonical(text: str | float) -> str:
     """How Kubernetes gives a quantity back. What is short enough already stays as it was written."""
     quantity = parse(text)
     return str(text) if _is_short(str(text), quantity.format) else str(quantity)
 
 
-@functools.lru_cache(maxsize=16384)
+@functools.lru_cache(maxsize=2048)
 def in_millis(text: str | float) -> str:
     """A quantity of a resource list, which knows nothing smaller than a thousandth: rounded up, and canonical."""
     quantity = parse(text)

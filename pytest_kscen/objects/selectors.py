@@ -49,7 +49,7 @@ class Requirement:
         return int(label) > bound if self.operator == "Gt" else int(label) < bound
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=512)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """A selector on the wire: `app=a,tier in (x, y),!old`."""
     tokens = _Tokens(text)
@@ -190,7 +190,7 @@ class Term(NamedTuple):
     value: str
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def parse_fields(text: str) -> tuple[Term, ...]:
     """`metadata.name=a,spec.nodeName!=b`; a backslash before a comma, an equals sign or itself makes it plain."""
     return tuple(_term(part, text) for part in sorted(re.findall(r"(?:\\.|[^,\\]|\\$)+", text)))

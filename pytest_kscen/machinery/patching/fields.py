@@ -131,7 +131,7 @@ def ordered(fields: Fields) -> Fields:
     return {element: ordered(fields[element]) for element in sorted(fields, key=rank)}
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def rank(element: str) -> tuple[Any, ...]:
     """Where an element stands: names, then keys, then values, then indices."""
     kind, rest = element[:1], element[2:]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Unchanged = Callable[[], bool]
     Ask = Callable[[Any, str, Any, Unchanged], Iterator[Cause]]
 
-REMEMBERED = 1000
+REMEMBERED = 500
 LONGEST = 1024  # bytes of a question that is remembered
 
 
