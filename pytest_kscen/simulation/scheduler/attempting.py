@@ -6,14 +6,16 @@ What fails after the pod was assumed on a node takes it off again.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.simulation.scheduler import diagnosis
-from pytest_kscen.simulation.scheduler.choosing import best, totals
+from pytest_kscen.simulation.scheduler.choosing import BEST, EXTENDERS_BEST, best, totals, with_scores
 from pytest_kscen.simulation.scheduler.failing import Failing
 from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
 from pytest_kscen.simulation.scheduler.framework.events import ASSIGNED_DELETE
+from pytest_kscen.simulation.scheduler.framework.extending import EXTENDER, ExtenderError
 from pytest_kscen.simulation.scheduler.framework.preempting import Nomination
 from pytest_kscen.simulation.scheduler.framework.results import Attempt
 from pytest_kscen.simulation.scheduler.framework.status import Code, Status, failure
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
 
 CLEAR = Nomination("")
+NOBODY = Status(Code.SKIP)
 
 
 class Attempting:
@@ -74,42 +77,67 @@ class Attempting:
     async def _find(self, this: Try) -> NodeInfo | Status | None:
         """The node; or what is broken; or nothing, if it has been said already that there is none."""
         profile, _, pod, state = this
-        nodes = self._snapshot.nodes
-        wanted = profile.pre_filter(state, pod, nodes)
+        wanted = profile.pre_filter(state, pod, self._snapshot.nodes)
         if isinstance(wanted, Status):
-            if not wanted.rejects:
-                return wanted
-            await self._give_up(this, Found(), problem=wanted)
-            return None
-        if pod.nominated and (node := self._snapshot.get(pod.nominated)):
-            found = search(this, [node], 0, 1)
-            if found.nodes:
-                return found.nodes[0]
-        if wanted is not None:
-            nodes = [node for name in sorted(wanted.nodes) if (node := self._snapshot.get(name))]
-        found = self._search(this, nodes)
-        if not found.nodes:
+            if wanted.rejects:
+                await self._give_up(this, Found(), problem=wanted)
+            return None if wanted.rejects else wanted
+        nominated = self._snapshot.get(pod.nominated) if pod.nominated else None
+        found = search(this, [nominated], 0, 1) if nominated else Found()
+        broken = await self._ask_extenders(this, found)
+        if not found.nodes and broken is None:
+            found = self._search(this, wanted)
+            broken = await self._ask_extenders(this, found)
+        if broken is None and not found.nodes:
             await self._give_up(this, found, narrowed=wanted)
             return None
-        return self._choose(this, found.nodes)
+        return broken or await self._choose(this, found.nodes)
 
-    def _search(self, this: Try, nodes: Sequence[NodeInfo]) -> Found:
+    async def _ask_extenders(self, this: Try, found: Found) -> Status | None:
+        """Which of the nodes will do for those outside as well; a status if one fails that must not."""
+        for extender in this.profile.handle.extenders:
+            if not (extender.filters and found.nodes and extender.interested(this.pod)):
+                continue
+            try:
+                filtered = await extender.filter(this.state, this.pod, found.nodes)
+            except ExtenderError as error:
+                if extender.ignorable:
+                    continue
+                return failure(str(error))
+            if len(filtered.nodes) != len(found.nodes):
+                found.rejectors.add(EXTENDER)
+            found.statuses |= {node: Status(Code.UNSCHEDULABLE, (why,), EXTENDER) for node, why in filtered.failed.items()}
+            found.statuses |= {node: Status(Code.UNRESOLVABLE, (why,), EXTENDER) for node, why in filtered.unresolvable.items()}
+            found.nodes = filtered.nodes
+        return None
+
+    def _search(self, this: Try, narrowed: Narrowed | None) -> Found:
         profile = this.profile
+        nodes: Sequence[NodeInfo] = self._snapshot.nodes
+        if narrowed is not None:
+            nodes = [node for name in sorted(narrowed.nodes) if (node := self._snapshot.get(name))]
         percentage = self.percentage if profile.percentage is None else profile.percentage
-        scores = bool(profile.points["score"])
-        wanted = enough(len(nodes), percentage) if scores else 1
+        more = bool(profile.points["score"]) or any(one.filters or one.prioritizes for one in profile.handle.extenders)
+        wanted = enough(len(nodes), percentage) if more else 1
         found = search(this, nodes, self._next % len(nodes) if nodes else 0, wanted)
         self._next = (self._next + found.looked_at) % len(self._snapshot.nodes)
         return found
 
-    def _choose(self, this: Try, nodes: Sequence[NodeInfo]) -> NodeInfo | Status:
+    async def _choose(self, this: Try, nodes: Sequence[NodeInfo]) -> NodeInfo | Status:
         profile, _, pod, state = this
         if len(nodes) == 1:
             return nodes[0]
         if status := profile.pre_score(state, pod, nodes):
             return status
         sums = totals(this, nodes)
-        return sums if isinstance(sums, Status) else best(nodes, sums, self._chance)
+        if isinstance(sums, Status):
+            return sums
+        for extender in profile.handle.extenders:
+            if extender.prioritizes and extender.interested(pod):
+                with contextlib.suppress(ExtenderError):  # whose opinion is done without
+                    scores = await extender.prioritize(state, pod, nodes)
+                    sums = with_scores(sums, nodes, scores, extender.weight * (BEST // EXTENDERS_BEST))
+        return best(nodes, sums, self._chance)
 
     async def _give_up(self, this: Try, found: Found, *, problem: Status | None = None, narrowed: Narrowed | None = None) -> None:
         """No node will do: perhaps something can be done about it."""
@@ -179,9 +207,10 @@ class Attempting:
     async def _bind(self, this: Try, node: str) -> None:
         profile, _, pod, state = this
         try:
-            status = await profile.bind(state, pod, node)
-        except (ApiError, OSError) as error:
-            status = failure(f'running Bind plugin "DefaultBinder": {error}')
+            status = await self._bind_by_extender(this, node)
+            status = await profile.bind(state, pod, node) if status is NOBODY else status
+        except (ApiError, OSError, ExtenderError) as error:
+            status = failure(str(error))
         if status is not None:
             await self._undo(this, node, status)
             return
@@ -191,6 +220,14 @@ class Attempting:
         if state.attempt is not None and self.sink is not None:
             state.attempt.bound = True
             await self.sink.record(state.attempt)
+
+    async def _bind_by_extender(self, this: Try, node: str) -> Status | None:
+        """Bound, unless NOBODY outside does that."""
+        for extender in this.profile.handle.extenders:
+            if extender.binds and extender.interested(this.pod):
+                await extender.bind(this.state, this.pod, node)
+                return None
+        return NOBODY
 
     async def _undo(self, this: Try, node: str, status: Status) -> None:
         """The pod will not be there after all."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler.framework.table import Rows, Scores, Table
     from pytest_kscen.simulation.scheduler.trying import Try
 
-BEST = 100
+BEST, EXTENDERS_BEST = 100, 10
 
 
 def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
@@ -89,6 +89,13 @@ def _note(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo], raw: Sequence[in
     for node, first, last in zip(nodes, raw, scores, strict=True):
         attempt.score.setdefault(node.name, {})[name] = int(first)
         attempt.final_score.setdefault(node.name, {})[name] = int(last) * weight
+
+
+def with_scores(sums: Any, nodes: Sequence[NodeInfo], scores: dict[str, int], weight: int) -> Any:
+    """The sums with what somebody outside says of these nodes."""
+    if isinstance(sums, list):
+        return [total + weight * scores.get(node.name, 0) for total, node in zip(sums, nodes, strict=True)]
+    return sums + [weight * scores.get(node.name, 0) for node in nodes]
 
 
 def best(nodes: Sequence[NodeInfo], sums: Any, chance: Stream) -> NodeInfo:

@@ -4,39 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.resources import (
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    PODS,
-    SERVICES,
-    STORAGE_CLASSES,
-    Resource,
-)
+from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.simulation.scheduler import changes
 from pytest_kscen.simulation.scheduler.framework.events import ASSIGNED_ADD, ASSIGNED_DELETE, NODE, Action, ClusterEvent
+from pytest_kscen.simulation.scheduler.framework.kinds import OTHERS
 from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from pytest_kscen.kube.informer import Informer
-    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.simulation.scheduler.framework.handle import Handle
 
 FINISHED = ("Succeeded", "Failed")
-STORAGE = "storage.k8s.io"
-OTHERS = (
-    PERSISTENT_VOLUMES,
-    PERSISTENT_VOLUME_CLAIMS,
-    STORAGE_CLASSES,
-    SERVICES,
-    Resource(STORAGE, "v1", "csinodes", "CSINode", namespaced=False),
-    Resource(STORAGE, "v1", "csidrivers", "CSIDriver", namespaced=False),
-    Resource(STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity"),
-    Resource(STORAGE, "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
-)
-"""What plugins may be interested in, besides nodes and pods."""
 
 
 class Following:
@@ -95,6 +76,12 @@ class Following:
             self._queue.happened(event, old, new)
 
     # --- pods ---
+
+    def look_for_ours(self) -> None:
+        """The profiles have changed: pods that nobody was responsible for may be ours now."""
+        for pod in self.pods:
+            if self.is_ours(pod) and not self._snapshot.pod(pod["metadata"]["uid"]):
+                self._queue.add_missing(PodInfo(pod))
 
     def is_ours(self, pod: Obj) -> bool:
         spec = pod["spec"]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.simulation.brood import Brood
 from pytest_kscen.simulation.scheduler.attempting import Attempting
-from pytest_kscen.simulation.scheduler.configuration.model import NAME, Configuration
+from pytest_kscen.simulation.scheduler.configuration.model import NAME, Configuration, ProfileConfiguration
+from pytest_kscen.simulation.scheduler.configuration.source import Source
 from pytest_kscen.simulation.scheduler.following import Following
 from pytest_kscen.simulation.scheduler.framework.handle import Handle
 from pytest_kscen.simulation.scheduler.framework.preempting import Nominated
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.simulation.bench import Bench
     from pytest_kscen.simulation.scheduler.framework.results import Sink
+
+FIT = "NodeResourcesFit"
 
 
 async def _open() -> None:
@@ -69,20 +72,39 @@ class Scheduler:
         self._following = Following(self._handle, self._profiles)
         self._attempting = Attempting(self._handle)
         self._attempting.sink = sink
-        self.configure(configuration or Configuration())
+        self._pending: tuple[Configuration, dict[str, Profile]] | None = None
+        self._busy = False
+        default = configuration or Configuration()
+        self.configure(default)
+        self._source = Source(bench, self.registry, default, self.configure)
 
     def configure(self, configuration: Configuration) -> None:
         """Work by this configuration from the next attempt on; a ValueError says what is wrong with it."""
-        made = {one.name: Profile(one, self.registry, replace(self._handle)) for one in configuration.profiles}
+        made = {
+            one.name: Profile(_leaving(configuration, one), self.registry, replace(self._handle)) for one in configuration.profiles
+        }
+        self._pending = configuration, made
+        if not self._busy:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """Between two attempts: the new configuration holds."""
+        if self._pending is None:
+            return
+        configuration, made = self._pending
+        self._pending = None
+        for profile in self._profiles.values():
+            profile.close()
         self._profiles.clear()
         self._profiles.update(made)
         self._attempting.percentage = configuration.percentage
         self.queue.configure(made, configuration.initial_backoff, configuration.longest_backoff)
-        plugins = [plugin for profile in made.values() for plugin in profile.plugins.values()]
-        self._following.follow({interest.resource for plugin in plugins for interest in plugin.events()})
+        self._following.follow({interest.resource for profile in made.values() for interest in profile.events()})
+        self._following.look_for_ours()
 
     async def run(self) -> Never:
         await self._following.synced()
+        await self._source.synced()
         self._handle.brood.start(self._work(), NAME)
         self._handle.brood.start(self.queue.look_through(self._bench.clock.sleep), f"{NAME}'s leftovers")
         await self._handle.brood.watch()
@@ -98,7 +120,20 @@ class Scheduler:
             if profile is None:
                 self.queue.done(queued.pod.uid)
                 continue
+            self._busy = True
             try:
                 await self._attempting.attempt(profile, queued)
             except (ApiError, OSError):
                 self.queue.give_back(queued)
+            self._busy = False
+            self._take_over()
+
+
+def _leaving(configuration: Configuration, profile: ProfileConfiguration) -> ProfileConfiguration:
+    """The profile, with those resources ignored that extenders look after alone."""
+    ignored = [name for one in configuration.extenders for name in one.ignored_by_scheduler]
+    if not ignored:
+        return profile
+    args = profile.arguments.get(FIT, {})
+    args = {**args, "ignoredResources": [*(args.get("ignoredResources") or ()), *ignored]}
+    return replace(profile, arguments={**profile.arguments, FIT: args})

@@ -114,7 +114,7 @@ class _Sieve:
         by_row: Any = self._table.nodes
         found.nodes = [by_row[row] for row in kept]
         found.rejectors = {self._profile.name_of(plugin) for plugin, gone in self._refused if plugin is not None and len(gone)}
-        if not kept or self._state.attempt is not None:
+        if not kept or self._state.attempt is not None or self._profile.handle.extenders:
             found.statuses = self._statuses()
             found.rejectors |= {status.plugin for status in found.statuses.values()}
         return found

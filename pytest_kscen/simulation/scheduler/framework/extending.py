@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
     from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
 
+EXTENDER = "Extender"
+"""Who turned a pod down, where it was no plugin."""
+
 
 class Filtered(NamedTuple):
     """Which nodes will do, and why others will not: for now, or whoever is sent away."""

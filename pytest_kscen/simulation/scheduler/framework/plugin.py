@@ -61,6 +61,9 @@ class Plugin:
         """What may help a pod that this plugin has turned down. Everything, unless it says more exactly."""
         return (Interest(EVERYTHING),)
 
+    def close(self) -> None:
+        """The configuration has changed and this plugin is not used any longer: stop watching."""
+
     # --- the queue ---
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kscen.simulation.scheduler.framework.plugin import POINTS, overrides
 from pytest_kscen.simulation.scheduler.framework.preempting import Nomination
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.simulation.scheduler.configuration.model import ProfileConfiguration
     from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
+    from pytest_kscen.simulation.scheduler.framework.events import Interest
     from pytest_kscen.simulation.scheduler.framework.handle import Handle
     from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
     from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
@@ -38,7 +39,7 @@ class Profile:
         handle.profile = self
         classes = {name: registry.resolve(name) for name in configuration.names()}
         self.plugins: dict[str, Plugin] = {
-            name: cls(configuration.arguments.get(name, {}), handle) for name, cls in classes.items()
+            name: _made(cls, name, configuration.arguments.get(name, {}), handle) for name, cls in classes.items()
         }
         self._names = {plugin: name for name, plugin in self.plugins.items()}
         points = {
@@ -52,6 +53,14 @@ class Profile:
         self.weights = {plugin: configuration.weight(self.name_of(plugin)) for plugin in points["score"]}
         self.many = frozenset(plugin for plugin in points["filter"] if overrides(plugin, "filter_many"))
         """Filters that can look at all nodes at once."""
+
+    def close(self) -> None:
+        for plugin in self.plugins.values():
+            plugin.close()
+
+    def events(self) -> list[Interest]:
+        """What any of the plugins wants to hear of."""
+        return [interest for plugin in self.plugins.values() for interest in plugin.events()]
 
     def name_of(self, plugin: Plugin) -> str:
         return self._names[plugin]
@@ -239,6 +248,13 @@ class Profile:
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         for plugin in self.points["postBind"]:
             plugin.post_bind(state, pod, node)
+
+
+def _made(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
+    try:
+        return cls(args, handle)
+    except Exception as error:
+        raise ValueError(f"the plugin {name!r} cannot be made: {error!r}") from error
 
 
 def _nowhere(plugins: list[str]) -> Status:

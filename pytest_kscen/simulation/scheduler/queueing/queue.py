@@ -11,7 +11,8 @@ import asyncio
 import heapq
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.simulation.scheduler.framework.events import TIMEOUT, ClusterEvent, Interest
+from pytest_kscen.simulation.scheduler.framework.events import EVERYTHING, TIMEOUT, ClusterEvent, Interest
+from pytest_kscen.simulation.scheduler.framework.extending import EXTENDER
 from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Queue:
             name: [(profile.name_of(plugin), interest) for plugin in profile.plugins.values() for interest in plugin.events()]
             for name, profile in profiles.items()
         }
+        for interests in self._interests.values():
+            interests.append((EXTENDER, Interest(EVERYTHING)))
         self._heap.clear()
         for shelf in (self._active, self._backing_off, self._parked):
             for ref, queued in list(shelf.items()):
@@ -69,6 +72,12 @@ class Queue:
         """A pod that needs a node."""
         self._nominated.add(pod)
         self._activate(QueuedPod(pod, self._now(), self._turn()))
+
+    def add_missing(self, pod: PodInfo) -> None:
+        """Perhaps it is here already."""
+        shelves = (self._active, self._backing_off, self._parked)
+        if pod.uid not in self._flying and not any(pod.ref in shelf for shelf in shelves):
+            self.add(pod)
 
     def update(self, pod: PodInfo, old: Obj, events: list[ClusterEvent]) -> None:
         """The pod has changed in these ways."""

@@ -1,0 +1,130 @@
+"""What the default plugins can be told in pluginConfig. A plugin of somebody's own may be told anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.simulation.scheduler.configuration.shapes import (
+    anything,
+    duration,
+    fields,
+    filled,
+    one_of,
+    several,
+    text,
+    truth,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.simulation.scheduler.configuration.shapes import Judge
+
+TYPE = {"apiVersion": text, "kind": text}
+STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+
+
+def _shape(value: Any, place: str) -> Iterator[str]:
+    """The points of a line."""
+    point = fields({"utilization": whole(0, 100), "score": whole(0, 10)}, needed=("utilization", "score"))
+    wrong = list(several(point)(value, place))
+    yield from wrong
+    if not wrong and not value:
+        yield f"{place}: at least one point is needed"
+    for number in range(1, len(value) if not wrong else 0):
+        if value[number - 1]["utilization"] >= value[number]["utilization"]:
+            yield f"{place}[{number}].utilization: the points have to be in increasing order"
+
+
+def _strategy(value: Any, place: str) -> Iterator[str]:
+    resource = fields({"name": filled, "weight": whole(0, 100)}, needed=("name",))
+    ratio = fields({"shape": _shape}, needed=("shape",))
+    known = {"type": one_of(*STRATEGIES), "resources": several(resource), "requestedToCapacityRatio": ratio}
+    wrong = list(fields(known)(value, place))
+    yield from wrong
+    if not wrong:
+        wants = value.get("type") == "RequestedToCapacityRatio"
+        if wants and not value.get("requestedToCapacityRatio"):
+            yield f"{place}.requestedToCapacityRatio is missing: the type RequestedToCapacityRatio needs it"
+        if not wants and value.get("requestedToCapacityRatio"):
+            yield f"{place}.requestedToCapacityRatio: only the type RequestedToCapacityRatio has it"
+
+
+def _balanced(value: Any, place: str) -> Iterator[str]:
+    resource = fields({"name": filled, "weight": whole(0, 1)}, needed=("name",))
+    yield from fields({**TYPE, "resources": several(resource)})(value, place)
+
+
+def _preemption(value: Any, place: str) -> Iterator[str]:
+    percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
+    yield from fields({**TYPE, percentage: whole(0, 100), absolute: whole(0)})(value, place)
+    if isinstance(value, dict) and value.get(percentage) == 0 and value.get(absolute) == 0:
+        yield f"{place}: {percentage} and {absolute} cannot both be 0"
+
+
+def _spread(value: Any, place: str) -> Iterator[str]:
+    constraint = fields(
+        {
+            "maxSkew": whole(1),
+            "topologyKey": filled,
+            "whenUnsatisfiable": one_of("DoNotSchedule", "ScheduleAnyway"),
+            "minDomains": whole(1),
+            "nodeAffinityPolicy": one_of("Honor", "Ignore"),
+            "nodeTaintsPolicy": one_of("Honor", "Ignore"),
+            "matchLabelKeys": several(text),
+        },
+        needed=("maxSkew", "topologyKey", "whenUnsatisfiable"),
+    )
+    known = {**TYPE, "defaultConstraints": several(constraint), "defaultingType": one_of("System", "List")}
+    wrong = list(fields(known)(value, place))
+    yield from wrong
+    if not wrong and value.get("defaultConstraints") and value.get("defaultingType", "System") == "System":
+        yield f"{place}.defaultingType: defaultConstraints need defaultingType: List"
+
+
+def _affinity(value: Any, place: str) -> Iterator[str]:
+    requirement = fields(
+        {
+            "key": filled,
+            "operator": one_of("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
+            "values": several(text),
+        },
+        needed=("key", "operator"),
+    )
+    term = fields({"matchExpressions": several(requirement), "matchFields": several(requirement)})
+    required = fields({"nodeSelectorTerms": several(term)}, needed=("nodeSelectorTerms",))
+    preferred = several(fields({"weight": whole(1, 100), "preference": term}, needed=("weight", "preference")))
+    known = {
+        "requiredDuringSchedulingIgnoredDuringExecution": required,
+        "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+    }
+    yield from fields(known)(value, place)
+
+
+ARGUMENTS: dict[str, Judge] = {
+    "DefaultPreemption": _preemption,
+    "InterPodAffinity": fields(
+        {**TYPE, "hardPodAffinityWeight": whole(0, 100), "ignorePreferredTermsOfExistingPods": truth},
+    ),
+    "NodeAffinity": fields({**TYPE, "addedAffinity": _affinity}),
+    "NodeResourcesBalancedAllocation": _balanced,
+    "NodeResourcesFit": fields(
+        {
+            **TYPE,
+            "ignoredResources": several(filled),
+            "ignoredResourceGroups": several(filled),
+            "scoringStrategy": _strategy,
+        }
+    ),
+    "PodTopologySpread": _spread,
+    "VolumeBinding": fields({**TYPE, "bindTimeoutSeconds": whole(0)}),
+    "DynamicResources": fields({**TYPE, "filterTimeout": duration, "bindingTimeout": duration}),
+}
+WITHOUT = fields(TYPE)
+
+
+def judge_arguments(name: str, value: Any, place: str, *, own: bool) -> Iterator[str]:
+    """The arguments of one plugin; `own` if it is none of the default ones."""
+    judge = anything if own else ARGUMENTS.get(name, WITHOUT)
+    yield from judge(value, place)
