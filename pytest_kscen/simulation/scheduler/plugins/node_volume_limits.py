@@ -86,9 +86,7 @@ class NodeVolumeLimits(Plugin):
         return (
             Interest("CSINode", Action.ADD | Action.UPDATE, _takes_more),
             Interest(POD, Action.DELETE, lambda _, old, __: old is not None and _was_placed(old) and bool(claims_of(old))),
-            Interest(
-                "PersistentVolumeClaim", Action.ADD, lambda pod, _, new: new is not None and Ref.of(new) in claims_of(pod.obj)
-            ),
+            Interest("PersistentVolumeClaim", Action.ADD, _is_its_claim),
             Interest("VolumeAttachment", Action.DELETE, lambda pod, _, __: bool(claims_of(pod.obj))),
         )
 

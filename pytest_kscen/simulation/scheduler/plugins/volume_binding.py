@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.kube.informer import Ref
+from pytest_kscen.simulation.pictures import claims_of
 from pytest_kscen.simulation.scheduler.framework.events import NODE, Action, Interest
 from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
 from pytest_kscen.simulation.scheduler.framework.status import SKIP, Status, failure, unresolvable
@@ -12,6 +14,7 @@ from pytest_kscen.simulation.scheduler.plugins.claims import Claims
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
     from pytest_kscen.simulation.scheduler.framework.handle import Handle
     from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
@@ -53,5 +56,17 @@ class VolumeBinding(Plugin):
         return failure("binding volumes: the claims of the pod have not been bound in time")
 
     def events(self) -> Sequence[Interest]:
-        kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity")
-        return (Interest(NODE, Action.ADD | Action.NODE_LABEL), *(Interest(kind, Action.ADD | Action.UPDATE) for kind in kinds))
+        return (
+            Interest("StorageClass", Action.ADD | Action.UPDATE, _allows_more),
+            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_its_claim),
+            Interest("PersistentVolume", Action.ADD | Action.UPDATE),
+            Interest(NODE, Action.ADD | Action.NODE_LABEL),
+        )
+
+
+def _is_its_claim(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+    return new is not None and Ref.of(new) in claims_of(pod.obj)
+
+
+def _allows_more(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+    return old is None or new is None or old.get("allowedTopologies") != new.get("allowedTopologies")

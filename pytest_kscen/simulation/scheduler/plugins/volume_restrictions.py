@@ -108,9 +108,7 @@ class VolumeRestrictions(Plugin):
         return (
             Interest(POD, Action.DELETE, _frees),
             Interest(NODE, Action.ADD),
-            Interest(
-                "PersistentVolumeClaim", Action.ADD, lambda pod, _, new: new is not None and Ref.of(new) in claims_of(pod.obj)
-            ),
+            Interest("PersistentVolumeClaim", Action.ADD, _is_its_claim),
         )
 
 

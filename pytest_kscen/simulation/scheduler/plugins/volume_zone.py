@@ -85,9 +85,7 @@ class VolumeZone(Plugin):
             Interest("StorageClass", Action.ADD, lambda _, __, new: bool(new) and _waits(new)),
             Interest(NODE, Action.ADD | Action.NODE_LABEL),
             Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_wanted),
-            Interest(
-                "PersistentVolume", Action.ADD | Action.UPDATE, lambda _, old, new: not (old and new) or _zones(old) != _zones(new)
-            ),
+            Interest("PersistentVolume", Action.ADD | Action.UPDATE, _moved),
         )
 
 
