@@ -34,6 +34,12 @@ class Face(NamedTuple):
 
 
 def face(volume: Volume, node: str) -> Face | None:
+    if node not in volume.faces:
+        volume.faces[node] = _look_at(volume, node)
+    return volume.faces[node]
+
+
+def _look_at(volume: Volume, node: str) -> Face | None:
     replica = volume.replicas.get(node)
     if replica is None or replica.config is None:
         return None

@@ -12,6 +12,7 @@ from pytest_kscen.simulation.storage.drbd.writes import Writes
 
 if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.kernel import Kernel
+    from pytest_kscen.simulation.storage.drbd.report import Face
     from pytest_kscen.simulation.storage.drbd.words import Config
 
 
@@ -24,6 +25,8 @@ class Volume:
         self.writes = Writes(kernel.clock.now, kernel.figures.write_rate)
         self.mesh = Mesh(name, self.replicas, kernel, self.agree)
         self.accord = Accord(self.replicas, self.mesh, self.writes, kernel, self.agree)
+        self.faces: dict[str, Face | None] = {}
+        """As they were shown since the replicas last agreed."""
         self._kernel = kernel
         self._initialisations = 0
         self._promotions = 0
@@ -35,6 +38,7 @@ class Volume:
 
     def agree(self) -> None:
         self.accord.reach()
+        self.faces.clear()
         self._kernel.changed(self)
 
     def look(self) -> None:
