@@ -30,9 +30,15 @@ async def check(rv: Subject) -> None:
     actor.note("checker-started", volume=rv.name, conditions=list(rv.health.conditions))
     last: dict[str, Observed] = {}
     states: asyncio.Queue[Obj | None] = asyncio.Queue()
+    states.put_nowait(latest := rv.volume)
+
+    def hear() -> None:
+        nonlocal latest
+        if rv.volume is not latest:  # else it is a part of the volume that has changed
+            states.put_nowait(latest := rv.volume)
+
     try:
-        with rv.view.listening(rv.name, lambda: states.put_nowait(rv.volume)):
-            states.put_nowait(rv.volume)
+        with rv.view.listening(rv.name, hear):
             while True:
                 _compare(rv, actor, await states.get(), last)
     finally:

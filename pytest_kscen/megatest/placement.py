@@ -30,17 +30,23 @@ class _Life:
 
     rv: Subject
     actor: Actor
+    specs: list[Obj] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     is_there: bool = False
 
     def look(self) -> None:
-        nodes = nodes_of(self.rv.view.replicas(self.rv.name))
-        if sorted(nodes) != sorted(self.nodes):
-            self.nodes = nodes
-            self.actor.note("volume-placed", volume=self.rv.name, nodes=nodes)
+        specs = [replica["spec"] for replica in self.rv.view.replicas(self.rv.name)]
+        if specs != self.specs:
+            self.specs = specs
+            self._compare(_ranked(specs))
         was_there, self.is_there = self.is_there, _stays(self.rv.volume)
         if was_there and not self.is_there:
             self.actor.note("volume-went", volume=self.rv.name)
+
+    def _compare(self, nodes: list[str]) -> None:
+        if set(nodes) != set(self.nodes):
+            self.nodes = nodes
+            self.actor.note("volume-placed", volume=self.rv.name, nodes=nodes)
 
 
 def _stays(volume: Obj | None) -> bool:
@@ -49,6 +55,10 @@ def _stays(volume: Obj | None) -> bool:
 
 def nodes_of(replicas: Iterable[Obj]) -> list[str]:
     """The nodes, those with data first."""
-    specs = [replica["spec"] for replica in replicas if replica["spec"].get("nodeName")]
-    ranked = sorted(specs, key=lambda spec: (spec.get("type") != DISKFUL, spec["nodeName"]))
+    return _ranked(replica["spec"] for replica in replicas)
+
+
+def _ranked(specs: Iterable[Obj]) -> list[str]:
+    placed = [spec for spec in specs if spec.get("nodeName")]
+    ranked = sorted(placed, key=lambda spec: (spec.get("type") != DISKFUL, spec["nodeName"]))
     return list(dict.fromkeys(spec["nodeName"] for spec in ranked))
