@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.chaos import troubles
 from pytest_kscen.chaos.blame import SETTLED, Suspect, whose
 from pytest_kscen.chaos.replicas import node_of
-from pytest_kscen.kube.informer import Informer
+from pytest_kscen.kube.informer import Informer, Ref
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, volume_of
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
@@ -171,11 +171,16 @@ class Observer:
         return Informer(actor.api, actor.clock, resource, namespace, jitter=jitter)
 
     def _follow(self, informer: Informer, aspects: Callable[[Obj], Iterable[Aspect]]) -> Informer:
+        shown: dict[Ref, list[Aspect]] = {}
+
         def handler(new: Obj | None, old: Obj | None) -> None:
             if new and old and troubles.says_the_same(new, old):
                 return
-            going = bool(new and new["metadata"].get("deletionTimestamp"))
-            self._troubles.see(list(aspects(old)) if old else [], list(aspects(new)) if new else [], going=going)
+            ref = Ref.of(new or old or {})
+            before, now = shown.pop(ref, []), list(aspects(new)) if new else []
+            if now:
+                shown[ref] = now
+            self._troubles.see(before, now, going=bool(new and new["metadata"].get("deletionTimestamp")))
 
         informer.on_change(handler)
         return informer
