@@ -37,13 +37,15 @@ class LiveCluster(TimedCluster[WallRunner]):
 
     replayable = False
 
-    def __init__(self, backend: str, runner: WallRunner, configuration: Callable[[], Any], *, seed: int | str, owned: bool) -> None:
+    def __init__(
+        self, backend: str, runner: WallRunner, configuration: Callable[[], Any], *, seed: int | str, owned: bool, users: str = ""
+    ) -> None:
         self.backend = backend
         self.runner = runner
         self.chance = Chance(seed, salt=draw_seed())
         self.owned = owned
         self._configuration = configuration()
-        self._connection = Connection(access_of(self._configuration), runner.clock, lambda: access_of(configuration()))
+        self._connection = Connection(access_of(self._configuration), runner.clock, lambda: access_of(configuration()), users=users)
         self._api = RemoteApi(self._connection)
         self._given_parent: GivenParent | None = None
 

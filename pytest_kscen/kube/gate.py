@@ -46,11 +46,12 @@ class Gates:
 
         async def passed() -> None:
             if self._api is not None:
-                await self._passed(controller)
+                await self.passed(controller)
 
         return passed
 
-    async def _passed(self, controller: str) -> None:
+    async def passed(self, controller: str) -> None:
+        """Wait until this controller may work."""
         while self._api is not None:
             self._changed.clear()
             if may_work((await self._api.list(SCENARIOS)).items, controller):

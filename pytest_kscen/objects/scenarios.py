@@ -47,8 +47,13 @@ def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
             if controller in simulated(scenario):
                 step = scenario["status"].get("stepStatus") or {}
                 return step.get("phase") == CONTROLLER_RUNNING and step.get("runningSimulationController") == controller
-            return not {EVERY, controller} & set(disabled(scenario))
+            return not (_has_begun(scenario) and {EVERY, controller} & set(disabled(scenario)))
     return True
+
+
+def _has_begun(scenario: Obj) -> bool:
+    """Whether the cluster is cleared, for which everybody is needed."""
+    return bool(((scenario["status"].get("stepStatus") or {}).get("step") or {}).get("major"))
 
 
 def _names(scenario: Obj, kind: str, which: str) -> list[str]:

@@ -13,6 +13,7 @@ from pytest_kscen.kube.requests import JSON_PATCH
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.scenarios import OVER, PAUSED, SCENARIOS, phase_of
 from pytest_kscen.runs.preflight import PreflightRefused
+from pytest_kscen.runs.stages import controlplane, embedded
 from pytest_kscen.scenario.analysis.result import Result
 from pytest_kscen.scenario.analysis.timeline import Timeline
 from pytest_kscen.scenario.controller import ScenarioController
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Journal
-    from pytest_kscen.machinery.admission import Review
     from pytest_kscen.objects.resources import Obj
 
+STAGES: dict[str, Callable[[Any, ScenarioController], None]] = {"embedded": embedded, "controlplane": controlplane}
 PATIENCE = 24 * 3600.0
 NAME = "scenario-controller"
 
@@ -44,14 +45,13 @@ class Theatre:
     @classmethod
     def open(cls, cluster: Cluster, journal: Journal) -> Theatre:
         """Bring definition, controller, gates and admission to the cluster."""
-        if cluster.backend != "embedded":
+        if cluster.backend not in STAGES:
             raise PreflightRefused(f"scenarios are not played on {cluster.backend} clusters yet")
         runner = cluster.runner
         stage = Stage(cluster.api, runner.clock, cluster.chance, journal, cluster.chance.stream("scenarios").suffix(8))
         controller = ScenarioController(stage.actor(NAME), Register())
         runner.call(install(cluster.api(NAME), runner.clock))
-        _admit(cluster, controller)
-        runner.start(cluster.site.gates.follow(cluster.api(NAME), runner.clock), "gates")  # type: ignore[attr-defined]  # what simulated clusters have
+        STAGES[cluster.backend](cluster, controller)
         runner.start(controller.run(), NAME)
         return cls(cluster, journal, controller)
 
@@ -61,31 +61,6 @@ class Theatre:
         played = Played(self, made["metadata"]["name"])
         self.played.append(played)
         return played
-
-
-def _admit(cluster: Cluster, controller: ScenarioController) -> None:
-    """Every write is looked at on its way in."""
-    from pytest_kscen.machinery.admission import Hook
-    from pytest_kscen.scenario.writes import Write
-
-    verbs = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
-
-    async def judge(review: Review) -> None:
-        request = review.request
-        if not request.options.dry_run:
-            write = Write(
-                request.agent,
-                verbs[review.operation],
-                request.resource,
-                request.subresource,
-                request.namespace,
-                review.name,
-                review.new,
-                review.old,
-            )
-            await controller.let_in(write)
-
-    cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(verbs), subresources=None))  # type: ignore[attr-defined]  # the embedded cluster's
 
 
 @dataclass(eq=False)

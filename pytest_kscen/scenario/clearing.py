@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound
 from pytest_kscen.objects.resources import NAMESPACES, PODS
+from pytest_kscen.objects.scenarios import GROUP
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
@@ -24,12 +25,11 @@ SPARED_GROUPS = (
     "apiextensions.k8s.io",
     "apiregistration.k8s.io",
     "flowcontrol.apiserver.k8s.io",
-    "admissionregistration.k8s.io",
     "certificates.k8s.io",
     "coordination.k8s.io",
     "discovery.k8s.io",
     "events.k8s.io",
-    "simulation.kube-scheduler-simulator.x-k8s.io",
+    GROUP,
 )
 SPARED_KINDS = ("Event", "Endpoints", "ComponentStatus", "ControllerRevision", "ServiceCIDR", "IPAddress", "CSINode")
 BORN = {
@@ -38,7 +38,7 @@ BORN = {
     "ConfigMap": ("kube-root-ca.crt",),
     "PriorityClass": ("system-cluster-critical", "system-node-critical"),
 }
-BORN_LABEL = "kubernetes.io/bootstrapping"
+BORN_LABELS = ("kubernetes.io/bootstrapping", f"{GROUP}/webhook")
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -52,7 +52,9 @@ def is_spared(resource: Resource, obj: Obj) -> bool:
         return True
     if resource == NAMESPACES:
         return metadata["name"] in BORN_NAMESPACES
-    born = BORN_LABEL in (metadata.get("labels") or {}) or DEFAULT_CLASS in (metadata.get("annotations") or {})
+    born = any(each in (metadata.get("labels") or {}) for each in BORN_LABELS) or DEFAULT_CLASS in (
+        metadata.get("annotations") or {}
+    )
     return born or metadata["name"] in BORN.get(resource.kind, ()) or metadata["name"].startswith("system:")
 
 

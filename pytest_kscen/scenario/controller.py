@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.kube.actor import Actor
-    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.scenario.writes import Write
 
 RESTARTED = "the controller restarted while the Scenario was running"
@@ -73,6 +73,14 @@ class ScenarioController:
         """Admission asks: whoever is on may count it."""
         if self._on:
             await self._on.let_in(write)
+
+    def simulates(self, controller: str) -> bool:
+        """Whether a scenario is on of which this is a target."""
+        return self._on is not None and controller in self._on.troupe.simulated
+
+    def sees(self, resource: Resource) -> Informer:
+        """What the scenarios see of this resource."""
+        return self._informers.of(resource)
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
         self._new.set()

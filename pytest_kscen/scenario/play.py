@@ -171,6 +171,8 @@ class Play:
             await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
             await self.progress.stands(CONTROLLER_RUNNING)
             await self._reached([waiter], stops_at_step=True)
+            while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(waiter.name):
+                await self._reached([waiter], stops_at_step=True)
             if self.progress.step.phase == CONTROLLER_RUNNING:
                 await self.progress.stands(CONTROLLER_COMPLETED)
                 return

@@ -11,7 +11,7 @@ from pytest_kscen.scenario.waiters import WAITERS
 from pytest_kscen.scenario.writes import WITHOUT_WAITER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection
 
     from pytest_kscen.scenario.models import ScenarioSpec
     from pytest_kscen.scenario.waiting import ControllerWaiter
@@ -27,6 +27,9 @@ class Register:
     """The waiters of one cluster's controllers: ours, and those that users have added."""
 
     waiters: dict[str, ControllerWaiter] = field(default_factory=lambda: {each.name: each for each in WAITERS})
+
+    prompts: dict[str, Callable[[], Awaitable[bool]]] = field(default_factory=dict)
+    """By controller: what gives it its next piece of work, and says False when none is left."""
 
     def add(self, waiter: ControllerWaiter) -> None:
         """One's own controller takes part from now on, unless a scenario disables it."""
@@ -56,6 +59,11 @@ class Troupe:
         if EVERY in self.disabled:
             return []
         return [each for name, each in self.register.waiters.items() if name not in (*self.simulated, *self.disabled)]
+
+    async def prompt(self, name: str) -> bool:
+        """Give this controller its next piece of work, if it has to be given any."""
+        prompt = self.register.prompts.get(name)
+        return prompt is not None and await prompt()
 
     def waiter(self, name: str) -> ControllerWaiter:
         return self.register.waiters[name]

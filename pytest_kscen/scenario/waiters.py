@@ -63,7 +63,7 @@ def _pod_without_node(pod: Obj) -> str:
     if not _wants_node(pod):
         return ""
     placed = condition(pod, "PodScheduled")
-    return "" if placed and placed["status"] == "False" else "was not looked at"
+    return "" if placed and placed["status"] == "False" and placed.get("reason") != "SchedulingGated" else "was not looked at"
 
 
 def _wants_node(pod: Obj) -> bool:

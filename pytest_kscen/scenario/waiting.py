@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.informer import Informers
@@ -39,6 +39,9 @@ class ControllerWaiter(Protocol):
     def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
         """Seconds in which nothing may change until one can be sure."""
 
+    async def is_idle(self) -> bool:
+        """Asked last: whether the controller itself says that it has nothing to do, if it says anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
@@ -47,6 +50,7 @@ class Waiter:
     name: str
     rules: dict[Resource, Callable[[Obj], str]]
     calm: Callable[[Mapping[Resource, Picture]], float] = lambda _: 0.0
+    idle: Callable[[], Awaitable[bool]] | None = None
 
     @property
     def resources(self) -> Sequence[Resource]:
@@ -60,6 +64,9 @@ class Waiter:
 
     def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
         return self.calm(cluster)
+
+    async def is_idle(self) -> bool:
+        return self.idle is None or await self.idle()
 
 
 class NotConvergedError(Exception):
@@ -108,7 +115,7 @@ class Convergence:
                 raise NotConvergedError(_told(self.unfinished(waiters), patience))
             if self.unfinished(waiters):
                 await self._within(left)
-            elif await self._is_calm(waiters, or_when):
+            elif await self._is_calm(waiters, or_when) and await self._are_idle(waiters):
                 return
 
     async def _is_calm(self, waiters: Sequence[ControllerWaiter], or_when: Callable[[], object]) -> bool:
@@ -121,6 +128,11 @@ class Convergence:
                 return True
             await self._within(left)
         return False
+
+    async def _are_idle(self, waiters: Sequence[ControllerWaiter]) -> bool:
+        before = self._changes
+        answers = [await waiter.is_idle() for waiter in waiters]
+        return all(answers) and self._changes == before
 
     async def _within(self, seconds: float) -> None:
         """Until something changes, and not longer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -35,7 +36,10 @@ ALIASES = {
 }
 """Controllers that the API's records know by another name."""
 
-SERVICE_ACCOUNT = "system:serviceaccount:kube-system:"
+ACCOUNT = re.compile(r"^(kscen:|system:serviceaccount:[^:]+:)")
+"""What stands before a controller's name in that of its user."""
+
+OF_THE_SYSTEM = "system:serviceaccount:kube-system:"
 WITHOUT_WAITER = (
     "attachdetach-controller",
     "certificate-controller",
@@ -62,11 +66,17 @@ WITHOUT_WAITER = (
     "root-ca-cert-publisher",
     "root-ca-certificate-publisher-controller",
     "selinux-warning-controller",
+    "replication-controller",
+    "route-controller",
     "service-account-controller",
+    "service-cidrs-controller",
     "service-controller",
     "serviceaccount-controller",
+    "storage-version-migrator-controller",
     "taint-eviction-controller",
+    "ttl-controller",
     "validatingadmissionpolicy-status-controller",
+    "volumeattributesclass-protection-controller",
 )
 """Controllers that every cluster has, and that nobody waits for."""
 SERVERS = (
@@ -109,8 +119,13 @@ class Write:
     @property
     def who(self) -> str:
         """The controller's name, or whoever it was."""
-        name = self.writer.removeprefix(SERVICE_ACCOUNT)
+        name = ACCOUNT.sub("", self.writer)
         return KUBELET if name.startswith("system:node:") else ALIASES.get(name, name)
+
+    @property
+    def is_by_the_system(self) -> bool:
+        """Whether a cluster's own controllers have done it, whichever there are."""
+        return self.writer.startswith(OF_THE_SYSTEM) or self.who in (*WITHOUT_WAITER, *SERVERS, REPLICATED_STORAGE)
 
     @property
     def is_binding(self) -> bool:
@@ -130,7 +145,7 @@ def meaning_of(write: Write, simulated: Collection[str], known: Collection[str])
         return Meaning.OURS
     if write.who in simulated:
         return Meaning.RESULT if is_about_results(write) else Meaning.STEP
-    if write.who in known or write.who in (*WITHOUT_WAITER, *SERVERS, REPLICATED_STORAGE):
+    if write.who in known or write.is_by_the_system:
         return Meaning.REACTION
     return Meaning.FOREIGN
 

@@ -101,6 +101,7 @@ def actors(
     cast: dict[str, Runnable] = {"informers": informers, "kubelet": Kubelets(bench("kubelet"), site)}
     controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
     if role == "embedded":
-        cast[SCHEDULER] = Scheduler(bench(SCHEDULER), chance.stream(SCHEDULER))
+        place = bench(SCHEDULER)
+        cast[SCHEDULER] = Scheduler(place, chance.stream(SCHEDULER), gate=place.gate)
     cast |= {name: make(bench(name)) for name, make in controllers.items()}
     return [(name, actor.run()) for name, actor in cast.items()]

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters import parent as parents
-from pytest_kscen.clusters.controlplane.starting import start
+from pytest_kscen.clusters.controlplane import programs
+from pytest_kscen.clusters.controlplane.holding import Holding
+from pytest_kscen.clusters.controlplane.scheduler import RealScheduler
+from pytest_kscen.clusters.controlplane.starting import free_port, start
 from pytest_kscen.clusters.controlplane.tunnel import Tunnel
 from pytest_kscen.clusters.live import LiveCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Parent
 
 PATIENCE = 60.0
+USERS = "kscen:"
 
 
 class ControlPlaneCluster(LiveCluster):
@@ -39,7 +43,12 @@ class ControlPlaneCluster(LiveCluster):
             self.processes, layout = start(runner)
             undo.callback(self.processes.close)
             self.kubeconfig = layout.kubeconfig
-            super().__init__("controlplane", runner, functools.partial(configuration_of, self.kubeconfig), seed=seed, owned=True)
+            super().__init__(
+                "controlplane", runner, functools.partial(configuration_of, self.kubeconfig), seed=seed, owned=True, users=USERS
+            )
+            self.holding = Holding(self.processes)
+            program = programs.find()["kube-scheduler"]
+            self.scheduler = RealScheduler(self.processes, layout, program, free_port(), runner.clock)
             self.site = Site.of(runner.clock, self.chance, nodes=nodes)
             self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read)
             undo.callback(super().close)
@@ -83,6 +92,7 @@ class ControlPlaneCluster(LiveCluster):
             raise
 
     async def _put_away(self) -> None:
+        await self.scheduler.close()
         await self._tunnel.close()
         await super()._put_away()
 

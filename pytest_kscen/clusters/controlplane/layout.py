@@ -54,7 +54,7 @@ class Layout:
         self._write("tokens.csv", "\n".join(rows).encode())
         for name, path in ((ADMIN, self.kubeconfig), (CONTROLLERS, "controllers"), (SCHEDULER, "scheduler")):
             self._write(str(path), json.dumps(self._kubeconfig(name, tokens[name]), indent=2).encode())
-        self._write("scheduler.yaml", json.dumps(self._scheduler_configuration()).encode())
+        self._write("scheduler.yaml", json.dumps(self.scheduler_configuration()).encode())
         self._write("egress.yaml", json.dumps(self._egress_configuration()).encode())
 
     def etcd(self, program: pathlib.Path) -> list[str]:
@@ -116,7 +116,7 @@ class Layout:
             "egressSelections": [{"name": "cluster", "connection": connection}],
         }
 
-    def _scheduler_configuration(self) -> dict[str, object]:
+    def scheduler_configuration(self) -> dict[str, object]:
         return {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",

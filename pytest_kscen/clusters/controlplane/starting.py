@@ -39,7 +39,7 @@ def start(runner: WallRunner) -> tuple[Processes, Layout]:
     for _ in range(PORTS_TRIED):
         processes = Processes()
         try:
-            layout = Layout(processes.folder, _free_port())
+            layout = Layout(processes.folder, free_port())
             layout.write()
             _Start(runner, processes, layout).run(found)
         except _PortTakenError:
@@ -102,7 +102,7 @@ class _Start:
         return ClusterRefused(f"the real control plane did not start: {program} {what}. The end of its log:\n{words}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

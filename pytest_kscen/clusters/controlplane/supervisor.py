@@ -65,7 +65,9 @@ class Supervisor:
         watched = os.pidfd_open(child.pid)
         self._children[watched] = (name, child)
         self._poller.register(watched, select.POLLIN)
-        (self._folder / f"{name}.pid").write_text(str(child.pid))
+        whole = self._folder / f"{name}.pid.new"
+        whole.write_text(str(child.pid))
+        whole.rename(self._folder / f"{name}.pid")  # whoever looks for it finds all of it
 
     def _note_end(self, watched: int) -> None:
         name, child = self._children.pop(watched)

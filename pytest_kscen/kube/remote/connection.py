@@ -36,6 +36,7 @@ FIRST_BACKOFF = 0.1
 CONNECT_TIMEOUT, ANSWER_TIMEOUT = 10.0, 75.0  # a server gives a request 60 s
 KEEP_IDLE = 30.0
 JSON = "application/json"
+MASTERS = "system:masters"
 READS = frozenset({"GET"})
 REFUSED = 400
 PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # a peer that is gone is noticed within a minute
@@ -53,8 +54,10 @@ class _RefusedError(Exception):
 class Connection:
     """Shared by all who talk to this cluster from one event loop. `reload` reads the credentials again when they expire."""
 
-    def __init__(self, access: Access, clock: Clock, reload: Callable[[], Access] | None = None) -> None:
+    def __init__(self, access: Access, clock: Clock, reload: Callable[[], Access] | None = None, *, users: str = "") -> None:
+        """With `users`, each actor is a user of its own, whose name begins so, with all rights."""
         self.access = access
+        self._users = users
         self._clock = clock
         self._reload = reload
         self._session: aiohttp.ClientSession | None = None
@@ -75,7 +78,7 @@ class Connection:
         attempts: int = ATTEMPTS,
     ) -> bytes:
         """The answer's bytes. The target is a path with its query, quoted."""
-        headers = {"User-Agent": agent, "Accept": accept, **({"Content-Type": content_type} if body is not None else {})}
+        headers = self._headers(agent, accept) | ({"Content-Type": content_type} if body is not None else {})
 
         async def ask() -> bytes:
             async with await self._once(method, target, headers, body) as response:
@@ -86,9 +89,13 @@ class Connection:
 
     async def stream(self, target: str, *, agent: str) -> aiohttp.ClientResponse:
         """An answer that is read as it comes; whoever asked closes it."""
-        headers = {"User-Agent": agent, "Accept": JSON}
+        headers = self._headers(agent, JSON)
         patience = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT)
         return await self._persist("GET", target, lambda: self._once("GET", target, headers, timeout=patience))
+
+    def _headers(self, agent: str, accept: str) -> dict[str, str]:
+        headers = {"User-Agent": agent, "Accept": accept}
+        return headers | {"Impersonate-User": f"{self._users}{agent}", "Impersonate-Group": MASTERS} if self._users else headers
 
     def remember(self, close: Callable[[], None]) -> Callable[[], None]:
         """Close this with the connection; returns how to be forgotten."""

@@ -1,0 +1,114 @@
+"""The real kube-scheduler as scenarios need it: with a configuration of theirs, and asked whether it has anything left to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from pytest_kscen.clusters.refusal import ClusterRefused
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.clusters.controlplane.layout import Layout
+    from pytest_kscen.clusters.controlplane.processes import Processes
+
+PROGRAM = "kube-scheduler"
+REPEATABLE = {"parallelism": 1, "percentageOfNodesToScore": 100}
+"""The same pods and nodes then give the same answer, wherever no scores are equal."""
+
+PATIENCE = 30.0
+LOOK_AGAIN = 0.05
+BETWEEN_LOOKS = 0.03
+PENDING = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} (\S+)', re.MULTILINE)
+ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{[^}]*\} (\S+)", re.MULTILINE)
+BINDING = re.compile(r'^scheduler_goroutines\{operation="binding"[^}]*\} (\S+)', re.MULTILINE)
+
+
+class RealScheduler:
+    """One control plane's."""
+
+    def __init__(self, processes: Processes, layout: Layout, program: pathlib.Path, port: int, clock: Clock) -> None:
+        self._processes = processes
+        self._layout = layout
+        self._program = program
+        self._port = port
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+
+    async def restart(self, configuration: dict[str, Any] | None = None) -> None:
+        """Begin anew with this KubeSchedulerConfiguration; what it leaves open is as repeatable as it can be."""
+        await self._end()
+        path = self._layout.folder / "scheduler-of-scenarios.yaml"
+        path.write_text(json.dumps({**self._layout.scheduler_configuration(), **REPEATABLE, **(configuration or {})}))
+        flags = {
+            "config": path.name,
+            "bind-address": "127.0.0.1",
+            "secure-port": self._port,
+            "authorization-always-allow-paths": "/metrics,/healthz",
+        }
+        self._processes.start(PROGRAM, [str(self._program), *(f"--{name}={value}" for name, value in flags.items())])
+        end = self._clock.now() + PATIENCE
+        while not await self._answers():
+            if (self._layout.folder / f"{PROGRAM}.exit").exists() or self._clock.now() > end:
+                words = self._processes.log_tail(PROGRAM)
+                raise ClusterRefused(f"the real {PROGRAM} did not start with this configuration. The end of its log:\n{words}")
+            await self._clock.sleep(LOOK_AGAIN)
+
+    async def _end(self) -> None:
+        exit_code = self._layout.folder / f"{PROGRAM}.exit"
+        if not exit_code.exists():
+            os.kill(self._processes.pid(PROGRAM), signal.SIGKILL)  # it holds nothing that another could not take up
+        end = self._clock.now() + PATIENCE
+        while not exit_code.exists() and self._clock.now() < end:
+            await self._clock.sleep(LOOK_AGAIN)
+        exit_code.unlink(missing_ok=True)
+
+    async def _answers(self) -> bool:
+        try:
+            return bool(await self._metrics())
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return False
+
+    async def is_idle(self) -> bool:
+        """Whether no pod is in its queues or on its way, nor comes within a moment."""
+        try:
+            before = await self._metrics()
+            await self._clock.sleep(BETWEEN_LOOKS)
+            after = await self._metrics()
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return False
+        waiting = [float(count) for _, count in PENDING.findall(after)] + [float(count) for count in BINDING.findall(after)]
+        return not any(waiting) and _sum(ATTEMPTS, before) == _sum(ATTEMPTS, after)
+
+    async def _metrics(self) -> str:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=5)
+            self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False)
+        async with self._session.get(f"https://127.0.0.1:{self._port}/metrics", ssl=_unverified()) as response:
+            return await response.text()
+
+    async def close(self) -> None:
+        if self._session:
+            await self._session.close()
+            await asyncio.sleep(0)  # noqa: TID251  # a turn of the loop, no time
+
+
+def _unverified() -> ssl.SSLContext:
+    """Its certificate is made by itself at each start, and it is on loopback."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _sum(pattern: re.Pattern[str], metrics: str) -> float:
+    return sum(float(value) for value in pattern.findall(metrics))

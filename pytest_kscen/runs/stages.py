@@ -1,0 +1,76 @@
+"""What a cluster needs before scenarios can be played on it: its controllers held, and every write looked at on its way in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.scenario.held import HeldPods
+from pytest_kscen.scenario.waiters import SCHEDULER, WAITERS
+from pytest_kscen.scenario.writes import NAME, Write
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+    from pytest_kscen.clusters.embedded import EmbeddedCluster
+    from pytest_kscen.machinery.admission import Review
+    from pytest_kscen.scenario.controller import ScenarioController
+
+VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
+CALM = 0.3  # seconds that a real scheduler has to hear of what has happened
+
+
+def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> None:
+    """In this process: gates before each controller's loop, a hook where webhooks stand."""
+    from pytest_kscen.machinery.admission import Hook
+
+    async def judge(review: Review) -> None:
+        if not review.request.options.dry_run:
+            await controller.let_in(_write_of(review))
+
+    cluster.runner.start(cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates")
+    cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
+
+
+def _write_of(review: Review) -> Write:
+    request = review.request
+    verb = VERBS[review.operation]
+    where = (request.resource, request.subresource, request.namespace, review.name)
+    return Write(request.agent, verb, *where, review.new, review.old)
+
+
+def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> None:
+    """The real programs are stopped and go on, new pods wait at a scheduling gate, and the API server calls webhooks."""
+    from pytest_kscen.clusters.controlplane.cluster import USERS
+    from pytest_kscen.machinery.http.keys import make_keys
+    from pytest_kscen.scenario.front import Front, register
+
+    api, clock = cluster.api(NAME), cluster.runner.clock
+    keys = make_keys()
+
+    async def let_in(write: Write) -> None:
+        await controller.let_in(write)
+        if write.who == SCHEDULER:
+            await cluster.holding.obey(api)
+
+    front = Front(let_in, lambda: controller.simulates(SCHEDULER), cluster.site.gates.passed)
+
+    async def begin() -> None:
+        await cluster.scheduler.restart()
+        await front.open(keys.context())
+        await register(api, front.url, keys.authority, f"{USERS}{NAME}")
+        held = HeldPods(api, controller.sees(PODS))
+        controller.register.prompts[SCHEDULER] = held.release_next
+
+    cluster.runner.call(begin())
+    cluster.runner.start(front.stay(), "webhooks")
+    cluster.runner.start(cluster.site.gates.follow(api, clock), "gates")
+    cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
+    controller.register.add(_real(cluster))
+
+
+def _real(cluster: ControlPlaneCluster) -> Any:
+    """The scheduler's waiter, which asks the program itself last."""
+    from dataclasses import replace
+
+    scheduler = next(each for each in WAITERS if each.name == SCHEDULER)
+    return replace(scheduler, calm=lambda pictures: min(scheduler.calm(pictures), CALM), idle=cluster.scheduler.is_idle)
