@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.simulation.scheduler.framework.results import PASSED
-from pytest_kscen.simulation.scheduler.framework.snapshot import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +50,7 @@ def search(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Fou
     profile, state = this.profile, this.state
     table = profile.handle.snapshot.table
     filters = profile.filters(state)
-    if table is not None and len(nodes) >= LARGE and any(plugin in profile.many for plugin in filters):
+    if table is not None and len(nodes) >= profile.handle.snapshot.large and any(plugin in profile.many for plugin in filters):
         found = _Sieve(this, table, filters).search(nodes, start, wanted)
     else:
         found = _one_by_one(this, nodes, start, wanted)

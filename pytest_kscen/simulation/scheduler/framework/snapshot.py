@@ -48,7 +48,7 @@ class Snapshot:
         """The same nodes as columns, in a large cluster."""
         self.images: dict[str, dict[str, int]] = {}
         """By image: the nodes that have it, and its size there."""
-        self._large = large
+        self.large = large
         self._names: dict[str, NodeInfo] = {}
         self._placed: dict[str, Placed] = {}
         self._present: dict[str, NodeInfo] = {}
@@ -90,7 +90,7 @@ class Snapshot:
         self._loaded.clear()
 
     def _choose_table(self) -> None:
-        if len(self.nodes) < self._large:
+        if len(self.nodes) < self.large:
             self.table = None
             for node in self.nodes:
                 node.row = -1
