@@ -7,6 +7,7 @@ our doing is broken whatever it counted, and one that nobody checked to the end 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -137,8 +138,9 @@ def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _changed(volume: VolumeRecord, entry: Entry) -> None:
-    volume.transitions[entry.data["condition"]] += 1
-    volume.changed_at[entry.data["condition"]] = entry.at
+    condition = sys.intern(entry.data["condition"])
+    volume.transitions[condition] += 1
+    volume.changed_at[condition] = entry.at
 
 
 def _stopped(volume: VolumeRecord, entry: Entry) -> None:
@@ -150,7 +152,8 @@ def _never_ready(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _placed(volume: VolumeRecord, entry: Entry) -> None:
-    volume.placements.append((entry.at, tuple(entry.data["nodes"])))
+    nodes = tuple(map(sys.intern, entry.data["nodes"]))  # few names, told of many volumes
+    volume.placements.append((entry.at, nodes))
 
 
 def _went(volume: VolumeRecord, entry: Entry) -> None:
