@@ -25,21 +25,32 @@ class Gates:
 
     def __init__(self) -> None:
         self._api: Api | None = None
+        self._scenarios: Informer | None = None
+        self._listeners: list[Callable[[], None]] = []
         self._changed = asyncio.Event()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
         """From now on Scenarios are obeyed."""
-        informer = Informer(api, clock, SCENARIOS)
-        informer.on_change(self._look_again)
-        self._api = api
+        self._api, self._scenarios = api, Informer(api, clock, SCENARIOS)
+        self._scenarios.on_change(self._look_again)
         try:
-            await informer.run()
+            await self._scenarios.run()
         finally:
-            self._api = None
-            self._changed.set()
+            self._api = self._scenarios = None
+            self._look_again(None, None)
 
     def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
         self._changed.set()
+        for listener in self._listeners:
+            listener()
+
+    def holds(self, controller: str) -> bool:
+        """Whether it had to stand still when Scenarios were last heard of."""
+        return self._scenarios is not None and not may_work(self._scenarios, controller)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Tell when somebody may have to stand still, or may go on."""
+        self._listeners.append(listener)
 
     def of(self, controller: str) -> Callable[[], Awaitable[None]]:
         """What this controller awaits before it begins its next loop."""

@@ -137,11 +137,10 @@ class Play:
 
     async def _pause(self) -> None:
         """Nothing is left to do, and nobody has said that this is all."""
-        past = self._about_ignored().removeprefix("; ")
-        await self.progress.at(PAUSED, f"all operations are done, and none says done{'; ' + past if past else ''}")
         while self._next_major() is None:
             self._raise_spoiled()
             self._spec_changed.clear()
+            await self.progress.at(PAUSED, f"all operations are done, and none says that the scenario is{self._about_ignored()}")
             await self._spec_changed.wait()
         self._raise_spoiled()
         await self.progress.at(RUNNING)

@@ -1,5 +1,7 @@
 import pytest
 
+from pytest_kscen.objects.resources import NODES, PODS, SERVICE_ACCOUNTS
+from pytest_kscen.objects.scenarios import SCENARIOS
 from tests.scenario.objects import create, delete, done, node, pod, scenario
 
 
@@ -77,6 +79,67 @@ def test_an_unknown_controller_is_named_with_its_nearest(runner):
 
 
 async def _nodes(runner):
-    from pytest_kscen.objects.resources import NODES
-
     return (await runner.cluster.api().list(NODES)).items
+
+
+def test_controllers_that_are_disabled_do_nothing(runner):
+    ready = {**node(), "status": {**node()["status"], "conditions": [{"type": "Ready", "status": "True"}]}}
+    played = runner.play(scenario(create(1, ready), create(1, pod("a")), done(1), disabled=["kubelet"]))
+    status = runner.cluster.runner.call(runner.cluster.api().get(PODS, "a", "default"))["status"]
+
+    assert played.timeline.scheduled("a").node == "node-1"
+    assert (played.phase, status["phase"]) == ("Succeeded", "Pending")
+    runner.cluster.advance("10s")
+    status = runner.cluster.runner.call(runner.cluster.api().get(PODS, "a", "default"))["status"]
+    assert status["phase"] == "Running"
+
+
+def test_several_controllers_are_simulated_in_turn(runner):
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": pod("a")["spec"]}
+    replicas = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "three", "namespace": "default"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "a"}}, "template": template},
+    }
+    played = runner.play(
+        scenario(create(1, node()), create(2, replicas), done(2), controllers=["replicaset-controller", "kube-scheduler"])
+    )
+    made = [event.step for event in played.timeline.of("create") if event.controller == "replicaset-controller"]
+    placed = [event.step for event in played.timeline.of("podScheduled")]
+
+    assert played.phase == "Succeeded", played.message
+    assert made == [(2, 1), (2, 2), (2, 3)]
+    assert placed == [(2, 4), (2, 5), (2, 6)]
+
+
+def test_whoever_else_writes_fails_the_scenario(runner):
+    with runner.scenario(controllers=["kube-scheduler"]) as played:
+        played.create(node(), step=1)
+        played.until_paused()
+        runner.cluster.runner.call(runner.cluster.api("kubectl").create(PODS, pod("foreign")))
+
+    assert played.phase == "Failed"
+    assert "kubectl created pods default/foreign while the scenario was running" in played.message
+
+
+def test_operations_for_a_past_step_are_left_out_and_that_is_said(runner):
+    with runner.scenario(controllers=["kube-scheduler"]) as played:
+        played.create(node(), step=3)
+        played.until_paused()
+        played.create(pod("late"), step=2, id="late")
+        played.until_paused()
+
+        assert "ignored, because their steps are past: late" in played.message
+        played.done(step=4)
+
+
+def test_what_was_there_before_is_gone_but_for_what_a_cluster_is_born_with(runner):
+    runner.play(scenario(create(1, node()), create(1, pod("before")), done(1), name="first"))
+    runner.play(scenario(done(1), name="second"))
+    api, call = runner.cluster.api(), runner.cluster.runner.call
+
+    assert not call(api.list(NODES)).items
+    assert not call(api.list(PODS)).items
+    assert [each["metadata"]["name"] for each in call(api.list(SERVICE_ACCOUNTS, "default")).items] == ["default"]
+    assert len(call(api.list(SCENARIOS)).items) == 2

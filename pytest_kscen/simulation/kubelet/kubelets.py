@@ -5,6 +5,7 @@ The pictures of nodes and pods are shared; what they show of a machine is passed
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
@@ -19,6 +20,7 @@ from pytest_kscen.simulation.kubelet.volumes import Mounter
 from pytest_kscen.simulation.pictures import pods_by_node
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Never
 
     from pytest_kscen.objects.resources import Obj
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.site import Site
 
 
+NAME = "kubelet"
 AGAIN = 1.0  # seconds until a kubelet that was refused tries again
 
 
@@ -44,14 +47,29 @@ class Kubelets:
         self._nodes = bench.informers.of(NODES)
         self._pods = bench.informers.of(PODS)
         self._pods_by_node = pods_by_node(bench.informers)
+        self._gates = site.gates
+        self._held: collections.deque[tuple[Callable[[Obj | None, Obj | None], None], Obj | None, Obj | None]] = collections.deque()
+        """What kubelets will hear when a Scenario lets them go on."""
+        site.gates.on_change(self._go_on)
         site.machines.on_change(self._machine_changed)
 
     async def run(self) -> Never:
         for machine in self._machines:
             await self._register(Kubelet(self._tools, machine))
-        self._nodes.on_change(self._node_changed)
-        self._pods.on_change(self._pod_changed)
+        self._nodes.on_change(lambda new, old: self._hear(self._node_changed, new, old))
+        self._pods.on_change(lambda new, old: self._hear(self._pod_changed, new, old))
         await self._brood.watch()
+
+    def _hear(self, change: Callable[[Obj | None, Obj | None], None], new: Obj | None, old: Obj | None) -> None:
+        if self._held or self._gates.holds(NAME):
+            self._held.append((change, new, old))
+        else:
+            change(new, old)
+
+    def _go_on(self) -> None:
+        while self._held and not self._gates.holds(NAME):
+            change, new, old = self._held.popleft()
+            change(new, old)
 
     async def _register(self, kubelet: Kubelet) -> None:
         while True:
