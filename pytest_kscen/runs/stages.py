@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.resources import PODS
+from pytest_kscen.scenario.happenings import parsed
 from pytest_kscen.scenario.held import HeldPods
+from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.waiters import SCHEDULER, WAITERS
-from pytest_kscen.scenario.writes import NAME, Write
+from pytest_kscen.scenario.writes import NAME, RESULTS, Write
+from pytest_kscen.simulation.scheduler.annotating import told
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
     from pytest_kscen.clusters.embedded import EmbeddedCluster
     from pytest_kscen.machinery.admission import Review
     from pytest_kscen.scenario.controller import ScenarioController
+    from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
 VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 CALM = 0.3  # seconds that a real scheduler has to hear of what has happened
@@ -28,7 +33,26 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> None:
             await controller.let_in(_write_of(review))
 
     cluster.runner.start(cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates")
+    if scheduler := cluster.site.scheduler:
+        scheduler.tell(Telling(controller, scheduler.annotating()))
+        controller.register.tells_attempts = True
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Each attempt of the embedded scheduler: whole for the scenario that is on, and in the pod's annotations."""
+
+    controller: ScenarioController
+    annotating: Sink
+
+    async def record(self, attempt: Attempt) -> None:
+        metadata = attempt.pod["metadata"]
+        pod = PodRef(metadata["name"], metadata["namespace"], metadata["uid"])
+        results = parsed({key.removeprefix(RESULTS): value for key, value in told(attempt).items()})
+        message = attempt.message or None
+        self.controller.attempted(PodAttempted(pod, attempt.number, attempt.selected or None, message, results))
+        await self.annotating.record(attempt)
 
 
 def _write_of(review: Review) -> Write:

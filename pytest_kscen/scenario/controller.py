@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.scenario.models import PodAttempted
     from pytest_kscen.scenario.writes import Write
 
 RESTARTED = "the controller restarted while the Scenario was running"
@@ -73,6 +74,11 @@ class ScenarioController:
         """Admission asks: whoever is on may count it."""
         if self._on:
             await self._on.let_in(write)
+
+    def attempted(self, attempt: PodAttempted) -> None:
+        """A scheduler tells of an attempt itself."""
+        if self._on:
+            self._on.attempted(attempt)
 
     def simulates(self, controller: str) -> bool:
         """Whether a scenario is on of which this is a target."""

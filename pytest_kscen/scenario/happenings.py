@@ -29,7 +29,7 @@ def events_of(write: Write) -> Iterator[dict[str, Any]]:
         return
     elif is_about_results(write):
         if write.resource.plural == PODS.plural and results_of(write.new) != results_of(write.old):
-            yield _by(write, pod_attempted=PodAttempted(_pod(write), results=_parsed(results_of(write.new))))
+            yield _by(write, pod_attempted=PodAttempted(_pod(write), results=parsed(results_of(write.new))))
     elif write.verb == DELETE and write.who == SCHEDULER and write.resource.plural == PODS.plural:
         node = ((write.old or {}).get("spec") or {}).get("nodeName", "")
         yield _by(write, pod_unscheduled=PodUnscheduled(_pod(write), node))
@@ -65,7 +65,7 @@ def _spelled(obj: Obj | None) -> Obj:
     return {**(obj or {}), "metadata": {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}}
 
 
-def _parsed(results: dict[str, str]) -> dict[str, Any]:
+def parsed(results: dict[str, str]) -> dict[str, Any]:
     """The latest attempt's; what came before has its own event."""
     return {key: _json(value) for key, value in results.items() if key != HISTORY}
 

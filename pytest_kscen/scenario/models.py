@@ -176,7 +176,9 @@ class PodAttempted:
     """The scheduler has looked for a place for a pod, and what it found."""
 
     pod: PodRef = part("pod", default=PodRef())
-    message: str | None = part("message", "Why there was no place; nothing if there was one.", default=None)
+    attempt: int | None = part("attempt", "1 for the pod's first.", default=None)
+    node: str | None = part("node", "The place that was found.", default=None)
+    message: str | None = part("message", "Why there was none.", default=None)
     results: dict[str, Any] | None = part("results", "By the annotation's name.", schema=ANYTHING, default=None)
 
 

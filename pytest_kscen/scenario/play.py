@@ -15,6 +15,7 @@ from pytest_kscen.objects.scenarios import (
     CONTROLLER_PAUSED,
     CONTROLLER_RUNNING,
     FAILED,
+    ON,
     OPERATING,
     OPERATING_COMPLETED,
     PAUSED,
@@ -27,6 +28,7 @@ from pytest_kscen.scenario.happenings import events_of
 from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
 from pytest_kscen.scenario.shape import read
+from pytest_kscen.scenario.waiters import SCHEDULER
 from pytest_kscen.scenario.waiting import NotConvergedError
 from pytest_kscen.scenario.writes import Meaning, blame, meaning_of
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.scenario.models import Operation
+    from pytest_kscen.scenario.models import Operation, PodAttempted
     from pytest_kscen.scenario.progress import Progress
     from pytest_kscen.scenario.troupe import Troupe
     from pytest_kscen.scenario.waiting import ControllerWaiter, Convergence
@@ -71,7 +73,7 @@ class Play:
 
     async def let_in(self, write: Write) -> None:
         """Somebody writes: it is let in when this returns."""
-        if not self._begun or self.progress.phase not in (RUNNING, PAUSED):
+        if not self._begun or self.progress.phase not in ON:
             return
         meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
         if meaning is Meaning.FOREIGN:
@@ -82,9 +84,14 @@ class Play:
         if meaning is Meaning.STEP:
             await self.progress.next_minor(CONTROLLER_PAUSED)
             self.convergence.wake()
-        if meaning in (Meaning.STEP, Meaning.REACTION, Meaning.RESULT):
+        if meaning in (Meaning.STEP, Meaning.REACTION) or (meaning is Meaning.RESULT and not self.troupe.tells_attempts):
             for event in events_of(write):
                 self.progress.happened(**event)
+
+    def attempted(self, attempt: PodAttempted) -> None:
+        """A scheduler tells of an attempt itself."""
+        if self._begun and self.progress.phase in ON:
+            self.progress.happened(controller=SCHEDULER, pod_attempted=attempt)
 
     # --- the life ---
 

@@ -69,7 +69,10 @@ class Progress:
     generation: int = 0
     step: StepStatus = field(default_factory=StepStatus)
     events: list[TimelineEvent] = field(default_factory=list)
+    """As many as have room in one object."""
     _made_up: int = 0
+    _left_out: int = 0
+    _size: int = 0
 
     @property
     def api(self) -> Api:
@@ -81,8 +84,13 @@ class Progress:
             self._made_up += 1
             what["id"] = f"generated-{self._made_up}"
         event = TimelineEvent(step=self.step.step, **what)
-        self.events.append(event)
-        self.actor.note("scenario-event", scenario=self.name, event=written(event))
+        told = written(event)
+        self.actor.note("scenario-event", scenario=self.name, event=told)
+        self._size += len(orjson.dumps(told)) if not self._left_out else 0
+        if self._left_out or self._size > self.limit:
+            self._left_out += 1
+        else:
+            self.events.append(event)
 
     async def at(self, phase: str, message: str = "") -> None:
         """The scenario's phase from now on."""
@@ -113,31 +121,23 @@ class Progress:
         if not self.strategy.is_due(self.phase, step_ended=step_ended):
             await self._patch(status)
             return
-        kept = self._that_fit()
         while True:
             try:
-                await self._patch({**status, "scenarioResult": self._result(kept)})
-            except (TooLarge, ApiError) as error:
-                if not isinstance(error, TooLarge) and "too large" not in error.message:
+                await self._patch({**status, "scenarioResult": self._result()})
+            except ApiError as error:
+                if not self.events or not (isinstance(error, TooLarge) or "too large" in error.message):
                     raise
-                kept //= 2
+                self._left_out += len(self.events) - len(self.events) // 2
+                del self.events[len(self.events) // 2 :]
             else:
                 return
 
-    def _that_fit(self) -> int:
-        """How many of the events one object has room for."""
-        room = self.limit
-        for number, event in enumerate(self.events):
-            room -= len(orjson.dumps(written(event)))
-            if room < 0:
-                return number
-        return len(self.events)
-
-    def _result(self, kept: int) -> Obj:
-        left, note = len(self.events) - kept, None
-        if left:
-            note = f"the last {left} of {len(self.events)} events have no room in this object; the run's journal has all"
-        return written(ScenarioResult(self.version, by_major_step(self.events[:kept]), note))  # type: ignore[no-any-return]
+    def _result(self) -> Obj:
+        note = None
+        if self._left_out:
+            total = len(self.events) + self._left_out
+            note = f"the last {self._left_out} of {total} events have no room in this object; the run's journal has all"
+        return written(ScenarioResult(self.version, by_major_step(self.events), note))  # type: ignore[no-any-return]
 
     async def _patch(self, status: Obj) -> None:
         await self.api.patch(SCENARIOS, self.name, {"status": status}, subresource="status")

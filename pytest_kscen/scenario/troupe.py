@@ -22,7 +22,7 @@ BY_CLOCK = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Register:
     """The waiters of one cluster's controllers: ours, and those that users have added."""
 
@@ -30,6 +30,9 @@ class Register:
 
     prompts: dict[str, Callable[[], Awaitable[bool]]] = field(default_factory=dict)
     """By controller: what gives it its next piece of work, and says False when none is left."""
+
+    tells_attempts: bool = False
+    """Whether the scheduler tells of its attempts itself, and need not be overheard."""
 
     def add(self, waiter: ControllerWaiter) -> None:
         """One's own controller takes part from now on, unless a scenario disables it."""
@@ -48,6 +51,10 @@ class Troupe:
     def of(cls, register: Register, spec: ScenarioSpec) -> Troupe:
         disabled = spec.controllers.before.disabled if spec.controllers.before else []
         return cls(register, [each.name for each in spec.controllers.simulated.enabled], [each.name for each in disabled])
+
+    @property
+    def tells_attempts(self) -> bool:
+        return self.register.tells_attempts
 
     @property
     def known(self) -> Collection[str]:

@@ -102,6 +102,6 @@ def actors(
     controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
     if role == "embedded":
         place = bench(SCHEDULER)
-        cast[SCHEDULER] = Scheduler(place, chance.stream(SCHEDULER), gate=place.gate)
+        cast[SCHEDULER] = site.scheduler = Scheduler(place, chance.stream(SCHEDULER), gate=place.gate)
     cast |= {name: make(bench(name)) for name, make in controllers.items()}
     return [(name, actor.run()) for name, actor in cast.items()]

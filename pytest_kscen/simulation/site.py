@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
     from pytest_kscen.simulation.kubelet.kubelets import Kubelets
+    from pytest_kscen.simulation.scheduler import Scheduler
 
 
 @dataclass(slots=True)
@@ -30,6 +31,8 @@ class Site:
     network: Network
     hosts: Hosts
     kubelets: Kubelets | None = None
+    scheduler: Scheduler | None = None
+    """The embedded one; a real control plane brings its own."""
     gates: Gates = field(default_factory=Gates)
     """Where a Scenario holds the cluster's controllers."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.simulation.brood import Brood
+from pytest_kscen.simulation.scheduler.annotating import Annotating
 from pytest_kscen.simulation.scheduler.attempting import Attempting
 from pytest_kscen.simulation.scheduler.configuration.model import NAME, Configuration, ProfileConfiguration
 from pytest_kscen.simulation.scheduler.configuration.source import Source
@@ -101,6 +102,14 @@ class Scheduler:
         self.queue.configure(made, configuration.initial_backoff, configuration.longest_backoff)
         self._following.follow({interest.resource for profile in made.values() for interest in profile.events()})
         self._following.look_for_ours()
+
+    def tell(self, sink: Sink | None) -> None:
+        """Tell this one of every attempt from now on."""
+        self._attempting.sink = sink
+
+    def annotating(self) -> Annotating:
+        """A sink that writes each attempt's results into its pod's annotations, in the scheduler's name."""
+        return Annotating(self._bench)
 
     async def run(self) -> Never:
         await self._following.synced()
