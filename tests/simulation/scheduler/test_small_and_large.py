@@ -14,6 +14,7 @@ from pytest_kscen.objects.resources import NAMESPACES, NODES, PODS, PRIORITY_CLA
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NODE_COUNT, POD_COUNT = 12, 60
+IMAGES = {1: 150, 2: 900}
 
 
 def some_node(chance, number):
@@ -23,7 +24,7 @@ def some_node(chance, number):
     ]
     labels = {HOST: f"n{number}", ZONE: f"z{number % 3}", "disk": chance.choice(["fast", "slow"]), "size": str(chance.below(9))}
     amounts = {"cpu": str(chance.whole(2, 6)), "memory": f"{chance.whole(2, 8)}Gi", "pods": str(chance.whole(4, 8))}
-    images = [{"names": [f"app:{tag}"], "sizeBytes": chance.whole(10, 900) * 2**20} for tag in (1, 2) if chance.below(2)]
+    images = [{"names": [f"app:{tag}"], "sizeBytes": size * 2**20} for tag, size in IMAGES.items() if chance.below(2)]
     return {
         "metadata": {"name": f"n{number}", "labels": labels},
         "spec": {"taints": taints, **({"unschedulable": True} if chance.below(10) == 0 else {})},
@@ -31,19 +32,19 @@ def some_node(chance, number):
     }
 
 
-def some_pod(chance, number):
+def some_pod(chance, number, *, kinds=8, classes=3):
     app = f"a{chance.below(4)}"
     asked = {"cpu": f"{chance.whole(1, 12)}00m", "memory": f"{chance.whole(1, 10)}00Mi"} if chance.below(4) else {}
     container = {"name": "c", "image": f"app:{chance.whole(1, 3)}", "resources": {"requests": asked}}
     if chance.below(8) == 0:
         container["ports"] = [{"containerPort": 80, "hostPort": chance.whole(80, 82)}]
-    spec = {"containers": [container], "priorityClassName": f"class-{chance.below(3)}"}
+    spec = {"containers": [container], "priorityClassName": f"class-{chance.below(classes)}"}
     mine = {"labelSelector": {"matchLabels": {"app": app}}}
     term = {"matchExpressions": [{"key": "disk", "operator": chance.choice(["In", "NotIn"]), "values": ["fast"]}]}
     bigger = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": [str(chance.below(7))]}]}
     anti, near = {**mine, "topologyKey": HOST}, {"weight": chance.whole(1, 100), "podAffinityTerm": {**mine, "topologyKey": ZONE}}
     hard, soft = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
-    match chance.below(8):
+    match chance.below(kinds):
         case 0:
             spec["affinity"] = {"nodeAffinity": {hard: {"nodeSelectorTerms": [term, bigger]}}}
         case 1:

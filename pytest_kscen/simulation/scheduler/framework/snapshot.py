@@ -38,6 +38,13 @@ class Placed(NamedTuple):
     node: NodeInfo
 
 
+class Image(NamedTuple):
+    """Its size on the first node that had it, and the nodes that have it."""
+
+    size: int
+    nodes: dict[str, None]
+
+
 class Snapshot:
     """All nodes by name, and all pods that are on them."""
 
@@ -46,8 +53,8 @@ class Snapshot:
         """Those that are there, as of the beginning of the attempt. Never changed, only replaced."""
         self.table: Table | None = None
         """The same nodes as columns, in a large cluster."""
-        self.images: dict[str, dict[str, int]] = {}
-        """By image: the nodes that have it, and its size there."""
+        self.images: dict[str, Image] = {}
+        """By name, those that any node has."""
         self.large = large
         self._names: dict[str, NodeInfo] = {}
         self._placed: dict[str, Placed] = {}
@@ -135,10 +142,10 @@ class Snapshot:
     def _count_images(self, node: NodeInfo, sign: int) -> None:
         for image, size in node.images.items():
             if sign > 0:
-                self.images.setdefault(image, {})[node.name] = size
+                self.images.setdefault(image, Image(size, {})).nodes[node.name] = None
             elif image in self.images:
-                self.images[image].pop(node.name, None)
-                if not self.images[image]:
+                self.images[image].nodes.pop(node.name, None)
+                if not self.images[image].nodes:
                     del self.images[image]
 
     def _at(self, name: str) -> NodeInfo:

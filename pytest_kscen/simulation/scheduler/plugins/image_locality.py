@@ -29,14 +29,14 @@ class ImageLocality(Plugin):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         names, containers = pod.memo(self.name, _images)
         here = node.images
-        total = sum(self._worth(name, here[name]) for name in names if name in here) if here else 0
+        total = sum(self._worth(name) for name in names if name in here) if here else 0
         least, most = LEAST, MOST * containers
         return BEST * (min(max(total, least), most) - least) // (most - least)
 
-    def _worth(self, name: str, size: int) -> int:
+    def _worth(self, name: str) -> int:
         """Its size, times the part of the nodes that have it."""
-        snapshot = self.handle.snapshot
-        return int(float(size) * (float(len(snapshot.images.get(name, ()))) / float(len(snapshot.nodes))))
+        image = self.handle.snapshot.images[name]
+        return int(float(image.size) * (float(len(image.nodes)) / float(len(self.handle.snapshot.nodes))))
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
         import numpy as np
@@ -56,10 +56,10 @@ class ImageLocality(Plugin):
         version, column = self._columns.get(name, (-1, None))
         if column is None or version != table.changes:
             column = np.zeros(len(table.nodes), np.int64)
-            for node_name, size in self.handle.snapshot.images[name].items():
+            for node_name in self.handle.snapshot.images[name].nodes:
                 node = self.handle.snapshot.get(node_name)
                 if node is not None:
-                    column[node.row] = self._worth(name, size)
+                    column[node.row] = self._worth(name)
             self._columns[name] = (table.changes, column)
         return column
 

@@ -1,0 +1,174 @@
+"""The real kube-scheduler places pods one by one, and we say each time which nodes are best: it must choose one of them.
+
+Where it finds none, we must say the same words. What it chose is what we go on from.
+"""
+
+import os
+import signal
+
+import pytest
+from test_small_and_large import some_node, some_pod
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.clock import WallRunner
+from pytest_kscen.clusters.controlplane import starting
+from pytest_kscen.kube.informer import Informers
+from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
+from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.resources import NODES, PODS, PRIORITY_CLASSES
+from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.scheduler import Scheduler
+from pytest_kscen.simulation.scheduler.choosing import totals
+from pytest_kscen.simulation.scheduler.framework import CycleState, PodInfo, Status
+from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
+from pytest_kscen.simulation.scheduler.searching import search
+from pytest_kscen.simulation.scheduler.trying import Try
+
+pytestmark = pytest.mark.controlplane
+
+NODE_COUNT, POD_COUNT, PATIENCE = 12, 60, 20
+
+
+class Rival:
+    """The real scheduler on a real API server, with nodes that are objects and nothing else."""
+
+    def __init__(self):
+        self.runner = WallRunner()
+        self.processes, layout = starting.start(self.runner)
+        os.kill(self.processes.pid("kube-controller-manager"), signal.SIGSTOP)  # which would miss the nodes' heartbeats
+        self.connection = Connection(access_of(configuration_of(layout.kubeconfig)), self.runner.clock)
+        self.api = RemoteApi(self.connection)
+        for number in range(3):
+            self.ask(self.api.create(PRIORITY_CLASSES, {"metadata": {"name": f"class-{number}"}, "value": number * 10}))
+
+    def ask(self, coroutine):
+        return self.runner.call(coroutine)
+
+    def clear(self):
+        self.ask(self.api.delete_collection(PODS, "default", grace_period=0))
+        self.ask(self.api.delete_collection(NODES))
+        assert self.runner.until(lambda: not self.ask(self.api.list(PODS)).items, PATIENCE)
+
+    def add_node(self, node):
+        self.ask(self.api.create(NODES, node))
+        taints = node["spec"].get("taints", [])
+        return self.ask(self.api.patch(NODES, node["metadata"]["name"], {"spec": {"taints": taints}}))
+
+    def placed(self, pod):
+        """The pod, when it has a node or has been told why not."""
+        found = self.ask(self.api.create(PODS, pod, "default"))
+        name = pod["metadata"]["name"]
+
+        def decided():
+            nonlocal found
+            found = self.ask(self.api.get(PODS, name, "default"))
+            return found["spec"].get("nodeName") or condition(found, "PodScheduled")
+
+        assert self.runner.until(decided, PATIENCE)
+        return found
+
+    def close(self):
+        self.ask(self.connection.close())
+        self.processes.close()
+        self.runner.close()
+
+
+@pytest.fixture(scope="module")
+def rival():
+    rival = Rival()
+    yield rival
+    rival.close()
+
+
+class Kept(list):
+    async def record(self, attempt):
+        self.append(attempt)
+
+
+class Ours:
+    """Our scheduler, held at its gate: it is asked for its opinion and binds nothing."""
+
+    def __init__(self, rival):
+        self.rival = rival
+        clock = rival.runner.clock
+        chance = Chance(1)
+        self.informers = Informers(rival.api, clock, chance)
+        bench = Bench.of("default-scheduler", rival.api, clock, self.informers)
+        self.scheduler = Scheduler(bench, chance.stream("scheduler"))
+        self.task = rival.runner.loop.create_task(self.informers.run())
+        rival.ask(self.scheduler._following.synced())
+
+    def opinion(self, pod):
+        """The best nodes, or why there are none."""
+        return self.rival.ask(opinion(self.scheduler, pod))
+
+    def has_seen(self, pod):
+        """Wait until we know what has become of it."""
+        uid, where = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
+        pods, snapshot = self.informers.of(PODS), self.scheduler._handle.snapshot
+        gone = lambda: pods.get(pod["metadata"]["name"], "default") is None  # noqa: E731
+        assert self.rival.runner.until(lambda: snapshot.node_of(uid) == where if where else gone(), PATIENCE)
+
+    def close(self):
+        self.task.cancel()
+
+
+async def opinion(scheduler, obj):
+    profile = scheduler._profiles["default-scheduler"]
+    snapshot = profile.handle.snapshot
+    pod = PodInfo(obj)
+    state = CycleState()
+    this = Try(profile, QueuedPod(pod, 0, 0), pod, state)
+    snapshot.refresh()
+    narrowed = profile.pre_filter(state, pod, snapshot.nodes)
+    assert not isinstance(narrowed, Status), narrowed
+    found = search(this, snapshot.nodes, 0, len(snapshot.nodes))
+    if not found.nodes:
+        return {status.message for status in found.statuses.values()}
+    if len(found.nodes) == 1:
+        return {found.nodes[0].name}
+    assert profile.pre_score(state, pod, found.nodes) is None
+    sums = list(totals(this, found.nodes))
+    return {node.name for node, total in zip(found.nodes, sums, strict=True) if total == max(sums)}
+
+
+def with_priority(pod):
+    """As admission will have it."""
+    return {**pod, "spec": {**pod["spec"], "priority": int(pod["spec"]["priorityClassName"][-1]) * 10}}
+
+
+@pytest.fixture
+def ours(rival):
+    made = []
+
+    def make():
+        made.append(Ours(rival))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_it_chooses_one_of_our_best(rival, ours, seed):
+    """Of resources, ports, taints, selectors, affinities to nodes, and images."""
+    draws = Chance(seed).stream("objects")
+    rival.clear()
+    for number in range(NODE_COUNT):
+        rival.add_node(some_node(draws, number))
+    mine, ties = ours(), 0
+    for number in range(POD_COUNT):
+        pod = some_pod(draws, number, kinds=4, classes=1)
+        best = mine.opinion(with_priority(pod))
+        found = rival.placed(pod)
+        where = found["spec"].get("nodeName")
+        if where is None:
+            words = condition(found, "PodScheduled")["message"]
+            assert all(any(reason in words for reason in refusal.split(", ")) for refusal in best), (number, words)
+            rival.ask(rival.api.delete(PODS, pod["metadata"]["name"], "default", grace_period=0))
+        else:
+            assert where in best, (number, pod)
+            ties += len(best) > 1
+        mine.has_seen(found)
+    assert ties < POD_COUNT / 2
