@@ -114,8 +114,13 @@ class Witness:
 
 def read(path: pathlib.Path) -> list[Entry]:
     """A journal from its file: the run can be judged again without its cluster. Of a killed one the last line may be cut."""
+    return list(stored(path))
+
+
+def stored(path: pathlib.Path) -> Iterator[Entry]:
+    """The same, entry by entry."""
     with path.open("rb") as file:
-        return list(_entries(line for line in file if line.endswith(b"\n")))
+        yield from _entries(line for line in file if line.endswith(b"\n"))
 
 
 def _line(data: dict[str, Any]) -> bytes:

@@ -1,56 +1,108 @@
-"""The cluster as it was after each event of a timeline: its nodes, its pods, and which pod was on which node."""
+"""The cluster as it was after each event of a timeline: its nodes, its pods, which pod was on which node, and the room left.
+
+One scene goes on from event to event and counts along, so that a whole replay costs as much as its events, however large
+the cluster is. Whoever follows it asks which nodes a step has touched, and looks at no other.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.scenario.analysis.amounts import room, wanted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.analysis.amounts import Amounts
     from pytest_kscen.scenario.models import PodRef, TimelineEvent
 
 Name = tuple[str, str]
+"""A pod's namespace and name."""
 
 
 @dataclass
 class Scene:
-    """One moment."""
+    """One moment. Amounts are in nano-units."""
 
     nodes: dict[str, Obj] = field(default_factory=dict)
     pods: dict[Name, Obj] = field(default_factory=dict)
     placed: dict[Name, str] = field(default_factory=dict)
+    """The node of each pod that has one."""
+    pending: dict[Name, Obj] = field(default_factory=dict)
+    """The pods that have none."""
+    wants: dict[Name, Amounts] = field(default_factory=dict)
+    """What each pod asks for."""
+    room: dict[str, Amounts] = field(default_factory=dict)
+    """What each node has for pods."""
+    promised: dict[str, Amounts] = field(default_factory=dict)
+    """What the pods on each node ask for together."""
+    touched: dict[str, None] = field(default_factory=dict)
+    """The nodes whose room or pods have changed since `touched` was last emptied."""
+
+    def free(self, node: str, resource: str) -> int:
+        """What is left of it; less than nothing if too much is promised."""
+        return self.room[node].get(resource, 0) - self.promised.get(node, {}).get(resource, 0)
 
     def see(self, event: TimelineEvent) -> None:
         made = event.create or event.patch
         if made and made.result:
-            self._show(made.result)
+            self._show(made.result, is_new=event.create is not None)
         elif event.delete:
-            target = event.delete.operation
-            metadata = target["objectMeta"]
-            self._forget(target["typeMeta"]["kind"], (metadata.get("namespace", "default"), metadata["name"]))
+            self._forget(*target_of(event.delete.operation))
         elif event.pod_scheduled:
-            self.placed[_name(event.pod_scheduled.pod)] = event.pod_scheduled.bound_to
+            self._place(name_of(event.pod_scheduled.pod), event.pod_scheduled.bound_to)
         elif event.pod_unscheduled:
-            self._forget("Pod", _name(event.pod_unscheduled.pod))
+            self._forget_pod(name_of(event.pod_unscheduled.pod))
 
-    def _show(self, obj: Obj) -> None:
+    def _show(self, obj: Obj, *, is_new: bool) -> None:
         metadata = obj["metadata"]
         if obj.get("kind") == "Node":
-            self.nodes[metadata["name"]] = obj
+            self.nodes[metadata["name"]], self.room[metadata["name"]] = obj, room(obj)
+            self.touched[metadata["name"]] = None
         elif obj.get("kind") == "Pod":
-            name = (metadata.get("namespace", "default"), metadata["name"])
-            self.pods[name] = obj
-            if node := obj["spec"].get("nodeName"):
-                self.placed[name] = node
+            name = (metadata.get("namespace") or "default", metadata["name"])
+            if is_new:
+                self._forget_pod(name)
+            if name in self.pods or not metadata.get("deletionTimestamp"):  # what is on its way out does not come back
+                self._show_pod(name, obj)
+
+    def _show_pod(self, name: Name, pod: Obj) -> None:
+        node = pod["spec"].get("nodeName") or self.placed.get(name, "")
+        self._leave(name)
+        self.pods[name], self.wants[name] = pod, wanted(pod)
+        self.pending[name] = pod
+        if node:
+            self._place(name, node)
+
+    def _place(self, name: Name, node: str) -> None:
+        self._leave(name)
+        self.pending.pop(name, None)
+        self.placed[name] = node
+        self._count(name, node, 1)
+
+    def _leave(self, name: Name) -> None:
+        if (node := self.placed.pop(name, None)) is not None:
+            self._count(name, node, -1)
+
+    def _count(self, name: Name, node: str, sign: int) -> None:
+        promised = self.promised.setdefault(node, {})
+        for resource, amount in self.wants.get(name, {}).items():
+            promised[resource] = promised.get(resource, 0) + sign * amount
+        self.touched[node] = None
 
     def _forget(self, kind: str, name: Name) -> None:
-        if kind == "Node":
-            self.nodes.pop(name[1], None)
+        if kind == "Node" and name[1] in self.nodes:
+            del self.nodes[name[1]], self.room[name[1]]
+            self.touched[name[1]] = None
         elif kind == "Pod":
-            self.pods.pop(name, None)
-            self.placed.pop(name, None)
+            self._forget_pod(name)
+
+    def _forget_pod(self, name: Name) -> None:
+        self._leave(name)
+        for kept in (self.pods, self.wants, self.pending):
+            kept.pop(name, None)
 
 
 def scenes(events: Iterable[TimelineEvent]) -> Iterator[tuple[TimelineEvent, Scene]]:
@@ -61,5 +113,24 @@ def scenes(events: Iterable[TimelineEvent]) -> Iterator[tuple[TimelineEvent, Sce
         yield event, scene
 
 
-def _name(pod: PodRef) -> Name:
+def steps(events: Iterable[TimelineEvent]) -> Iterator[tuple[int, Scene]]:
+    """Each major step with the cluster at its end; `touched` has the nodes that changed in it."""
+    step, scene = None, Scene()
+    for event in events:
+        if step is not None and event.step.major != step:
+            yield step, scene
+            scene.touched.clear()
+        step = event.step.major
+        scene.see(event)
+    if step is not None:
+        yield step, scene
+
+
+def name_of(pod: PodRef) -> Name:
     return pod.namespace or "default", pod.name
+
+
+def target_of(operation: Obj) -> tuple[str, Name]:
+    """The kind of what is deleted or patched, and its namespace and name."""
+    metadata = operation["objectMeta"]
+    return operation["typeMeta"]["kind"], (metadata.get("namespace") or "default", metadata["name"])

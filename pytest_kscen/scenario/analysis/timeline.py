@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kscen.journal import stored
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.scenarios import OVER
 from pytest_kscen.scenario.models import ScenarioStatus, TimelineEvent
 from pytest_kscen.scenario.shape import read
 
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.models import PodRef, ScenarioStep
 
+JOURNAL = "journal.jsonl"
 KINDS = {
     "create": "create",
     "patch": "patch",
@@ -38,21 +43,38 @@ class Scheduled:
 class Timeline:
     """All events, in the order in which they happened."""
 
-    def __init__(self, events: Iterable[TimelineEvent]) -> None:
+    def __init__(self, events: Iterable[TimelineEvent], note: str = "") -> None:
         self.events = list(events)
+        self.note = note
+        """What is missing, if something is."""
 
     @classmethod
     def of_status(cls, scenario: Obj) -> Timeline:
         """What a Scenario's status has of it."""
         result = read(ScenarioStatus, scenario.get("status")).result
-        steps = sorted(result.timeline, key=int) if result else []
-        return cls(event for step in steps for event in (result.timeline[step] if result else ()))
+        if result is None:
+            return cls([])
+        events = (event for step in sorted(result.timeline, key=int) for event in result.timeline[step])
+        return cls(events, result.note or "")
 
     @classmethod
-    def of_journal(cls, journal: Iterable[Entry], scenario: str) -> Timeline:
-        """The whole of it."""
-        entries = (each.data for each in journal if each.what == "scenario-event")
-        return cls(read(TimelineEvent, each["event"]) for each in entries if each["scenario"] == scenario)
+    def of_journal(cls, journal: Iterable[Entry], scenario: str = "") -> Timeline:
+        """The whole of it. If no scenario is named there must be one alone; of one that was played again it is the last time."""
+        found = _by_scenario(journal)
+        return cls(_read(found.get(scenario or _only(found), ())))
+
+    @classmethod
+    def of_folder(cls, path: pathlib.Path | str, scenario: str = "") -> Timeline:
+        """That of a run, from the folder that it has left."""
+        file = pathlib.Path(path) / JOURNAL
+        if not file.is_file():
+            raise LookupError(f"{path} is no folder of a run, for it has no {JOURNAL}")
+        found = _by_scenario(stored(file))
+        name = scenario or _only(found)
+        if name not in found:
+            what = f"scenario {name!r}{nearest(name, found)}; there are {', '.join(found)}" if found else "scenario"
+            raise LookupError(f"the run in {path} has no {what}")
+        return cls(_read(found[name]))
 
     def __iter__(self) -> Iterator[TimelineEvent]:
         return iter(self.events)
@@ -82,3 +104,30 @@ class Timeline:
     def steps(self) -> list[int]:
         """The major steps in which something happened."""
         return sorted({event.step.major for event in self.events})
+
+
+def _by_scenario(journal: Iterable[Entry]) -> dict[str, list[Obj]]:
+    """The events of each, as they were written; those of one that begins anew are forgotten."""
+    found: dict[str, list[Obj]] = {}
+    over: set[str] = set()
+    for each in journal:
+        if each.what == "scenario-phase":
+            name = each.data["scenario"]
+            if name in over:
+                found[name] = []
+            found.setdefault(name, [])
+            (over.add if each.data["phase"] in OVER else over.discard)(name)
+        elif each.what == "scenario-event":
+            found.setdefault(each.data["scenario"], []).append(each.data["event"])
+    return found
+
+
+def _only(found: Iterable[str]) -> str:
+    names = list(found)
+    if len(names) > 1:
+        raise LookupError(f"the run has {len(names)} scenarios: name one of them: {', '.join(names)}")
+    return names[0] if names else ""
+
+
+def _read(events: Iterable[Obj]) -> Iterator[TimelineEvent]:
+    return (read(TimelineEvent, event) for event in events)

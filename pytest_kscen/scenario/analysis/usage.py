@@ -1,96 +1,111 @@
-"""How much of the cluster is promised to pods, step by step: of all nodes together, and of each."""
+"""How much of the cluster is promised to pods, step by step: of all nodes together, of each, and how evenly."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.quantities import nanos
-from pytest_kscen.scenario.analysis.replay import scenes
+from pytest_kscen.scenario.analysis.replay import steps
+from pytest_kscen.scenario.analysis.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kscen.objects.resources import Obj
+    import numpy as np
+
     from pytest_kscen.scenario.analysis.replay import Scene
     from pytest_kscen.scenario.models import TimelineEvent
 
-PODS = "pods"
+    Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+DECIMALS = 9  # what differs beyond is the processor's affair
 
 
 @dataclass(frozen=True)
-class Series:
-    """A value for each major step."""
+class Spread:
+    """How the utilisation of nodes is spread, by major step."""
 
-    by_step: dict[int, float]
-
-    def at(self, *, step: int) -> float:
-        """At the end of this step; a step in which nothing happened is as the one before."""
-        before = [each for each in self.by_step if each <= step]
-        if not before:
-            raise LookupError(f"nothing is known of step {step}: the first is {min(self.by_step, default='none')}")
-        return self.by_step[max(before)]
-
-    @property
-    def last(self) -> float:
-        return self.by_step[max(self.by_step)]
+    deviation: Series
+    """The standard deviation over the nodes."""
+    least: Series
+    most: Series
+    range: Series
+    """The most utilised node's less the least utilised one's."""
 
 
 def allocation(events: Iterable[TimelineEvent], resource: str) -> Series:
     """What pods on nodes ask for, as a part of what the nodes have."""
-    return Series({step: _share(promised, room) for step, promised, room in _by_step(events, resource)})
+    counted: dict[str, tuple[int, int]] = {}
+    promised = room = 0
+    found = {}
+    for step, scene in steps(events):
+        for node in scene.touched:
+            old, new = counted.get(node, (0, 0)), _of(scene, node, resource)
+            promised, room = promised + new[0] - old[0], room + new[1] - old[1]
+            counted[node] = new
+        found[step] = _share(promised, room)
+    return Series(found)
 
 
 def utilisation(events: Iterable[TimelineEvent], resource: str) -> dict[str, Series]:
-    """The same for each node, for as long as it is there."""
+    """The same for each node, for as long as it is there: told at the steps in which it changed."""
     found: dict[str, dict[int, float]] = {}
-    for event, scene in scenes(events):
-        promised = _promised(scene, resource)
-        for name, node in scene.nodes.items():
-            found.setdefault(name, {})[event.step.major] = _share(promised.get(name, 0), _room(node, resource))
-    return {name: Series(by_step) for name, by_step in found.items()}
+    ended: dict[str, int] = {}
+    for step, scene in steps(events):
+        for node in scene.touched:
+            if node in scene.nodes:
+                found.setdefault(node, {})[step] = _share(*_of(scene, node, resource))
+                ended.pop(node, None)
+            elif node in found:
+                ended.setdefault(node, step)
+    return {node: Series(by_step, ended.get(node)) for node, by_step in found.items()}
 
 
-def _by_step(events: Iterable[TimelineEvent], resource: str) -> list[tuple[int, int, int]]:
-    found: dict[int, tuple[int, int]] = {}
-    for event, scene in scenes(events):
-        promised = _promised(scene, resource)
-        room = sum(_room(node, resource) for node in scene.nodes.values())
-        found[event.step.major] = sum(amount for node, amount in promised.items() if node in scene.nodes), room
-    return [(step, *amounts) for step, amounts in found.items()]
+def spread(events: Iterable[TimelineEvent], resource: str) -> Spread:
+    """Over the nodes that have the resource at all."""
+    column = _Column()
+    told: dict[str, dict[int, float]] = {name: {} for name in ("deviation", "least", "most", "range")}
+    for step, scene in steps(events):
+        for node in scene.touched:
+            promised, room = _of(scene, node, resource)
+            column.put(node, promised / room if room else math.nan)
+        values = column.values
+        least, most = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+        told["deviation"][step] = round(float(values.std()), DECIMALS) if len(values) else 0.0
+        told["least"][step], told["most"][step], told["range"][step] = least, most, most - least
+    return Spread(**{name: Series(by_step) for name, by_step in told.items()})
 
 
-def _promised(scene: Scene, resource: str) -> dict[str, int]:
-    """By node, in nano-units."""
-    found: dict[str, int] = {}
-    for name, node in scene.placed.items():
-        if name in scene.pods:
-            found[node] = found.get(node, 0) + wanted(scene.pods[name], resource)
-    return found
+class _Column:
+    """A value for each node, close together."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._np = np
+        self._values: Values = np.full(16, np.nan)
+        self._places: dict[str, int] = {}
+
+    @property
+    def values(self) -> Values:
+        """Of the nodes that have one."""
+        found: Values = self._values[~self._np.isnan(self._values)]
+        return found
+
+    def put(self, node: str, value: float) -> None:
+        """NaN for none."""
+        place = self._places.setdefault(node, len(self._places))
+        if place == len(self._values):
+            self._values = self._np.concatenate([self._values, self._np.full(place, self._np.nan)])
+        self._values[place] = value
 
 
-def wanted(pod: Obj, resource: str) -> int:
-    """What a pod asks for, in nano-units: its containers together, or its greediest init container, and its overhead."""
-    if resource == PODS:
-        return nanos(1)
-    spec = pod["spec"]
-    together = sum(_request(each, resource) for each in spec.get("containers") or ())
-    first = aside = 0
-    for each in spec.get("initContainers") or ():
-        if each.get("restartPolicy") == "Always":  # a sidecar, which stays
-            aside += _request(each, resource)
-            first = max(first, aside)
-        else:
-            first = max(first, aside + _request(each, resource))
-    return max(together + aside, first) + nanos((spec.get("overhead") or {}).get(resource, 0))
-
-
-def _request(container: Obj, resource: str) -> int:
-    return nanos(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))
-
-
-def _room(node: Obj, resource: str) -> int:
-    return nanos(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))
+def _of(scene: Scene, node: str, resource: str) -> tuple[int, int]:
+    """What is promised of a node, and what it has; nothing of one that is not there."""
+    if node not in scene.nodes:
+        return 0, 0
+    return scene.promised.get(node, {}).get(resource, 0), scene.room[node].get(resource, 0)
 
 
 def _share(promised: int, room: int) -> float:

@@ -1,0 +1,176 @@
+"""Two runs side by side, as of the same scenario with two configurations of the scheduler: what came out otherwise.
+
+Pods are matched by namespace, name and how often they were made. A placement differs if the node or the major step does;
+the minor steps only tell in which order the scheduler got there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pytest_kscen.scenario.analysis.amounts import in_order
+from pytest_kscen.scenario.analysis.picture import picture
+from pytest_kscen.scenario.analysis.rendering import as_markdown, as_text
+from pytest_kscen.scenario.analysis.series import filled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kscen.scenario.analysis.lives import Life
+    from pytest_kscen.scenario.analysis.rendering import Row
+    from pytest_kscen.scenario.analysis.result import Result
+    from pytest_kscen.scenario.analysis.series import Series
+    from pytest_kscen.scenario.models import ScenarioStep
+
+MANY = 50  # rows of one table that people read
+Key = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One pod in both runs. No node is an empty text, and a pod that a run does not have is `absent`."""
+
+    namespace: str
+    pod: str
+    number: int
+    nodes: tuple[str, str]
+    steps: tuple[ScenarioStep | None, ScenarioStep | None]
+    states: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of two results."""
+
+    first: Result
+    second: Result
+    names: tuple[str, str]
+
+    @cached_property
+    def placements(self) -> list[Placement]:
+        """Those that differ, in the order in which the pods were made."""
+        one, other = _by_key(self.first), _by_key(self.second)
+        both = (_placement(key, one.get(key), other.get(key)) for key in {**one, **other})
+        return [each for each in both if _differs(each)]
+
+    @cached_property
+    def is_same(self) -> bool:
+        """Whether every pod was on the same node from the same major step."""
+        return not self.placements
+
+    def rows(self, table: str = "figures") -> list[Row]:
+        """One of the tables: figures, placements, steps, preemptions."""
+        if table not in TABLES:
+            raise ValueError(f"{table!r} is no table of a comparison; there are {', '.join(TABLES)}")
+        return TABLES[table](self)
+
+    def text(self) -> str:
+        return self._told(as_text, "{}\n{}\n", underline=True)
+
+    def markdown(self) -> str:
+        return self._told(as_markdown, "## {}\n\n{}", underline=False)
+
+    def picture(self) -> str:
+        """Both runs in one SVG."""
+        return picture([self.first, self.second], self.names)
+
+    def _told(self, render: Callable[[Sequence[Row]], str], form: str, *, underline: bool) -> str:
+        parts = []
+        for title, table in TITLES.items():
+            rows = self.rows(table)
+            count = f" ({len(rows)}{f', the first {MANY} are shown' if len(rows) > MANY else ''})" if table in COUNTED else ""
+            heading = f"{title.format(*self.names)}{count}"
+            rule = "=" * len(heading) + "\n" if underline else ""
+            parts.append(form.format(heading, rule + render(rows[:MANY] if table in COUNTED else rows)))
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _figures(of: Comparison) -> list[Row]:
+    one, other = of.first.summary, of.second.summary
+    rows = []
+    for name in {**one, **other}:
+        values = one.get(name), other.get(name)
+        difference = None if None in values else round(values[1] - values[0], 9)  # type: ignore[operator]  # neither is None
+        rows.append({"": name, of.names[0]: values[0], of.names[1]: values[1], "difference": difference})
+    return rows
+
+
+def _placements(of: Comparison) -> list[Row]:
+    rows = []
+    for each in of.placements:
+        row: Row = {"pod": f"{each.namespace}/{each.pod}{f' #{each.number}' if each.number > 1 else ''}"}
+        for name, node, step, state in zip(of.names, each.nodes, each.steps, each.states, strict=True):
+            row |= {f"node {name}": node or state, f"step {name}": f"{step.major}.{step.minor}" if step else ""}
+        rows.append(row)
+    return rows
+
+
+def _steps(of: Comparison) -> list[Row]:
+    steps = sorted({*of.first.timeline.steps, *of.second.timeline.steps})
+    rows: list[Row] = [{"step": step} for step in steps]
+    for resource in in_order({*of.first.resources, *of.second.resources}):
+        for what, ask in MEASURES.items():
+            for name, result in zip(of.names, (of.first, of.second), strict=True):
+                for row, value in zip(rows, filled(ask(result, resource), steps), strict=True):
+                    row[f"{resource} {what} {name}"] = value
+    return rows
+
+
+def _preemptions(of: Comparison) -> list[Row]:
+    rows = []
+    for name, result in zip(of.names, (of.first, of.second), strict=True):
+        for each in result.preemptions:
+            step = f"{each.step.major}.{each.step.minor}"
+            rows.append({"run": name, "pod": f"{each.namespace}/{each.pod}", "node": each.node, "step": step, "by": each.by})
+    return rows
+
+
+MEASURES: dict[str, Callable[[Result, str], Series]] = {
+    "allocation": lambda result, resource: result.allocation(resource),
+    "imbalance": lambda result, resource: result.imbalance(resource),
+    "fragmentation": lambda result, resource: result.fragmentation(resource),
+}
+TABLES: dict[str, Callable[[Comparison], list[Row]]] = {
+    "figures": _figures,
+    "placements": _placements,
+    "steps": _steps,
+    "preemptions": _preemptions,
+}
+TITLES = {
+    "{} and {}": "figures",
+    "Placements that differ": "placements",
+    "Preemptions": "preemptions",
+    "Step by step": "steps",
+}
+COUNTED = ("placements", "preemptions")
+
+
+def compare(first: Result, second: Result, *, names: tuple[str, str] = ("a", "b")) -> Comparison:
+    """Two runs side by side, under these names."""
+    if names[0] == names[1]:
+        raise ValueError(f"two runs cannot be told apart if both are called {names[0]!r}: give them two names")
+    return Comparison(first, second, names)
+
+
+def _by_key(result: Result) -> dict[Key, Life]:
+    return {(life.namespace, life.name, life.number): life for life in result.pods}
+
+
+def _placement(key: Key, one: Life | None, other: Life | None) -> Placement:
+    lives = one, other
+    nodes, steps, states = (
+        tuple(life.node if life else "" for life in lives),
+        tuple(life.scheduled if life else None for life in lives),
+        tuple(life.state if life else "absent" for life in lives),
+    )
+    return Placement(*key, nodes, steps, states)  # type: ignore[arg-type]  # each has two
+
+
+def _differs(each: Placement) -> bool:
+    majors = [step.major if step else None for step in each.steps]
+    return each.nodes[0] != each.nodes[1] or majors[0] != majors[1] or "absent" in each.states
