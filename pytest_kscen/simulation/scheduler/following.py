@@ -11,7 +11,7 @@ from pytest_kscen.simulation.scheduler.framework.kinds import OTHERS
 from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
 
     from pytest_kscen.kube.informer import Informer
     from pytest_kscen.objects.resources import Obj, Resource
@@ -30,18 +30,20 @@ class Following:
         self.profiles = profiles
         self._informers = handle.bench.informers
         self._followed = {one: self._informers.of(one) for one in (PODS, NODES)}
+        self._read: dict[Resource, Informer] = {}
         self._followed[NODES].on_change(self._node_changed)
         self._followed[PODS].on_change(self._pod_changed)
 
-    def follow(self, kinds: Container[str]) -> None:
-        """These kinds are of interest too."""
+    def follow(self, kinds: Container[str], read: Iterable[Resource] = ()) -> None:
+        """These kinds are of interest too; and what is only read, is there before the first pod."""
+        self._read |= {resource: self._informers.of(resource) for resource in read}
         for resource in OTHERS:
             if resource.kind in kinds and resource not in self._followed:
                 informer = self._followed[resource] = self._informers.of(resource)
                 informer.on_change(self._teller(resource))
 
     async def synced(self) -> None:
-        for informer in list(self._followed.values()):
+        for informer in [*self._followed.values(), *self._read.values()]:
             await informer.synced()
 
     @property

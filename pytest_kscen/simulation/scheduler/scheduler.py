@@ -100,7 +100,8 @@ class Scheduler:
         self._profiles.update(made)
         self._attempting.percentage = configuration.percentage
         self.queue.configure(made, configuration.initial_backoff, configuration.longest_backoff)
-        self._following.follow({interest.resource for profile in made.values() for interest in profile.events()})
+        kinds = {interest.resource for profile in made.values() for interest in profile.events()}
+        self._following.follow(kinds, [resource for profile in made.values() for resource in profile.reads()])
         self._following.look_for_ours()
 
     def tell(self, sink: Sink | None) -> None:

@@ -1,5 +1,6 @@
 import pytest
 from hall import Hall
+from plugin_rig import Rig
 
 from pytest_kscen.chance import Chance
 
@@ -13,3 +14,8 @@ def halls(api, runner):
 @pytest.fixture
 def hall(api, runner):
     return Hall(api, runner, Chance("hall"))
+
+
+@pytest.fixture(params=[64, 1], ids=["one by one", "table"])
+def rig(api, runner, request):
+    return Rig(api, runner, large=request.param)

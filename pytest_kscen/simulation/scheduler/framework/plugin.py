@@ -12,6 +12,7 @@ from pytest_kscen.simulation.scheduler.framework.events import EVERYTHING, Inter
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from pytest_kscen.objects.resources import Resource
     from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
     from pytest_kscen.simulation.scheduler.framework.handle import Handle
     from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
@@ -43,6 +44,8 @@ class Plugin:
 
     name: ClassVar[str] = ""
     """How the configuration calls it; the class' name, if left empty."""
+    reads: ClassVar[Sequence[Resource]] = ()
+    """Of what it looks at `handle.bench.informers`' pictures, besides nodes and pods: they are there before the first pod."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         """Made once for each profile; `args` is what the configuration's pluginConfig says, or {}."""

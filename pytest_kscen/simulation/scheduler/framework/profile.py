@@ -12,6 +12,7 @@ from pytest_kscen.simulation.scheduler.framework.status import Code, Status, fai
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from pytest_kscen.objects.resources import Resource
     from pytest_kscen.simulation.scheduler.configuration.model import ProfileConfiguration
     from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
     from pytest_kscen.simulation.scheduler.framework.events import Interest
@@ -61,6 +62,10 @@ class Profile:
     def events(self) -> list[Interest]:
         """What any of the plugins wants to hear of."""
         return [interest for plugin in self.plugins.values() for interest in plugin.events()]
+
+    def reads(self) -> list[Resource]:
+        """What any of the plugins looks at."""
+        return [resource for plugin in self.plugins.values() for resource in plugin.reads]
 
     def name_of(self, plugin: Plugin) -> str:
         return self._names[plugin]

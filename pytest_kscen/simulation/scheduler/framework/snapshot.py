@@ -6,7 +6,7 @@ Whoever counts pods or nodes for himself watches, and hears of each change once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
 
@@ -31,6 +31,9 @@ class Watcher:
         """It has come, or its object has changed."""
 
     def node_removed(self, node: NodeInfo) -> None: ...
+
+
+W = TypeVar("W", bound=Watcher)
 
 
 class Placed(NamedTuple):
@@ -63,6 +66,7 @@ class Snapshot:
         self._changed: dict[str, NodeInfo] = {}
         self._loaded: dict[str, NodeInfo] = {}
         self._watchers: list[Watcher] = []
+        self._shared: dict[type[Watcher], Watcher] = {}
 
     def watch(self, watcher: Watcher) -> None:
         """Tell this watcher of every change, beginning with what is there."""
@@ -74,6 +78,14 @@ class Snapshot:
 
     def unwatch(self, watcher: Watcher) -> None:
         self._watchers.remove(watcher)
+
+    def shared(self, kind: type[W]) -> W:
+        """The one watcher of this kind that all who ask share; it watches from the first time on."""
+        watcher = self._shared.get(kind)
+        if watcher is None:
+            watcher = self._shared[kind] = kind()
+            self.watch(watcher)
+        return cast("W", watcher)
 
     def get(self, name: str) -> NodeInfo | None:
         """A node that is there."""

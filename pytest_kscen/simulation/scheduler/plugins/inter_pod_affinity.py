@@ -1,17 +1,233 @@
-"""Affinity between pods."""
+"""Pods that want to be near other pods, or away from them; and those on the nodes that want it of this one.
+
+What there is in each domain is added up once for a pod, from counts that are kept (`counting`), and asked for each node.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.objects.resources import NAMESPACES
+from pytest_kscen.simulation.scheduler.counting.crowd import Crowd
+from pytest_kscen.simulation.scheduler.counting.domains import Sums, Thought, by_domain
+from pytest_kscen.simulation.scheduler.counting.selecting import Labels, hold
+from pytest_kscen.simulation.scheduler.counting.standing import Kind, Standing, Term, Terms, terms_of
 from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
+from pytest_kscen.simulation.scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from pytest_kscen.simulation.scheduler.plugins import affinity_events
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from pytest_kscen.simulation.scheduler.counting.domains import Weighted
+    from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
     from pytest_kscen.simulation.scheduler.framework.events import Interest
+    from pytest_kscen.simulation.scheduler.framework.handle import Handle
+    from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
+    from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
+    from pytest_kscen.simulation.scheduler.framework.table import Rows, Scores, Table, Truths
+
+BEST = 100
+NAME, SCORES = "InterPodAffinity", "InterPodAffinity/scores"
+NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules").by(NAME)
+TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules").by(NAME)
+UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules").by(NAME)
+
+
+class Around:
+    """What is where, for one pod: sums by topology key, and what preemption thinks of on top of them."""
+
+    def __init__(self, sums: dict[str, Sums], thought: Thought | None = None) -> None:
+        self.sums = sums
+        self.thought = thought or Thought()
+
+    def at(self, key: str, value: str) -> int:
+        return (self.sums[key].get(value) if key in self.sums else 0) + self.thought.get(key, value)
+
+    def is_at(self, labels: Mapping[str, str]) -> bool:
+        """Whether there is any in one of the domains of a node with these labels."""
+        return any(key in labels and self.at(key, labels[key]) > 0 for key in {**self.sums, **self.thought.changes})
+
+    @property
+    def is_nowhere(self) -> bool:
+        return sum(sums.total for sums in self.sums.values()) + self.thought.total == 0
+
+    def think(self, key: str, labels: Mapping[str, str], amount: int) -> None:
+        if key in labels:
+            self.thought.add(key, labels[key], amount)
+
+    def clone(self) -> Around:
+        return Around(self.sums, self.thought.clone())
+
+
+class Surroundings:
+    """What an attempt knows."""
+
+    def __init__(self, terms: Terms, space: Mapping[str, str], wanted: Around, unwanted: Around, hostile: Around) -> None:
+        self.terms = terms
+        self.space = space
+        """The labels of the pod's namespace."""
+        self.wanted = wanted
+        """Pods that the pod needs near: such as meet all its terms."""
+        self.unwanted = unwanted
+        self.hostile = hostile
+        """Pods that do not want this one near."""
+
+    def clone(self) -> Surroundings:
+        return Surroundings(self.terms, self.space, self.wanted.clone(), self.unwanted.clone(), self.hostile.clone())
 
 
 class InterPodAffinity(Plugin):
+    reads = (NAMESPACES,)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._weight_of_needs: int = args.get("hardPodAffinityWeight", 1)
+        self._ignores_likes: bool = args.get("ignorePreferredTermsOfExistingPods", False)
+        self._namespaces = handle.bench.informers.of(NAMESPACES)
+        self._snapshot = handle.snapshot
+        self._standing = self._snapshot.shared(Standing)
+
+    # --- what must be, and what must not ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        terms, space = terms_of(pod), self._space(pod.namespace)
+        hostile = Around(self._sums((term.key, tally, 1) for term, tally in self._about(pod, space, Kind.FORBIDS)))
+        if not terms.needs and not terms.forbids and hostile.is_nowhere:
+            return SKIP
+        wanted: dict[str, Sums] = {}
+        if terms.needs:
+            tally = self._crowd.tally(*(term.choice(self._names) for term in terms.needs))
+            wanted = self._sums((term.key, tally, 1) for term in terms.needs)
+        unwanted = self._sums((term.key, self._crowd.tally(term.choice(self._names)), 1) for term in terms.forbids)
+        state[NAME] = Surroundings(terms, space, Around(wanted), Around(unwanted), hostile)
+        return None
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
+        self._think(state[NAME], pod, added, node, 1)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
+        self._think(state[NAME], pod, removed, node, -1)
+
+    def _think(self, around: Surroundings, pod: PodInfo, other: PodInfo, node: NodeInfo, amount: int) -> None:
+        for term in terms_of(other).forbids:
+            if term.means(pod.namespace, pod.labels, around.space):
+                around.hostile.think(term.key, node.labels, amount)
+        if self._meets_all(around.terms.needs, other):
+            for term in around.terms.needs:
+                around.wanted.think(term.key, node.labels, amount)
+        for term in around.terms.forbids:
+            if term.choice(self._names).means(other.namespace, other.labels):
+                around.unwanted.think(term.key, node.labels, amount)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        around: Surroundings = state[NAME]
+        if around.terms.needs and not self._is_near(around, pod, node.labels):
+            return NOT_NEAR
+        if around.unwanted.is_at(node.labels):
+            return TOO_NEAR
+        return UNWELCOME if around.hostile.is_at(node.labels) else None
+
+    def _is_near(self, around: Surroundings, pod: PodInfo, labels: Mapping[str, str]) -> bool:
+        needs = around.terms.needs
+        if any(term.key not in labels for term in needs):
+            return False
+        if all(around.wanted.at(term.key, labels[term.key]) > 0 for term in needs):
+            return True
+        return self._is_first(around, pod)
+
+    def _is_first(self, around: Surroundings, pod: PodInfo) -> bool:
+        """The first of its kind may be anywhere: those that it needs are such as itself, and there are none yet."""
+        return around.wanted.is_nowhere and self._meets_all(around.terms.needs, pod)
+
+    def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+        around: Surroundings = state[NAME]
+        wrong: Truths | None = None
+        if around.terms.needs:
+            first = self._is_first(around, pod)
+            for key, sums in around.wanted.sums.items():
+                wrong = _either(wrong, table.label(key).codes[rows] < 0 if first else sums.many(rows) <= 0)
+        for shunned in (around.unwanted, around.hostile):
+            for sums in shunned.sums.values():
+                if sums.total:
+                    wrong = _either(wrong, sums.many(rows) > 0)
+        return wrong
+
+    # --- what would be liked ---
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        likes = terms_of(pod).likes
+        if self._ignores_likes and not likes:
+            return SKIP
+        own = [(term.key, self._crowd.tally(term.choice(self._names)), term.weight) for term in likes]
+        found = [(key, tally, weight) for key, tally, weight in (*own, *self._opinions(pod)) if _is_anywhere(tally.on, key)]
+        if not found:
+            return SKIP
+        state[SCORES] = self._sums(found)
+        return None
+
+    def _opinions(self, pod: PodInfo) -> Iterable[tuple[str, Any, int]]:
+        """What those on the nodes would say to this pod."""
+        space = self._space(pod.namespace)
+        for term, tally in self._standing.about(pod, space):
+            if term.kind is Kind.LIKES:
+                yield term.key, tally, term.weight
+            elif term.kind is Kind.NEEDS and self._weight_of_needs:
+                yield term.key, tally, self._weight_of_needs
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        return sum(sums.get(node.labels[key]) for key, sums in state[SCORES].items() if key in node.labels)
+
+    def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
+        scores: Scores = 0 * rows
+        for sums in state[SCORES].values():
+            scores = scores + sums.many(rows)
+        return scores
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: list[int]) -> list[int]:
+        low = min(scores, default=0)
+        span = max(scores, default=0) - low
+        return [int(BEST * ((score - low) / span)) if span else 0 for score in scores]
+
+    def normalize_many(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
+        low = scores.min()
+        span = scores.max() - low
+        return (BEST * ((scores - low) / span)).astype(scores.dtype) if span else 0 * scores
+
+    # --- counting ---
+
+    @property
+    def _crowd(self) -> Crowd:
+        return self._snapshot.shared(Crowd)
+
+    def _sums(self, parts: Iterable[tuple[str, Any, int]]) -> dict[str, Sums]:
+        by_key: dict[str, list[Weighted]] = {}
+        for key, tally, weight in parts:
+            by_key.setdefault(key, []).append((tally, weight))
+        return {key: by_domain(key, tallies, self._snapshot.table) for key, tallies in by_key.items()}
+
+    def _about(self, pod: PodInfo, space: Mapping[str, str], kind: Kind) -> list[tuple[Term, Any]]:
+        return [(term, tally) for term, tally in self._standing.about(pod, space) if term.kind is kind]
+
+    def _meets_all(self, terms: Sequence[Term], pod: PodInfo) -> bool:
+        return bool(terms) and all(term.choice(self._names).means(pod.namespace, pod.labels) for term in terms)
+
+    def _space(self, namespace: str) -> Mapping[str, str]:
+        found = self._namespaces.get(namespace)
+        labels: Mapping[str, str] = (found["metadata"].get("labels") if found else None) or {}
+        return labels
+
+    def _names(self, labels: Labels) -> list[str]:
+        """The namespaces with such labels."""
+        return [one["metadata"]["name"] for one in self._namespaces if hold(labels, one["metadata"].get("labels") or {})]
+
     def events(self) -> Sequence[Interest]:
-        return ()
+        return affinity_events.interests()
+
+
+def _either(one: Truths | None, other: Truths) -> Truths:
+    return other if one is None else one | other
+
+
+def _is_anywhere(on: Mapping[NodeInfo, int], key: str) -> bool:
+    return any(node.obj is not None and key in node.labels for node in on)

@@ -56,12 +56,9 @@ class NodeAffinity(Plugin):
         return None if pod_may_be_on(pod.obj, node.node) else UNWANTED
 
     def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
-        right: Truths | None = None
-        for key, value in (pod.spec.get("nodeSelector") or {}).items():
-            right = _both(right, table.label(key).judged(value.__eq__, rows))
-        for selector in (_affinity(pod).get(REQUIRED), self._added):
-            if selector is not None:
-                right = _both(right, _selected(selector, table, rows))
+        right = selected(pod, table, rows)
+        if self._added is not None:
+            right = _both(right, _selected(self._added, table, rows))
         return None if right is None else ~right
 
     # --- what would be liked ---
@@ -94,6 +91,15 @@ class NodeAffinity(Plugin):
         if new is None or (self._added is not None and not selects(self._added, new)):
             return False
         return pod_may_be_on(pod.obj, new) and (old is None or not pod_may_be_on(pod.obj, old))
+
+
+def selected(pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    """Where the pod itself says it may be: `pod_may_be_on` for many nodes; None if it says nothing."""
+    right: Truths | None = None
+    for key, value in (pod.spec.get("nodeSelector") or {}).items():
+        right = _both(right, table.label(key).judged(value.__eq__, rows))
+    required = _affinity(pod).get(REQUIRED)
+    return right if required is None else _both(right, _selected(required, table, rows))
 
 
 def _affinity(pod: PodInfo) -> Obj:

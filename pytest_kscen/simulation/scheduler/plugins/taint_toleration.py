@@ -29,9 +29,7 @@ class TaintToleration(Plugin):
         return TAINTED if node.hard_taints and untolerated(node.hard_taints, pod.tolerations) else None
 
     def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
-        if table.taints.values in ([], [()]):
-            return None
-        return table.taints.judged(lambda taints: untolerated(_objects(taints, HARD), pod.tolerations) is not None, rows)
+        return repelled(pod, table, rows)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         return _troubling(node.soft_taints, pod) if node.soft_taints else 0
@@ -50,6 +48,13 @@ class TaintToleration(Plugin):
             Interest(NODE, Action.ADD | Action.NODE_TAINT, _became_bearable),
             Interest(POD, Action.POD_TOLERATION, lambda pod, _, new: bool(new and new["metadata"]["uid"] == pod.uid)),
         )
+
+
+def repelled(pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    """Where a hard taint keeps the pod away; None if nowhere."""
+    if table.taints.values in ([], [()]):
+        return None
+    return table.taints.judged(lambda taints: untolerated(_objects(taints, HARD), pod.tolerations) is not None, rows)
 
 
 def _objects(taints: Taints, effects: tuple[str, ...]) -> list[Obj]:
