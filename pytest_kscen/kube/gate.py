@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
+AGAIN = 0.5  # seconds before a watch that broke is opened again
+
+
+async def check_scenario_step_phase(controller: str, api: Api, clock: Clock) -> None:
+    """For the end of a controller's loop: returns when the Scenario that is on, if there is one, lets it go on."""
+    while True:
+        listing = await api.list(SCENARIOS)
+        if may_work(listing.items, controller):
+            return
+        watch = api.watch(SCENARIOS, resource_version=listing.resource_version)
+        try:
+            async for event in watch:
+                if event.type == "ERROR" or may_work([event.object], controller):
+                    break
+        except OSError:
+            await clock.sleep(AGAIN)
+        finally:
+            watch.close()
+
 
 class Gates:
     """One cluster's: who passes, and who waits."""

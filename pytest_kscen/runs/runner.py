@@ -71,18 +71,20 @@ class ScenarioRunner:
         """Play a Scenario, an object or the file that it is in, until it is over, or has nothing left to do."""
         from pytest_kscen.runs.scenarios import scenario_of
 
-        played = self._theatre().put_on(scenario_of(scenario))
+        played = self.theatre.put_on(scenario_of(scenario))
         played.until_paused()
         return played
 
     def scenario(self, controllers: Sequence[str], name: str = "scenario") -> Played:
         """A Scenario to which operations are added while it is on."""
         spec = {"controllers": {"simulationControllers": {"enabled": [{"name": each} for each in controllers]}}, "operations": []}
-        return self._theatre().put_on(
+        return self.theatre.put_on(
             {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
         )
 
-    def _theatre(self) -> Theatre:
+    @property
+    def theatre(self) -> Theatre:
+        """Where the cluster's scenarios are played, opened when it is first asked for."""
         self._check_whereabouts()
         if self._scenes is None:
             from pytest_kscen.journal import Journal

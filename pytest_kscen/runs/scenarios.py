@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Journal
     from pytest_kscen.objects.resources import Obj
 
-STAGES: dict[str, Callable[[Any, ScenarioController], None]] = {"embedded": embedded, "controlplane": controlplane}
+STAGES: dict[str, Callable[[Any, ScenarioController], str]] = {"embedded": embedded, "controlplane": controlplane}
 PATIENCE = 24 * 3600.0
 NAME = "scenario-controller"
 
@@ -40,6 +40,8 @@ class Theatre:
     cluster: Cluster
     journal: Journal
     controller: ScenarioController
+    gate_url: str = ""
+    """Where a controller in any language asks, its name behind it, whether it may go on."""
     played: list[Played] = field(default_factory=list)
 
     @classmethod
@@ -51,9 +53,9 @@ class Theatre:
         stage = Stage(cluster.api, runner.clock, cluster.chance, journal, cluster.chance.stream("scenarios").suffix(8))
         controller = ScenarioController(stage.actor(NAME), Register())
         runner.call(install(cluster.api(NAME), runner.clock))
-        STAGES[cluster.backend](cluster, controller)
+        gate_url = STAGES[cluster.backend](cluster, controller)
         runner.start(controller.run(), NAME)
-        return cls(cluster, journal, controller)
+        return cls(cluster, journal, controller, gate_url)
 
     def put_on(self, scenario: Obj) -> Played:
         api = self.cluster.api(NAME)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
 VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
-CALM = 0.3  # seconds that a real scheduler has to hear of what has happened
+CALM = 0.2  # seconds that a real scheduler has to hear of what has happened
 
 
-def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> None:
-    """In this process: gates before each controller's loop, a hook where webhooks stand."""
+def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
+    """In this process: gates before each controller's loop, a hook where webhooks stand. Nobody asks over HTTP."""
     from pytest_kscen.machinery.admission import Hook
 
     async def judge(review: Review) -> None:
@@ -37,6 +37,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> None:
         scheduler.tell(Telling(controller, scheduler.annotating()))
         controller.register.tells_attempts = True
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def _write_of(review: Review) -> Write:
     return Write(request.agent, verb, *where, review.new, review.old)
 
 
-def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> None:
+def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> str:
     """The real programs are stopped and go on, new pods wait at a scheduling gate, and the API server calls webhooks."""
     from pytest_kscen.clusters.controlplane.cluster import USERS
     from pytest_kscen.machinery.http.keys import make_keys
@@ -90,6 +91,7 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     cluster.runner.start(cluster.site.gates.follow(api, clock), "gates")
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
     controller.register.add(_real(cluster))
+    return front.gate_url
 
 
 def _real(cluster: ControlPlaneCluster) -> Any:

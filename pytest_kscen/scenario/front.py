@@ -46,30 +46,33 @@ class Front:
         self._let_in = let_in
         self._holds = holds
         self._passed = passed
-        self._runner: web.AppRunner | None = None
+        self._runners: list[web.AppRunner] = []
         self.url = ""
+        """Of the webhooks."""
+        self.gate_url = ""
+        """A controller's name goes behind it."""
 
     async def open(self, tls: ssl.SSLContext) -> None:
+        webhooks = [web.post("/validate", self._validate), web.post("/mutate", self._mutate)]
+        self.url = f"https://{HOST}:{await self._serve(webhooks, tls)}"
+        self.gate_url = f"http://{HOST}:{await self._serve([web.get('/gate/{controller}', self._gate)])}/gate/"
+
+    async def _serve(self, routes: list[web.RouteDef], tls: ssl.SSLContext | None = None) -> int:
         app = web.Application(client_max_size=2**24)
-        app.add_routes(
-            [
-                web.post("/validate", self._validate),
-                web.post("/mutate", self._mutate),
-                web.get("/gate/{controller}", self._gate),
-            ]
-        )
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, HOST, 0, ssl_context=tls).start()
-        self.url = f"https://{HOST}:{self._runner.addresses[0][1]}"
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0)
+        self._runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, HOST, 0, ssl_context=tls).start()
+        return int(runner.addresses[0][1])
 
     async def stay(self) -> Never:
         """Be open until this is cancelled."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            if self._runner:
-                await self._runner.cleanup()
+            for runner in self._runners:
+                await runner.cleanup()
         raise AssertionError
 
     async def _validate(self, request: web.Request) -> web.Response:

@@ -1,0 +1,88 @@
+"""A user's own controller is simulated: held at the end of its loop until the others have reacted to what it did."""
+
+import json
+import shutil
+import subprocess
+import threading
+
+import pytest
+
+from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+from pytest_kscen.kube.gate import check_scenario_step_phase
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.scenario.gate import check_scenario_step_phase as check_with_the_official_client
+from tests.scenario.hoge import IN_GO, NAME, HogeWaiter, control, control_with_the_official_client, hoge
+from tests.scenario.objects import create, done, node, scenario
+
+SCENARIO = scenario(create(1, node()), create(2, hoge("a", 3)), done(3), controllers=[NAME, "kube-scheduler"])
+
+
+def _is_right(played):
+    assert played.phase == "Succeeded", played.message
+    made = [event for event in played.timeline.of("create") if event.controller == NAME]
+    assert [(event.create.result["metadata"]["name"], *event.step) for event in made] == [
+        ("a-0", 2, 1),
+        ("a-1", 2, 2),
+        ("a-2", 2, 3),
+    ]
+    assert [event.step for event in played.timeline.of("podScheduled")] == [(2, 4), (2, 5), (2, 6)]
+
+
+def test_one_that_lives_in_the_clusters_loop(runner):
+    cluster = runner.cluster
+    api, clock = cluster.api(NAME), cluster.runner.clock
+    runner.theatre.controller.register.add(HogeWaiter())
+    cluster.runner.start(control(api, clock, lambda: check_scenario_step_phase(NAME, api, clock)), NAME)
+
+    _is_right(runner.play(SCENARIO))
+
+
+@pytest.fixture
+def real():
+    cluster = ControlPlaneCluster(1, nodes=0)
+    runner = ScenarioRunner(cluster, Plan())
+    runner.theatre.controller.register.add(HogeWaiter())
+    yield runner
+    runner.close()
+    cluster.close()
+
+
+@pytest.mark.controlplane
+def test_one_that_is_a_program_of_its_own(real):
+    from kubernetes.client import ApiClient
+
+    client, stopped = ApiClient(real.cluster.client.configuration), threading.Event()
+    client.set_default_header("Impersonate-User", f"kscen:{NAME}")
+    client.set_default_header("Impersonate-Group", "system:masters")
+    arguments = client, lambda: check_with_the_official_client(NAME, client), stopped
+    program = threading.Thread(target=control_with_the_official_client, args=arguments)
+    program.start()
+    try:
+        _is_right(real.play(SCENARIO))
+    finally:
+        stopped.set()
+        program.join()
+        client.close()
+
+
+@pytest.mark.controlplane
+def test_one_in_another_language(real, tmp_path):
+    subprocess.run(
+        [shutil.which("go"), "build", "-o", tmp_path / "hoge", IN_GO], check=True, env={**_environment(), "GOFLAGS": "-mod=mod"}
+    )
+    config = json.loads(real.cluster.kubeconfig.read_text())
+    server, authority = (config["clusters"][0]["cluster"][name] for name in ("server", "certificate-authority"))
+    token = config["users"][0]["user"]["token"]
+    program = subprocess.Popen([tmp_path / "hoge", server, token, authority, real.theatre.gate_url])
+    try:
+        _is_right(real.play(SCENARIO))
+    finally:
+        program.kill()
+        program.wait()
+
+
+def _environment():
+    import os
+
+    return dict(os.environ)
