@@ -6,8 +6,9 @@ annotations is left out, the largest and the oldest first, and a note says so.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from pytest_kscen.objects.durations import in_words
 from pytest_kscen.objects.errors import ApiError, NotFound
@@ -47,7 +48,7 @@ def told(attempt: Attempt) -> dict[str, str]:
 def with_history(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
     """These annotations, and the history with them at its end, of a pod that has had these others."""
     try:
-        history = json.loads(old.get(HISTORY, "[]"))
+        history = orjson.loads(old.get(HISTORY, "[]"))
     except ValueError:
         history = []
     foreign = sum(len(key.encode()) + len(value.encode()) for key, value in old.items() if not key.startswith(PREFIX))
@@ -84,11 +85,11 @@ def _size(found: dict[str, str]) -> int:
 
 
 def _as_text(scores: dict[str, dict[str, int]]) -> dict[str, dict[str, str]]:
-    return {node: {plugin: str(score) for plugin, score in by.items()} for node, by in scores.items()}
+    return {node: dict(zip(by, map(str, by.values()), strict=True)) for node, by in scores.items()}
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), sort_keys=isinstance(value, dict), ensure_ascii=False)
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 class Annotating:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_kscen.simulation.scheduler.framework.plugin import overrides
 from pytest_kscen.simulation.scheduler.framework.status import failure
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
     from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
     from pytest_kscen.simulation.scheduler.framework.profile import Profile
+    from pytest_kscen.simulation.scheduler.framework.results import Attempt
     from pytest_kscen.simulation.scheduler.framework.status import Status
     from pytest_kscen.simulation.scheduler.framework.table import Rows, Scores, Table
     from pytest_kscen.simulation.scheduler.trying import Try
+
+    Column: TypeAlias = tuple[str, list[int], list[int]]
 
 BEST, EXTENDERS_BEST = 100, 10
 
@@ -29,30 +32,38 @@ def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
     if table is not None and any(overrides(plugin, "score_many") for plugin in scorers):
         return _many(this, nodes, table, scorers)
     sums = [0] * len(nodes)
+    columns: list[Column] = []
     for plugin in scorers:
         raw = [plugin.score(state, pod, node) for node in nodes]
         scores = plugin.normalize(state, pod, list(raw))
         if wrong := _out_of_range(profile, plugin, scores):
             return wrong
         weight = profile.weights[plugin]
-        _note(this, plugin, nodes, raw, scores)
-        sums = [total + weight * score for total, score in zip(sums, scores, strict=True)]
+        weighed = [weight * score for score in scores]
+        columns.append((profile.name_of(plugin), raw, weighed))
+        sums = [total + more for total, more in zip(sums, weighed, strict=True)]
+    if state.attempt is not None:
+        _note(state.attempt, nodes, columns)
     return sums
 
 
 def _many(this: Try, nodes: Sequence[NodeInfo], table: Table, scorers: list[Plugin]) -> Any:
     import numpy as np
 
-    profile, state = this.profile, this.state
+    profile, attempt = this.profile, this.state.attempt
     rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
     sums: Scores = np.zeros(len(nodes), np.int64)
+    columns: list[Column] = []
     for plugin in scorers:
         raw, scores = _scores_many(this, plugin, nodes, table, rows)
         if len(scores) and (scores.min() < 0 or scores.max() > BEST):
             return _out_of_range(profile, plugin, scores.tolist())
-        if state.attempt is not None:
-            _note(this, plugin, nodes, raw.tolist(), scores.tolist())
-        sums += profile.weights[plugin] * scores
+        weighed = profile.weights[plugin] * scores
+        if attempt is not None:
+            columns.append((profile.name_of(plugin), raw.tolist(), weighed.tolist()))
+        sums += weighed
+    if attempt is not None:
+        _note(attempt, nodes, columns)
     return sums
 
 
@@ -60,7 +71,6 @@ def _scores_many(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo], table: Ta
     import numpy as np
 
     state, pod = this.state, this.pod
-
     if overrides(plugin, "score_many"):
         raw = plugin.score_many(state, pod, table, rows)
     else:
@@ -81,14 +91,13 @@ def _out_of_range(profile: Profile, plugin: Plugin, scores: Sequence[int]) -> St
     return None
 
 
-def _note(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo], raw: Sequence[int], scores: Sequence[int]) -> None:
-    attempt = this.state.attempt
-    if attempt is None:
-        return
-    name, weight = this.profile.name_of(plugin), this.profile.weights[plugin]
-    for node, first, last in zip(nodes, raw, scores, strict=True):
-        attempt.score.setdefault(node.name, {})[name] = int(first)
-        attempt.final_score.setdefault(node.name, {})[name] = int(last) * weight
+def _note(attempt: Attempt, nodes: Sequence[NodeInfo], columns: list[Column]) -> None:
+    """What each plugin said of each node."""
+    plugins = [name for name, _, _ in columns]
+    raw, weighed = zip(*(one for _, *one in columns), strict=True) if columns else ((), ())
+    for found, parts in ((attempt.score, raw), (attempt.final_score, weighed)):
+        for node, *scores in zip(nodes, *parts, strict=True):
+            found[node.name] = dict(zip(plugins, scores, strict=True))
 
 
 def with_scores(sums: Any, nodes: Sequence[NodeInfo], scores: dict[str, int], weight: int) -> Any:
