@@ -159,7 +159,7 @@ def test_it_chooses_one_of_our_best(rival, ours, seed):
         rival.add_node(some_node(draws, number))
     mine, ties = ours(), 0
     for number in range(POD_COUNT):
-        pod = some_pod(draws, number, kinds=4, classes=1)
+        pod = some_pod(draws, number, kinds=8, classes=1)
         best = mine.opinion(with_priority(pod))
         found = rival.placed(pod)
         where = found["spec"].get("nodeName")
