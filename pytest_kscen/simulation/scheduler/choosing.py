@@ -28,6 +28,8 @@ def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
     """The sum for each node: a list, or in a large cluster an array; or a status if a plugin fails."""
     profile, _, pod, state = this
     scorers = profile.scorers(state)
+    if state.attempt is None:
+        scorers = [plugin for plugin in scorers if not plugin.is_indifferent(state, pod, nodes)]
     table = profile.handle.snapshot.table
     if table is not None and any(overrides(plugin, "score_many") for plugin in scorers):
         return _many(this, nodes, table, scorers)

@@ -111,6 +111,10 @@ class Plugin:
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
         """Once, with the nodes that will do. SKIP: my score has nothing to say."""
 
+    def is_indifferent(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> bool:
+        """Whether all these nodes get one and the same score: then nobody asks for it, unless results are recorded."""
+        return False
+
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """How good is this node? From 0 to 100 after `normalize`."""
         raise NotImplementedError

@@ -26,6 +26,10 @@ class ImageLocality(Plugin):
         super().__init__(args, handle)
         self._columns: dict[str, tuple[int, Scores]] = {}
 
+    def is_indifferent(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> bool:
+        images = self.handle.snapshot.images
+        return not any(name in images for name in pod.memo(self.name, _images)[0])
+
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         names, containers = pod.memo(self.name, _images)
         here = node.images

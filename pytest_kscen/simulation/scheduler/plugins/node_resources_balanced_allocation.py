@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
 from pytest_kscen.simulation.scheduler.framework.status import SKIP, Status
 from pytest_kscen.simulation.scheduler.plugins.scaling import BEST
-from pytest_kscen.simulation.scheduler.plugins.shares import asked, shares, shares_many, weighed
+from pytest_kscen.simulation.scheduler.plugins.shares import shares, shares_many, wanted, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,17 +31,18 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
         """A pod that asks for nothing changes no balance."""
-        wants = any(asked(pod, resource.name, assumed=False) for resource in self._resources)
-        return None if wants else SKIP
+        state[self.name] = wanted(pod, self._resources, assumed=False)
+        return None if any(one.asked for one in state[self.name]) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        found = shares(pod, node, self._resources, assumed=False)
-        before = _evenness([min(one.taken / one.capacity, 1.0) for one in found])
-        after = _evenness([min((one.taken + one.asked) / one.capacity, 1.0) for one in found])
-        return HALF + (HALF + after - before) // 2
+        before, after = [], []
+        for taken, asked, capacity, _ in shares(node, state[self.name]):
+            before.append(taken / capacity if taken < capacity else 1.0)
+            after.append((taken + asked) / capacity if taken + asked < capacity else 1.0)
+        return HALF + (HALF + _evenness(after) - _evenness(before)) // 2
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
-        found = shares_many(pod, table, rows, self._resources, assumed=False)
+        found = shares_many(table, rows, state[self.name])
         return HALF + (HALF + _evenness_many(found, rows, with_pod=True) - _evenness_many(found, rows, with_pod=False)) // 2
 
     def events(self) -> Sequence[Interest]:
@@ -63,8 +64,8 @@ def _evenness_many(found: Sequence[ShareMany], rows: Rows, *, with_pod: bool) ->
     import numpy as np
 
     fractions, there = [], []
-    for taken, wanted, capacity, _ in found:
-        total = taken + wanted if with_pod else taken
+    for taken, asked, capacity, _ in found:
+        total = taken + asked if with_pod else taken
         fractions.append(np.minimum(total / np.maximum(capacity, 1), 1.0))
         there.append(capacity > 0)
     if len(found) == 2 and there[0].all() and there[1].all():  # noqa: PLR2004

@@ -10,7 +10,7 @@ from pytest_kscen.simulation.placement.load import allocatable_of
 from pytest_kscen.simulation.scheduler.framework.events import NODE, POD, Action, Interest
 from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
 from pytest_kscen.simulation.scheduler.framework.status import Code, Status
-from pytest_kscen.simulation.scheduler.plugins.shares import NATIVE, shares, shares_many, weighed
+from pytest_kscen.simulation.scheduler.plugins.shares import NATIVE, shares, shares_many, wanted, weighed
 from pytest_kscen.simulation.scheduler.plugins.strategies import strategy_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class NodeResourcesFit(Plugin):
         self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
         self._left_to_extenders = frozenset(args.get("ignoredByScheduler") or ())
 
-    def _wanted(self, pod: PodInfo) -> list[tuple[str, int]]:
+    def _needed(self, pod: PodInfo) -> list[tuple[str, int]]:
         """What the pod asks for and somebody has to look after."""
         return [(name, asked) for name, asked in pod.demand.requests.items() if asked and not self._is_ignored(name)]
 
@@ -58,16 +58,20 @@ class NodeResourcesFit(Plugin):
 
     def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
         wrong: Truths = table.pods[rows] + 1 > table.room[rows]
-        for name, asked in self._wanted(pod):
+        for name, asked in self._needed(pod):
             amount = table.amount(name)
             wrong |= amount.allocatable[rows] - amount.used[rows] < asked
         return wrong
 
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        state[self.name] = wanted(pod, self._resources, assumed=True)
+        return None
+
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        return self._strategy.one(shares(pod, node, self._resources, assumed=True))
+        return self._strategy.one(shares(node, state[self.name]))
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
-        return self._strategy.many(shares_many(pod, table, rows, self._resources, assumed=True)) + 0 * rows
+        return self._strategy.many(shares_many(table, rows, state[self.name])) + 0 * rows
 
     def events(self) -> Sequence[Interest]:
         return (
@@ -80,10 +84,10 @@ class NodeResourcesFit(Plugin):
         if new is None:
             return False
         now, before = allocatable_of(new), allocatable_of(old) if old else {}
-        wanted = self._wanted(pod)
-        if now.get("pods", 0) < 1 or any(now.get(name, 0) < asked for name, asked in wanted):
+        needed = self._needed(pod)
+        if now.get("pods", 0) < 1 or any(now.get(name, 0) < asked for name, asked in needed):
             return False
-        return old is None or any(now.get(name, 0) > before.get(name, 0) for name in ("pods", *(name for name, _ in wanted)))
+        return old is None or any(now.get(name, 0) > before.get(name, 0) for name in ("pods", *(name for name, _ in needed)))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
@@ -30,47 +30,48 @@ def weighed(resources: Sequence[Obj] | None) -> tuple[Weighed, ...]:
     return tuple(Weighed(one["name"], one.get("weight") or 1) for one in resources or ()) or DEFAULT
 
 
-class Share(NamedTuple):
-    """Of one resource: how much is taken without the pod, how much it asks for, how much there is; numbers or columns."""
+class Wanted(NamedTuple):
+    """What a pod asks for of one resource that counts; `assumed`: with what scoring assumes of containers that do not say."""
 
-    taken: int
+    name: str
     asked: int
-    capacity: int
     weight: int
+    assumed: bool
 
 
-class ShareMany(NamedTuple):
-    taken: Scores
-    asked: int
-    capacity: Scores
-    weight: int
+Share: TypeAlias = tuple[int, int, int, int]
+"""Of one resource of a node: how much is taken, how much is asked for, how much there is, and its weight."""
+if TYPE_CHECKING:
+    ShareMany: TypeAlias = tuple[Scores, int, Scores, int]
 
 
-def asked(pod: PodInfo, name: str, *, assumed: bool) -> int:
-    """What the pod asks for; with what is assumed, if it is."""
-    source: Mapping[str, int] = pod.demand.scored if assumed and name in ASSUMED else pod.demand.requests
-    return source.get(name, 0)
-
-
-def shares(pod: PodInfo, node: NodeInfo, resources: Sequence[Weighed], *, assumed: bool) -> list[Share]:
-    """Of those resources that the node has, and that matter to the pod."""
+def wanted(pod: PodInfo, resources: Sequence[Weighed], *, assumed: bool) -> list[Wanted]:
+    """Of those resources that matter to the pod."""
     found = []
     for name, weight in resources:
-        capacity = node.allocatable.get(name, 0)
-        wanted = asked(pod, name, assumed=assumed)
-        if capacity and (wanted or name in NATIVE):
-            totals = node.load.scored if assumed and name in ASSUMED else node.load.used
-            found.append(Share(totals.get(name, 0), wanted, capacity, weight))
+        assume = assumed and name in ASSUMED
+        asked = (pod.demand.scored if assume else pod.demand.requests).get(name, 0)
+        if asked or name in NATIVE:
+            found.append(Wanted(name, asked, weight, assume))
     return found
 
 
-def shares_many(pod: PodInfo, table: Table, rows: Rows, resources: Sequence[Weighed], *, assumed: bool) -> list[ShareMany]:
+def shares(node: NodeInfo, wanted: Sequence[Wanted]) -> list[Share]:
+    """Of those that the node has."""
+    capacities, load = node.allocatable, node.load
+    used, scored = load.used, load.scored
+    return [
+        ((scored if assumed else used).get(name, 0), asked, capacity, weight)
+        for name, asked, weight, assumed in wanted
+        if (capacity := capacities.get(name))
+    ]
+
+
+def shares_many(table: Table, rows: Rows, wanted: Sequence[Wanted]) -> list[ShareMany]:
     """The same as columns; where a node has none of a resource, its capacity is 0."""
-    found = []
-    for name, weight in resources:
-        wanted = asked(pod, name, assumed=assumed)
-        if wanted or name in NATIVE:
-            amount = table.amount(name)
-            taken = amount.scored if assumed and name in ASSUMED else amount.used
-            found.append(ShareMany(taken[rows], wanted, amount.allocatable[rows], weight))
+    found: list[ShareMany] = []
+    for name, asked, weight, assumed in wanted:
+        amount = table.amount(name)
+        taken = amount.scored if assumed else amount.used
+        found.append((taken[rows], asked, amount.allocatable[rows], weight))
     return found

@@ -31,6 +31,9 @@ class TaintToleration(Plugin):
     def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
         return repelled(pod, table, rows)
 
+    def is_indifferent(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> bool:
+        return not any(node.soft_taints for node in nodes)
+
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         return _troubling(node.soft_taints, pod) if node.soft_taints else 0
 
