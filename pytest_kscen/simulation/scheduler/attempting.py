@@ -188,6 +188,7 @@ class Attempting:
 
     async def _bind_slowly(self, this: Try, node: str) -> None:
         profile, _, pod, state = this
+        await self._failing.expect(pod, node)
         if waiting := self._waiting.get(pod.uid):
             status = await waiting.decided()
             self._waiting.remove(pod.uid)
@@ -239,7 +240,8 @@ class Attempting:
             (queued.pending if status.code is Code.PENDING else queued.rejectors).add(status.plugin)
             words = diagnosis.of_refusals(1, [status])
         await self._fail(this, words, nomination=CLEAR, unschedulable=status.rejects)
-        self._queue.happened(ASSIGNED_DELETE, {**pod.obj, "spec": {**pod.spec, "nodeName": node}}, None)
+        gone = {**pod.obj, "spec": {**pod.spec, "nodeName": node}}
+        self._queue.happened(ASSIGNED_DELETE, gone, None, unless=pod.ref if status.rejects else None)
 
     async def _fail(self, this: Try, words: str, *, nomination: Nomination | None = None, unschedulable: bool = False) -> None:
         attempt = this.state.attempt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.conditions import condition, set_condition
@@ -51,6 +52,15 @@ class Failing:
             self._queue.remove(pod.ref, pod.uid)
         except (ApiError, OSError):
             return  # it is said again with the next attempt
+
+    async def expect(self, pod: PodInfo, node: str) -> None:
+        """The pod is going to be bound to this node, but not at once: its status says so."""
+        live = self._pods.objects.get(pod.ref)
+        if live is None or live["metadata"].get("uid") != pod.uid or PodInfo(live).nominated == node:
+            return
+        status = {**(live.get("status") or {}), "nominatedNodeName": node}
+        with contextlib.suppress(ApiError, OSError):  # it is only said
+            await self._bench.write_status(PODS, live, status)
 
     async def _write(self, pod: Obj, reason: str, words: str, node: str) -> None:
         new = {

@@ -168,14 +168,14 @@ class Queue:
 
     # --- what happens ---
 
-    def happened(self, event: ClusterEvent, old: Obj | None, new: Obj | None) -> None:
+    def happened(self, event: ClusterEvent, old: Obj | None, new: Obj | None, *, unless: Ref | None = None) -> None:
         """Look again at those whom this may help; those in flight learn of it when they come back."""
         for flying in self._flying.values():
             flying.append((event, old, new))
         if not self._parked:
             return
-        for queued in list(self._parked.values()):
-            if self._helps(queued, event, old, new):
+        for ref, queued in list(self._parked.items()):
+            if ref != unless and self._helps(queued, event, old, new):
                 self._requeue(queued)
 
     def _helps(self, queued: QueuedPod, event: ClusterEvent, old: Obj | None, new: Obj | None) -> bool:
