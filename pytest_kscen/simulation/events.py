@@ -104,7 +104,7 @@ class Recorder:
     def warning(self, about: Obj, reason: str, message: str, *, field_path: str = "") -> None:
         self._report("Warning", about, reason, message, field_path)
 
-    def did(self, about: Obj, reason: str, message: str, *, action: str, kind: str = "Normal") -> None:
+    def did(self, about: Obj, reason: str, message: str, *, action: str, kind: str = "Normal", related: Obj | None = None) -> None:
         """Report in the newer way, as the scheduler does: what was done, to the microsecond, and nothing is counted."""
         component = self._source["component"]
         event = self._event(about, reason, message, "")
@@ -115,6 +115,8 @@ class Recorder:
             "reportingComponent": component,
             "reportingInstance": f"{component}-{INSTANCE}",
         }
+        if related is not None:
+            event["related"] = reference_to(related)
         self._writer.put(event)
 
     def _report(self, kind: str, about: Obj, reason: str, message: str, field_path: str) -> None:
