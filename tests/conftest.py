@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import kubernetes.client
+import numpy
 
 import pytest_kscen.clusters.embedded
 import pytest_kscen.runs.runner
@@ -12,4 +13,4 @@ import pytest_kscen.runs.runner
 with contextlib.suppress(ModuleNotFoundError):  # pytest reads this for `-m megatest` too, which needs no hypothesis
     import hypothesis.internal.observability
 
-__all__ = ["hypothesis", "kubernetes", "pytest_kscen"]
+__all__ = ["hypothesis", "kubernetes", "numpy", "pytest_kscen"]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 T = TypeVar("T")
+Reader = typing.Callable[[Any], Any]
 
 ANYTHING: Obj = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 AN_OBJECT: Obj = {**ANYTHING, "x-kubernetes-embedded-resource": True}
@@ -56,21 +57,30 @@ def read(model: type[T], obj: Obj | None) -> T:
     """What the API has let in: its types are right."""
     obj = obj or {}
     values = {}
-    for field, hint in _parts(model):  # type: ignore[arg-type]  # a class can be hashed
-        value = obj.get(field.metadata["json"])
+    for name, json, reader in _readers(model):  # type: ignore[arg-type]  # a class can be hashed
+        value = obj.get(json)
         if value is not None:
-            values[field.name] = _value(hint, value)
+            values[name] = reader(value) if reader else value
     return model(**values)
 
 
-def _value(hint: Any, value: Any) -> Any:
+@functools.cache
+def _readers(model: type) -> list[tuple[str, str, Reader | None]]:
+    return [(field.name, field.metadata["json"], _reader(hint)) for field, hint in _parts(model)]
+
+
+def _reader(hint: Any) -> Reader | None:
+    """What makes a value of it; nothing does if it stays as it is."""
     hint = _without_none(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (list, tuple):
-        return origin(_value(arguments[0], each) for each in value)
-    if origin is dict and arguments[1] is not Any:
-        return {key: _value(arguments[1], each) for key, each in value.items()}
-    return read(hint, value) if dataclasses.is_dataclass(hint) else value  # type: ignore[arg-type]  # a class it is
+    inner = _reader(arguments[-1 if origin is dict else 0]) if origin in (list, tuple, dict) else None
+    if dataclasses.is_dataclass(hint):
+        return functools.partial(read, hint)  # type: ignore[arg-type]  # a class it is
+    if inner is None:
+        return origin if origin in (list, tuple) else None
+    if origin is dict:
+        return lambda value: {key: inner(each) for key, each in value.items()}
+    return lambda value: origin(inner(each) for each in value)
 
 
 def written(model: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.scenario.analysis.amounts import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kscen.scenario.analysis.result import Result
     from pytest_kscen.scenario.analysis.series import Series
@@ -84,20 +84,28 @@ def _panel(results: Sequence[Result], resource: str, scale: _Scale, top: int) ->
         yield f'<text x="{_number(scale.x(step))}" y="{top + HEIGHT + 16}" text-anchor="middle">{step}</text>'
     yield f'<text x="{LEFT + WIDTH}" y="{top + HEIGHT + 30}" text-anchor="end" fill="#777">major step</text>'
     for number, (line, spread) in enumerate(lines):
-        most, least = ([(scale.x(x), y(value)) for x, value in _stairs(each, scale.last)] for each in (spread.most, spread.least))
+        most = _stairs(spread.most, scale, y, max)
+        least = _stairs(spread.least, scale, y, min)
         yield f'<polygon points="{_points([*most, *reversed(least)])}" fill="{COLOURS[number]}" fill-opacity="0.15"/>'
-        points = _points([(scale.x(x), y(value)) for x, value in _stairs(line, scale.last)])
+        points = _points(_stairs(line, scale, y, _last))
         yield f'<polyline points="{points}" fill="none" stroke="{COLOURS[number]}" stroke-width="2"{DASHES[number]}/>'
 
 
-def _stairs(series: Series, last: int) -> list[tuple[int, float]]:
-    """A value holds until the next step."""
-    found: list[tuple[int, float]] = []
+def _stairs(series: Series, scale: _Scale, y: Callable[[float], float], choose: Callable[[list[float]], float]) -> list[Point]:
+    """A value holds until the next step. Of steps that are closer than the eye can tell, one value is chosen."""
+    columns: dict[float, list[float]] = {}
     for step, value in series.by_step.items():
+        columns.setdefault(round(scale.x(step)), []).append(value)
+    found: list[Point] = []
+    for x, values in columns.items():
         if found:
-            found.append((step, found[-1][1]))
-        found.append((step, value))
-    return [*found, (last, found[-1][1])] if found else []
+            found.append((x, found[-1][1]))
+        found.append((x, y(choose(values))))
+    return [*found, (scale.x(scale.last), found[-1][1])] if found else []
+
+
+def _last(values: list[float]) -> float:
+    return values[-1]
 
 
 def _points(points: Sequence[Point]) -> str:

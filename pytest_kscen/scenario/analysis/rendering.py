@@ -42,7 +42,10 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def as_csv(rows: Iterable[Row]) -> str:
+    """With a heading, unless there are no rows."""
     rows = list(rows)
+    if not rows:
+        return ""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_names(rows)), lineterminator="\n")
     writer.writeheader()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.analysis.result import Result
 
 MANY = 50
+COUNTS = ("step", "nodes", "pods", "pending")
+MEASURES = ("allocation", "imbalance", "range", "fragmentation", "stranded")
 
 
 def report(result: Result, *, markdown: bool = False) -> str:
@@ -28,7 +30,11 @@ def report(result: Result, *, markdown: bool = False) -> str:
 
 def _tables(result: Result) -> Iterator[tuple[str, list[Row]]]:
     yield "Figures", [{"": name, "value": value} for name, value in result.summary.items()]
-    yield "Step by step", result.rows("steps")
+    rows = result.rows("steps")
+    yield "Step by step", [{name: row[name] for name in COUNTS} for row in rows]
+    for resource in result.resources:
+        columns = {name: f"{name}_{resource}" for name in MEASURES}
+        yield resource, [{"step": row["step"], **{name: row[column] for name, column in columns.items()}} for row in rows]
     yield _some("Preemptions", result.rows("preemptions"))
     yield _some("Without a node at the end", list(_left(result)))
 

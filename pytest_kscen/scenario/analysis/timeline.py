@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.journal import stored
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import OVER
+from pytest_kscen.scenario.analysis.packing import Packed
 from pytest_kscen.scenario.models import ScenarioStatus, TimelineEvent
 from pytest_kscen.scenario.shape import read
 
@@ -29,6 +30,10 @@ KINDS = {
     "podUnscheduled": "pod_unscheduled",
     "podAttempted": "pod_attempted",
 }
+
+
+class NoScenario(LookupError):
+    """There is none where one was looked for, or it is not clear which is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +73,12 @@ class Timeline:
         """That of a run, from the folder that it has left."""
         file = pathlib.Path(path) / JOURNAL
         if not file.is_file():
-            raise LookupError(f"{path} is no folder of a run, for it has no {JOURNAL}")
+            raise NoScenario(f"{path} is no folder of a run, for it has no {JOURNAL}")
         found = _by_scenario(stored(file))
         name = scenario or _only(found)
         if name not in found:
             what = f"scenario {name!r}{nearest(name, found)}; there are {', '.join(found)}" if found else "scenario"
-            raise LookupError(f"the run in {path} has no {what}")
+            raise NoScenario(f"the run in {path} has no {what}")
         return cls(_read(found[name]))
 
     def __iter__(self) -> Iterator[TimelineEvent]:
@@ -118,14 +123,21 @@ def _by_scenario(journal: Iterable[Entry]) -> dict[str, list[Obj]]:
             found.setdefault(name, [])
             (over.add if each.data["phase"] in OVER else over.discard)(name)
         elif each.what == "scenario-event":
-            found.setdefault(each.data["scenario"], []).append(each.data["event"])
+            found.setdefault(each.data["scenario"], []).append(_packed(each.data["event"]))
     return found
+
+
+def _packed(event: Obj) -> Obj:
+    attempted = event.get("podAttempted") or {}
+    if not attempted.get("results"):
+        return event
+    return {**event, "podAttempted": {**attempted, "results": Packed(attempted["results"])}}
 
 
 def _only(found: Iterable[str]) -> str:
     names = list(found)
     if len(names) > 1:
-        raise LookupError(f"the run has {len(names)} scenarios: name one of them: {', '.join(names)}")
+        raise NoScenario(f"the run has {len(names)} scenarios: name one of them: {', '.join(names)}")
     return names[0] if names else ""
 
 
