@@ -39,6 +39,12 @@ class TestDemand:
         demand = demand_of(pod({"name": "c"}))
         assert (demand.requests, demand.scored) == ({}, {"cpu": 100, "memory": 200 * 1024 * 1024})
 
+    def test_ports_of_containers_and_of_sidecars(self):
+        listening = {"name": "c", "ports": [{"hostPort": 80}, {"containerPort": 1}]}
+        sidecar, init = {**listening, "restartPolicy": "Always"}, {"name": "i", "ports": [{"hostPort": 82}]}
+        ports = demand_of(pod({"name": "c", "ports": [{"hostPort": 81}]}, inits=[sidecar, init])).ports
+        assert [port.port for port in ports] == [80, 81]
+
     def test_pods_that_ask_for_the_same_share_it(self):
         assert demand_of(pod(asks("1"))) is demand_of(pod(asks("1000m")))
 

@@ -75,9 +75,10 @@ def _of_container(container: Obj, assumed: Amounts) -> Amounts:
 
 
 def _ports(spec: Obj) -> tuple[HostPort, ...]:
+    sidecars = [container for container in spec.get("initContainers") or () if is_sidecar(container)]
     return tuple(
         HostPort(port.get("protocol", "TCP"), port["hostPort"], port.get("hostIP") or "0.0.0.0")  # noqa: S104
-        for container in spec.get("containers") or ()
+        for container in (*sidecars, *(spec.get("containers") or ()))
         for port in container.get("ports") or ()
         if port.get("hostPort")
     )

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
+from pytest_kscen.objects.quantities import nanos
 from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from pytest_kscen.simulation.pictures import claim_of, volumes_by_class
 from pytest_kscen.simulation.placement.affinity import selects, volume_may_be_on
+from pytest_kscen.simulation.scheduler.plugins.storage_capacities import StorageCapacities
 from pytest_kscen.simulation.volumes.binding import bound_to
-from pytest_kscen.simulation.volumes.matching import SELECTED_NODE, best_match, class_of, delays, is_bound, provisions
+from pytest_kscen.simulation.volumes.matching import SELECTED_NODE, best_match, class_of, delays, is_bound, provisions, requested
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
 NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
@@ -46,6 +49,7 @@ class Claims:
         self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
         self._classes = bench.informers.of(STORAGE_CLASSES)
+        self._capacities = StorageCapacities(bench.informers)
         self._by_class = volumes_by_class(bench.informers)
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
         self._claims.on_change(self._claim_changed)
@@ -79,26 +83,36 @@ class Claims:
             reasons.append(ELSEWHERE)
         if claims.lacks_volume:
             reasons.append(NO_VOLUME)
-        if claims.waiting and self._plan(claims, node) is None:
-            reasons.append(NONE_TO_BIND)
+        plan = self._plan(claims, node) if claims.waiting else []
+        if isinstance(plan, str):
+            reasons.append(plan)
         return reasons
 
-    def _plan(self, claims: PodClaims, node: Obj) -> list[tuple[Obj, Obj | None]] | None:
-        """For each claim that waits, the volume that it takes, or none to have one provisioned; or no plan at all."""
+    def _plan(self, claims: PodClaims, node: Obj) -> list[tuple[Obj, Obj | None]] | str:
+        """For each claim that waits, the volume that it takes, or none to have one provisioned; or why there is no plan.
+
+        Small claims choose first. A claim for which a node was chosen already has its volume provisioned there.
+        """
         plan: list[tuple[Obj, Obj | None]] = []
-        for claim, storage_class in claims.waiting:
+        for claim, storage_class in sorted(claims.waiting, key=lambda one: nanos(requested(one[0]))):
+            chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+            if chosen and chosen != node["metadata"]["name"]:
+                return NONE_TO_BIND
             taken = [volume["metadata"]["name"] for _, volume in plan if volume]
             free = [one for one in self._by_class.of(class_of(claim)) if one["metadata"]["name"] not in taken]
-            volume = best_match(claim, free, node=node)
-            if volume is None and not (provisions(storage_class) and _allows(storage_class, node)):
-                return None
+            volume = None if chosen else best_match(claim, free, node=node)
+            if volume is None:
+                if storage_class is None or not (provisions(storage_class) and _allows(storage_class, node)):
+                    return NONE_TO_BIND
+                if not self._capacities.suffice(claim, storage_class, node):
+                    return NO_SPACE
             plan.append((claim, volume))
         return plan
 
     async def settle(self, claims: PodClaims, node: Obj) -> bool:
         """Give the claims that wait what was planned on this node, and wait until they have it."""
         plan = self._plan(claims, node)
-        if plan is None:
+        if isinstance(plan, str):
             return False
         for claim, volume in plan:
             if volume is not None:

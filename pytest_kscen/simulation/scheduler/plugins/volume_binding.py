@@ -60,6 +60,8 @@ class VolumeBinding(Plugin):
             Interest("StorageClass", Action.ADD | Action.UPDATE, _allows_more),
             Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_its_claim),
             Interest("PersistentVolume", Action.ADD | Action.UPDATE),
+            Interest("CSIStorageCapacity", Action.ADD | Action.UPDATE),
+            Interest("CSIDriver", Action.UPDATE),
             Interest(NODE, Action.ADD | Action.NODE_LABEL),
         )
 
