@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.kind.wish import KindWish
     from pytest_kscen.kube.actor import Parent
     from pytest_kscen.options import Settings
+    from pytest_kscen.runs.played import Played
     from pytest_kscen.runs.run import Run
     from pytest_kscen.runs.runner import ScenarioRunner
 
@@ -39,6 +40,9 @@ PASSED = pytest.StashKey[bool]()
 """Whether a test came to its end as it should; unknown until then."""
 
 _CLUSTER = pytest.StashKey["Cluster"]()
+"""While the test has it."""
+
+_RUNNER = pytest.StashKey["ScenarioRunner"]()
 """While the test has it."""
 
 _KIND_KEPT = pytest.StashKey[bool]()
@@ -77,22 +81,56 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[ScenarioRunner]:
     """Runs what the test's markers declare, on the test's cluster."""
     from pytest_kscen.runs.runner import ScenarioRunner
+    from pytest_kscen.runs.terms import Terms
 
     settings = request.config.stash[SETTINGS]
     runner = ScenarioRunner(
         cluster,
         markers.plan(request.node),
         default_duration=settings.kscen_duration,
+        terms=Terms(settings.disposable, settings.scenario_results, settings.scenario_patience),
         parent=lambda: _parent(cluster, settings),
         keep=lambda number: _keep(request.node, number),
         tell=lambda run: _tell(request.node, run),
     )
+    request.node.stash[_RUNNER] = runner
     with contextlib.closing(runner):
         yield runner
+        overlooked = runner.overlooked()
+        del request.node.stash[_RUNNER]
     if markers.declares(request.node) and not runner.runs and request.node.stash.get(PASSED, False):
         pytest.fail("the test has not run what its markers declare: " + markers.HOW_TO_RUN, pytrace=False)
-    if overlooked := runner.overlooked():
-        pytest.fail(f"the run was not valid, and the test did not look at its verdict:\n{overlooked}", pytrace=False)
+    if overlooked:
+        pytest.fail(overlooked, pytrace=False)
+
+
+def curtain(item: pytest.Item) -> None:
+    """The test has done what it does: its scenarios are over, and told while whoever reports listens."""
+    runner = item.stash.get(_RUNNER, None)
+    if runner and runner.played:
+        runner.end_scenarios()
+        for played in runner.played:
+            _tell_scenario(item, played)
+
+
+def _tell_scenario(item: pytest.Item, played: Played) -> None:
+    from pytest_kscen.reports import performance
+    from pytest_kscen.reports.allure import LARGEST_JOURNAL
+
+    told = performance.Performance.of(played.journal, played.name, item.stash[_SEED])
+    _add(item, performance.summary(told), performance.properties(told))
+    if played.journal.path:
+        performance.archive(played.journal.path.parent, told)
+    if item.config.getoption("allure_report_dir", None):
+        performance.attach(told, played.journal, LARGEST_JOURNAL)
+
+
+def _add(item: pytest.Item, lines: list[str], properties: list[tuple[str, object]]) -> None:
+    """For the terminal and for JUnit; what is not the test's first carries its number."""
+    told = item.stash.setdefault(RUNS_TOLD, [])
+    told.append(lines)
+    number = f".{len(told)}" if len(told) > 1 else ""
+    item.user_properties += [(f"{name}{number}", value) for name, value in properties]
 
 
 def _keep(item: pytest.Item, number: int) -> pathlib.Path | None:
@@ -113,10 +151,7 @@ def _tell(item: pytest.Item, run: Run) -> None:
     from pytest_kscen.reports.properties import properties
     from pytest_kscen.reports.summary import brief, summary
 
-    told = item.stash.setdefault(RUNS_TOLD, [])
-    told.append((summary if item.config.getoption("verbose") > 0 else brief)(run.outcome))
-    number = f".{len(told)}" if len(told) > 1 else ""
-    item.user_properties += [(f"{name}{number}", value) for name, value in properties(run.outcome)]
+    _add(item, (summary if item.config.getoption("verbose") > 0 else brief)(run.outcome), properties(run.outcome))
     if run.journal.path:
         from pytest_kscen.reports.archive import finish
 
@@ -124,7 +159,7 @@ def _tell(item: pytest.Item, run: Run) -> None:
     if item.config.getoption("allure_report_dir", None):
         from pytest_kscen.reports.allure import attach
 
-        attach(run.outcome, run.journal, f"run {len(told)}")
+        attach(run.outcome, run.journal, f"run {len(item.stash[RUNS_TOLD])}")
     if run.outcome.stopped_early or run.life.is_stopped:
         item.session.shouldstop = "told to stop"
 

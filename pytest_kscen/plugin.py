@@ -69,12 +69,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    from pytest_kscen.fixtures import is_ours, without_traceback
+    from pytest_kscen.fixtures import curtain, is_ours, without_traceback
 
     if not is_ours(item):
         return (yield)
     with without_traceback():
-        return (yield)
+        try:
+            return (yield)
+        finally:
+            curtain(item)
 
 
 @pytest.hookimpl(wrapper=True)

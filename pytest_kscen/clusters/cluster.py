@@ -32,6 +32,9 @@ class Cluster(Protocol):
     vm_namespace: str
     """What `parent()` goes by if it is not told anything else."""
 
+    theatre: Any
+    """What plays scenarios on it, once somebody wants that."""
+
     @property
     def runner(self) -> Runner: ...
 
@@ -85,6 +88,7 @@ class TimedCluster(Generic[R]):
     runner: R
     parent_kubeconfig: pathlib.Path | None = None
     vm_namespace: str = ""
+    theatre: Any = None
     _parent: Parent | None = None
 
     def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:

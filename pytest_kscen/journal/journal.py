@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kscen.clock import Clock
+    from pytest_kscen.journal.relay import Relay
 
 IN_MEMORY = 4 * 1024 * 1024
 BLOCK = 1 << 20
@@ -100,7 +101,7 @@ class Witness:
 
     __slots__ = ("_journal", "who")
 
-    def __init__(self, journal: Journal, who: str) -> None:
+    def __init__(self, journal: Journal | Relay, who: str) -> None:
         self._journal = journal
         self.who = who
 

@@ -12,6 +12,7 @@ from pytest_kscen.options.general import GENERAL, KUBECONFIG, RANDOM
 from pytest_kscen.options.megatest import CHAOS, MEGATEST, PARENT_KUBECONFIG, STORAGE_CLASSES, VM_NAMESPACE, VOLUME_HEALTH
 from pytest_kscen.options.option import LEAST, MOST, Fills
 from pytest_kscen.options.reading import Given, read
+from pytest_kscen.options.scenarios import DISPOSABLE, SCENARIO_PATIENCE, SCENARIO_RESULTS, SCENARIOS
 
 if TYPE_CHECKING:
     import pathlib
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 GROUPS = (
     ("kscen", "Kubernetes scenarios (pytest-kscen)", GENERAL),
+    ("kscen scenarios", "scenarios of KEP-140 (pytest-kscen)", SCENARIOS),
     ("megatest", "megatest: volumes that come and go (pytest-kscen)", MEGATEST),
     ("megatest chaos", "megatest chaos: faults meanwhile (pytest-kscen)", CHAOS),
 )
@@ -56,6 +58,18 @@ class Settings:
     @property
     def volume_health(self) -> str:
         return self.of(VOLUME_HEALTH) or VOLUME_HEALTH.default
+
+    @property
+    def disposable(self) -> bool:
+        return bool(self.of(DISPOSABLE))
+
+    @property
+    def scenario_results(self) -> str:
+        return self.of(SCENARIO_RESULTS) or ""
+
+    @property
+    def scenario_patience(self) -> float:
+        return self.of(SCENARIO_PATIENCE) or SCENARIO_PATIENCE.parse(SCENARIO_PATIENCE.default)  # type: ignore[no-any-return]  # duration reads it
 
     @property
     def storage_classes(self) -> tuple[str, ...] | None:

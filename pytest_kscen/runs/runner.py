@@ -6,10 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.verdict import VALID
+from pytest_kscen.journal import Journal
 from pytest_kscen.objects.durations import seconds_of
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.runs.run import Run
 from pytest_kscen.runs.storage import bring_storage
+from pytest_kscen.runs.terms import Terms
 
 if TYPE_CHECKING:
     import pathlib
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Parent
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.runs.plan import Plan
-    from pytest_kscen.runs.scenarios import Played, Theatre
+    from pytest_kscen.runs.played import Played
+    from pytest_kscen.runs.scenarios import Theatre
+    from pytest_kscen.scenario.troupe import Register
 
 HOUR = 3600.0
+TERMS = Terms()
 
 
 class ScenarioRunner:
@@ -36,13 +41,14 @@ class ScenarioRunner:
         plan: Plan,
         *,
         default_duration: float | None = None,
+        terms: Terms = TERMS,
         parent: Callable[[], Parent | None] = lambda: None,
         keep: Callable[[int], pathlib.Path | None] = lambda _: None,
         tell: Callable[[Run], None] = lambda _: None,
     ) -> None:
         """`parent` opens the parent cluster, if there is to be one.
 
-        `keep` says where the journal of the first, the second run is to be, and `tell` hears of each run that is over.
+        `keep` says where the journal of the first, the second run or scenario is to be, and `tell` hears of each run that is over.
         """
         self.cluster = cluster
         self.plan = plan
@@ -52,7 +58,8 @@ class ScenarioRunner:
         self._keep = keep
         self._tell = tell
         self._on: Run | None = None
-        self._scenes: Theatre | None = None
+        self._terms = terms
+        self.played: list[Played] = []
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
         """Play the plan for this long in cluster time, then heal, judge and clean up.
@@ -67,31 +74,41 @@ class ScenarioRunner:
             self._end(run)
         return run.outcome
 
-    def play(self, scenario: Obj | pathlib.Path | str) -> Played:
-        """Play a Scenario, an object or the file that it is in, until it is over, or has nothing left to do."""
-        from pytest_kscen.runs.scenarios import scenario_of
+    def play(self, scenario: Obj | pathlib.Path | str, *, name: str = "") -> Played:
+        """Play a Scenario, an object or the file that it is in, until it is over, or has nothing left to do.
 
-        played = self.theatre.put_on(scenario_of(scenario))
+        `name` is another than its own.
+        """
+        from pytest_kscen.scenario.files import scenario_of
+
+        played = self._put_on(scenario_of(scenario, name))
         played.until_paused()
         return played
 
     def scenario(self, controllers: Sequence[str], name: str = "scenario") -> Played:
         """A Scenario to which operations are added while it is on."""
         spec = {"controllers": {"simulationControllers": {"enabled": [{"name": each} for each in controllers]}}, "operations": []}
-        return self.theatre.put_on(
-            {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
-        )
+        return self._put_on({"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec})
+
+    @property
+    def controllers(self) -> Register:
+        """What scenarios on this cluster know of its controllers: `add` a waiter for one of your own."""
+        return self.theatre.controller.register
+
+    def _put_on(self, scenario: Obj) -> Played:
+        self.played.append(self.theatre.put_on(scenario, self._new_journal))
+        return self.played[-1]
+
+    def _new_journal(self) -> Journal:
+        return Journal(self.cluster.runner.clock, self._keep(len(self.runs) + len(self.played) + 1))
 
     @property
     def theatre(self) -> Theatre:
         """Where the cluster's scenarios are played, opened when it is first asked for."""
         self._check_whereabouts()
-        if self._scenes is None:
-            from pytest_kscen.journal import Journal
-            from pytest_kscen.runs.scenarios import Theatre
+        from pytest_kscen.runs.scenarios import Theatre
 
-            self._scenes = Theatre.open(self.cluster, Journal(self.cluster.runner.clock))
-        return self._scenes
+        return Theatre.of(self.cluster, self._terms)
 
     def __enter__(self) -> Run:
         return self._begin(None, needs_parent=True)
@@ -100,18 +117,24 @@ class ScenarioRunner:
         if self._on:
             self._end(self._on)
 
+    def end_scenarios(self) -> None:
+        """Those that the test has left before they were done have failed."""
+        for played in self.played:
+            self.theatre.end(played, "the test was over, and nobody had said done")
+
     def overlooked(self) -> str:
-        """The explanation of a run that was not valid and whose verdict nobody asked for; empty if there is none."""
+        """The explanation of a run, or a scenario, that went wrong without anybody's asking; empty if there is none."""
         for run in self.runs:
             if run.is_over and not run.outcome.looked_at and run.outcome.judged != VALID:
-                return run.outcome.explain()
+                return f"the run was not valid, and the test did not look at its verdict:\n{run.outcome.explain()}"
+        for played in self.played:
+            if played.has_failed_unseen:
+                return f"the scenario {played.name!r} has failed, and the test did not look at its phase:\n{played.message}"
         return ""
 
     def close(self) -> None:
-        for run in self.runs:
-            run.journal.close()
-        if self._scenes:
-            self._scenes.journal.close()
+        for journal in [*(run.journal for run in self.runs), *(played.journal for played in self.played)]:
+            journal.close()
 
     def _length(self) -> float | None:
         if self._default_duration is not None:
@@ -122,7 +145,7 @@ class ScenarioRunner:
         self._check_whereabouts()
         bring_storage(self.cluster, self.plan.health)
         parent = self._parent() if needs_parent else None
-        run = Run(self.cluster, self.plan, parent, self._keep(len(self.runs) + 1))
+        run = Run(self.cluster, self.plan, parent, self._keep(len(self.runs) + len(self.played) + 1))
         self.runs.append(run)
         run.begin(duration)
         self._on = run

@@ -1,36 +1,38 @@
-"""Scenarios on a cluster: what plays them is brought there once, and a test holds each that it plays."""
+"""Scenarios on a cluster: what plays them is brought there once, and plays for each test that comes.
+
+One scenario is on at a time. One that is left without a doneOperation ends when the next one comes, or its test is over.
+"""
 
 from __future__ import annotations
 
-import pathlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from pytest_kscen.journal import Relay
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.kube.requests import JSON_PATCH
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.objects.scenarios import OVER, PAUSED, SCENARIOS, phase_of
+from pytest_kscen.objects.errors import BadRequest, Invalid, NotFound
+from pytest_kscen.objects.scenarios import ON, OVER, SCENARIOS, phase_of
+from pytest_kscen.runs.played import Played
 from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.stages import controlplane, embedded
-from pytest_kscen.scenario.analysis.result import Result
-from pytest_kscen.scenario.analysis.timeline import Timeline
 from pytest_kscen.scenario.controller import ScenarioController
 from pytest_kscen.scenario.definition import install
+from pytest_kscen.scenario.files import ScenarioRefused
+from pytest_kscen.scenario.progress import Strategy
 from pytest_kscen.scenario.troupe import Register
+from pytest_kscen.scenario.writes import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Journal
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.runs.terms import Terms
 
 STAGES: dict[str, Callable[[Any, ScenarioController], str]] = {"embedded": embedded, "controlplane": controlplane}
-PATIENCE = 24 * 3600.0
-NAME = "scenario-controller"
+GONE = 60.0  # seconds that an earlier Scenario of the same name has to go
 
 
 @dataclass(eq=False)
@@ -38,127 +40,92 @@ class Theatre:
     """Where a cluster's scenarios are played."""
 
     cluster: Cluster
-    journal: Journal
     controller: ScenarioController
+    journals: Relay
     gate_url: str = ""
     """Where a controller in any language asks, its name behind it, whether it may go on."""
     played: list[Played] = field(default_factory=list)
 
     @classmethod
-    def open(cls, cluster: Cluster, journal: Journal) -> Theatre:
+    def of(cls, cluster: Cluster, terms: Terms) -> Theatre:
+        """The cluster's; whoever asks first opens it, on these terms."""
+        if cluster.theatre is None:
+            cluster.theatre = cls.open(cluster, terms)
+        return cluster.theatre  # type: ignore[no-any-return]  # it was put there here
+
+    @classmethod
+    def open(cls, cluster: Cluster, terms: Terms) -> Theatre:
         """Bring definition, controller, gates and admission to the cluster."""
-        if cluster.backend not in STAGES:
-            raise PreflightRefused(f"scenarios are not played on {cluster.backend} clusters yet")
-        runner = cluster.runner
-        stage = Stage(cluster.api, runner.clock, cluster.chance, journal, cluster.chance.stream("scenarios").suffix(8))
-        controller = ScenarioController(stage.actor(NAME), Register())
+        _check(cluster, terms)
+        runner, journals, chance = cluster.runner, Relay(), cluster.chance
+        strategy = Strategy.of(terms.results)
+        stage = Stage(cluster.api, runner.clock, chance, journals, chance.stream("scenarios").suffix(8))  # type: ignore[arg-type]  # actors only write
+        controller = ScenarioController(stage.actor(NAME), Register(), strategy=strategy, patience=terms.patience)
         runner.call(install(cluster.api(NAME), runner.clock))
         gate_url = STAGES[cluster.backend](cluster, controller)
         runner.start(controller.run(), NAME)
-        return cls(cluster, journal, controller, gate_url)
+        return cls(cluster, controller, journals, gate_url)
 
-    def put_on(self, scenario: Obj) -> Played:
+    def put_on(self, scenario: Obj, keep: Callable[[], Journal]) -> Played:
+        """`keep` opens its journal, when nothing speaks against it any more."""
+        name = scenario["metadata"]["name"]
+        self._make_room(name)
+        api, journal = self.cluster.api(NAME), None
+        try:
+            self.cluster.runner.call(api.create(SCENARIOS, scenario, field_validation="Strict", dry_run=True))
+            self.journals.to = journal = keep()
+            self.cluster.runner.call(api.create(SCENARIOS, scenario))
+        except (Invalid, BadRequest) as error:
+            raise ScenarioRefused(f"the API server refuses the Scenario {name!r}: {error.message}") from None
+        self.played.append(Played(self.cluster, journal, name))
+        return self.played[-1]
+
+    def _make_room(self, name: str) -> None:
+        """An earlier one is over by then; of the same name, it goes."""
+        if self.played and not self._is_past(self.played[-1]):
+            self.played[-1].until_paused()
+            self.end(self.played[-1], f"the scenario {name!r} was to be played, and nobody had said done")
+        self.cluster.runner.call(self._remove_earlier(name))
+
+    async def _remove_earlier(self, name: str) -> None:
         api = self.cluster.api(NAME)
-        made = self.cluster.runner.call(api.create(SCENARIOS, scenario))
-        played = Played(self, made["metadata"]["name"])
-        self.played.append(played)
-        return played
-
-
-@dataclass(eq=False)
-class Played:
-    """One scenario, as a test holds it: it may be added to while it is on, and asked when it is over."""
-
-    theatre: Theatre
-    name: str
-
-    @property
-    def live(self) -> Obj:
-        """The Scenario as the API has it."""
-        return self.theatre.cluster.runner.call(self.theatre.cluster.api(NAME).get(SCENARIOS, self.name))
-
-    @property
-    def phase(self) -> str:
-        return phase_of(self.live)
-
-    @property
-    def message(self) -> str:
-        """Why it is in this phase."""
-        return str((self.live.get("status") or {}).get("message") or "")
-
-    @property
-    def timeline(self) -> Timeline:
-        return Timeline.of_journal(self.theatre.journal, self.name)
-
-    @property
-    def result(self) -> Result:
-        return Result(self.timeline)
-
-    # --- while it is on ---
-
-    def create(self, obj: Obj, *, step: int, id: str = "") -> None:
-        self._add(step, id, createOperation={"object": obj})
-
-    def patch(
-        self, api_version: str, kind: str, name: str, patch: Obj | str, *, step: int, namespace: str = "", id: str = ""
-    ) -> None:
-        text = patch if isinstance(patch, str) else yaml.safe_dump(patch)
-        self._add(step, id, patchOperation={**_target(api_version, kind, name, namespace), "patch": text})
-
-    def delete(self, api_version: str, kind: str, name: str, *, step: int, namespace: str = "", id: str = "") -> None:
-        self._add(step, id, deleteOperation=_target(api_version, kind, name, namespace))
-
-    def done(self, *, step: int, id: str = "") -> None:
-        """The scenario has succeeded when this step is finished."""
-        self._add(step, id, doneOperation={})
-
-    def _add(self, step: int, id: str, **operation: Any) -> None:
-        if self.phase in OVER:
-            raise ValueError(f"the scenario {self.name!r} is {self.phase}: nothing can be added to it any more")
-        entry = {"step": step, **({"id": id} if id else {}), **operation}
-        patch = [{"op": "add", "path": "/spec/operations/-", "value": entry}]
-        api = self.theatre.cluster.api(NAME)
-        self.theatre.cluster.runner.call(api.patch(SCENARIOS, self.name, patch, patch_type=JSON_PATCH))
-
-    def until_paused(self) -> None:
-        """Until all that it was given so far is done, or it is over."""
-        self._until(_rests)
-
-    def until_over(self) -> None:
-        self._until(lambda scenario: phase_of(scenario) in OVER)
-
-    def _until(self, condition: Callable[[Obj], bool]) -> None:
-        runner, api = self.theatre.cluster.runner, self.theatre.cluster.api(NAME)
-        runner.call(
-            wait_for(
-                *(api, runner.clock, SCENARIOS, self.name),
-                condition=lambda scenario: scenario is None or condition(scenario),
-                timeout=PATIENCE,
+        try:
+            earlier = await api.get(SCENARIOS, name)
+        except NotFound:
+            return
+        if phase_of(earlier) not in OVER:
+            raise ScenarioRefused(
+                f"there is a Scenario {name!r} on the cluster that is not over ({phase_of(earlier) or 'new'}): "
+                "delete it, or play this one by another name, as in play(..., name='another')"
             )
+        await api.delete(SCENARIOS, name)
+        await wait_for(api, self.cluster.runner.clock, SCENARIOS, name, condition=lambda one: one is None, timeout=GONE)
+
+    def end(self, played: Played, why: str) -> None:
+        """If it is not over, it has failed; if it has not begun, it never was."""
+        if self._is_past(played):
+            return
+        played.was_ended = True
+        if phase_of(played.live) in ON:
+            self.controller.give_up(why)
+            played.until_over()
+        else:
+            self.cluster.runner.call(self.cluster.api(NAME).delete(SCENARIOS, played.name))
+
+    def _is_past(self, played: Played) -> bool:
+        """It is over, or somebody has deleted it."""
+        try:
+            return played.is_over
+        except NotFound:
+            return True
+
+
+def _check(cluster: Cluster, terms: Terms) -> None:
+    if not cluster.owned and not terms.disposable:
+        raise PreflightRefused(
+            f"a scenario begins with deleting all that is on its cluster, and this {cluster.backend} cluster is not of our making: "
+            "say that it may be emptied with --kscen-disposable (KSCEN_DISPOSABLE, kscen_disposable in the ini file), "
+            "or play on another with --kscen-cluster=embedded"
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.until_paused()
-
-
-def _rests(scenario: Obj) -> bool:
-    status = scenario.get("status") or {}
-    is_paused = phase_of(scenario) == PAUSED and status.get("observedGeneration", 0) >= scenario["metadata"]["generation"]
-    return is_paused or phase_of(scenario) in OVER
-
-
-def scenario_of(source: Obj | pathlib.Path | str) -> Obj:
-    """A Scenario from a file, or as it is."""
-    if isinstance(source, dict):
-        return source
-    loaded: Obj = yaml.safe_load(pathlib.Path(source).read_text())
-    return loaded
-
-
-def _target(api_version: str, kind: str, name: str, namespace: str) -> Obj:
-    meta = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"typeMeta": {"apiVersion": api_version, "kind": kind}, "objectMeta": meta}
+    if cluster.backend not in STAGES:
+        raise PreflightRefused(f"scenarios are not played on {cluster.backend} clusters yet: there are {', '.join(STAGES)}")

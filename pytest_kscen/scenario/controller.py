@@ -10,6 +10,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer, Informers
+from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.scenarios import FAILED, ON, OVER, PENDING, SCENARIOS, phase_of
 from pytest_kscen.scenario.models import ScenarioSpec
@@ -80,6 +81,11 @@ class ScenarioController:
         if self._on:
             self._on.attempted(attempt)
 
+    def give_up(self, why: str) -> None:
+        """The one that is on has failed, for this reason."""
+        if self._on:
+            self._on.give_up(why)
+
     def simulates(self, controller: str) -> bool:
         """Whether a scenario is on of which this is a target."""
         return self._on is not None and controller in self._on.troupe.simulated
@@ -113,15 +119,19 @@ class ScenarioController:
         try:
             await self._on.run()
             await self._scenarios.reached((await self._actor.api.get(SCENARIOS, name))["metadata"]["resourceVersion"])
-        except NotFound:
-            pass  # it was deleted in the middle, and nobody asks any more
+        except NotFound:  # it was deleted in the middle, and nobody asks any more
+            await self._scenarios.lost(Ref.of(scenario), scenario["metadata"]["uid"])
         finally:
             self._on = None
 
     async def _say(self, scenario: Obj, phase: str, message: str) -> None:
         status = {"phase": phase, **({"message": message} if message else {})}
-        made = await self._actor.api.patch(SCENARIOS, scenario["metadata"]["name"], {"status": status}, subresource="status")
-        await self._scenarios.reached(made["metadata"]["resourceVersion"])
+        try:
+            made = await self._actor.api.patch(SCENARIOS, scenario["metadata"]["name"], {"status": status}, subresource="status")
+        except NotFound:
+            await self._scenarios.lost(Ref.of(scenario), scenario["metadata"]["uid"])
+        else:
+            await self._scenarios.reached(made["metadata"]["resourceVersion"])
 
 
 def _age(scenario: Obj) -> tuple[str, str]:

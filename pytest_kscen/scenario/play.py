@@ -71,15 +71,19 @@ class Play:
         self._generation = scenario["metadata"]["generation"]
         self._spec_changed.set()
 
+    def give_up(self, why: str) -> None:
+        """It has failed, whatever it is about."""
+        self._spoiled = self._spoiled or why
+        self._spec_changed.set()
+        self.convergence.wake()
+
     async def let_in(self, write: Write) -> None:
         """Somebody writes: it is let in when this returns."""
         if not self._begun or self.progress.phase not in ON:
             return
         meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
         if meaning is Meaning.FOREIGN:
-            self._spoiled = self._spoiled or blame(write)
-            self._spec_changed.set()
-            self.convergence.wake()
+            self.give_up(blame(write))
             return
         if meaning is Meaning.STEP:
             await self.progress.next_minor(CONTROLLER_PAUSED)

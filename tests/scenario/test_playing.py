@@ -31,7 +31,7 @@ def test_each_pod_has_a_minor_step_of_its_own(runner):
 
 def test_the_status_tells_every_moment_of_a_major_step(runner):
     played = runner.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
-    steps = [entry.data for entry in played.theatre.journal if entry.what == "scenario-step"]
+    steps = [entry.data for entry in played.journal if entry.what == "scenario-step"]
 
     assert [(each["step"]["minor"], each["phase"], each["runningSimulationController"]) for each in steps] == [
         (0, "Operating", ""),

@@ -1,0 +1,144 @@
+"""A scenario that is played, as a test holds it: added to while it is on, asked when it is over, even when it has gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from pytest_kscen.kube.requests import JSON_PATCH
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.errors import BadRequest, Invalid
+from pytest_kscen.objects.scenarios import FAILED, OVER, PAUSED, SCENARIOS, phase_of
+from pytest_kscen.scenario.analysis.result import Result
+from pytest_kscen.scenario.analysis.timeline import Timeline
+from pytest_kscen.scenario.files import ScenarioRefused
+from pytest_kscen.scenario.writes import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.journal import Journal
+    from pytest_kscen.objects.resources import Obj
+
+PATIENCE = 24 * 3600.0
+
+
+@dataclass(eq=False)
+class Played:
+    """One scenario."""
+
+    cluster: Cluster
+    journal: Journal
+    name: str
+    was_ended: bool = False
+    """Before it was done, because it was over for whoever had put it on."""
+    _looked_at: bool = field(default=False, repr=False)
+    _last: Obj | None = field(default=None, repr=False)
+    """As it was when it was over."""
+
+    @property
+    def live(self) -> Obj:
+        """The Scenario as the API has it, or as it was at its end."""
+        if self._last is None:
+            live = self.cluster.runner.call(self.cluster.api(NAME).get(SCENARIOS, self.name))
+            self._last = live if phase_of(live) in OVER else None
+            return live
+        return self._last
+
+    @property
+    def phase(self) -> str:
+        self._looked_at = True
+        return phase_of(self.live)
+
+    @property
+    def is_over(self) -> bool:
+        return phase_of(self.live) in OVER
+
+    @property
+    def has_failed_unseen(self) -> bool:
+        """It went wrong by itself, and nobody has asked."""
+        return not self._looked_at and not self.was_ended and phase_of(self.live) == FAILED
+
+    @property
+    def message(self) -> str:
+        """Why it is in this phase."""
+        return str((self.live.get("status") or {}).get("message") or "")
+
+    @property
+    def timeline(self) -> Timeline:
+        return Timeline.of_journal(self.journal, self.name)
+
+    @property
+    def result(self) -> Result:
+        return Result(self.timeline)
+
+    # --- while it is on ---
+
+    def create(self, obj: Obj, *, step: int, id: str = "") -> None:
+        self._add(step, id, createOperation={"object": obj})
+
+    def patch(
+        self, api_version: str, kind: str, name: str, patch: Obj | str, *, step: int, namespace: str = "", id: str = ""
+    ) -> None:
+        text = patch if isinstance(patch, str) else yaml.safe_dump(patch)
+        self._add(step, id, patchOperation={**_target(api_version, kind, name, namespace), "patch": text})
+
+    def delete(self, api_version: str, kind: str, name: str, *, step: int, namespace: str = "", id: str = "") -> None:
+        self._add(step, id, deleteOperation=_target(api_version, kind, name, namespace))
+
+    def done(self, *, step: int, id: str = "") -> None:
+        """The scenario has succeeded when this step is finished."""
+        self._add(step, id, doneOperation={})
+
+    def _add(self, step: int, id: str, **operation: Any) -> None:
+        if self.is_over:
+            why = f" ({self.message})" if self.message else ""
+            raise ScenarioRefused(f"the scenario {self.name!r} is {phase_of(self.live)}{why}: nothing can be added to it any more")
+        entry = {"step": step, **({"id": id} if id else {}), **operation}
+        patch = [{"op": "add", "path": "/spec/operations/-", "value": entry}]
+        api = self.cluster.api(NAME)
+        try:
+            self.cluster.runner.call(api.patch(SCENARIOS, self.name, patch, patch_type=JSON_PATCH, field_validation="Strict"))
+        except (Invalid, BadRequest) as error:
+            raise ScenarioRefused(f"the scenario {self.name!r} cannot have this operation: {error.message}") from None
+
+    def until_paused(self) -> None:
+        """Until all that it was given so far is done, or it is over."""
+        self._until(_rests)
+
+    def until_over(self) -> None:
+        self._until(lambda scenario: phase_of(scenario) in OVER)
+
+    def _until(self, condition: Callable[[Obj], bool]) -> None:
+        runner, api = self.cluster.runner, self.cluster.api(NAME)
+        if self._last is not None:
+            return
+        runner.call(
+            wait_for(
+                *(api, runner.clock, SCENARIOS, self.name),
+                condition=lambda scenario: scenario is None or condition(scenario),
+                timeout=PATIENCE,
+            )
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.until_paused()
+
+
+def _rests(scenario: Obj) -> bool:
+    status = scenario.get("status") or {}
+    is_paused = phase_of(scenario) == PAUSED and status.get("observedGeneration", 0) >= scenario["metadata"]["generation"]
+    return is_paused or phase_of(scenario) in OVER
+
+
+def _target(api_version: str, kind: str, name: str, namespace: str) -> Obj:
+    meta = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"typeMeta": {"apiVersion": api_version, "kind": kind}, "objectMeta": meta}

@@ -1,0 +1,178 @@
+"""What is no Scenario, or comes at the wrong time: said before anything is touched, with what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+import pytest
+import yaml
+
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.preflight import PreflightRefused
+from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.runs.terms import Terms
+from pytest_kscen.scenario.waiting import Waiter
+from tests.scenario.objects import create, done, node, pod, scenario
+
+GOOD = yaml.safe_dump(scenario(create(1, node()), done(1)))
+
+
+def on_terms(runner, terms):
+    return contextlib.closing(ScenarioRunner(runner.cluster, Plan(), terms=terms))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "is empty: a Scenario begins with apiVersion: simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1"),
+        ("a: [1", ":1 is no YAML: while parsing a flow sequence expected ',' or ']'"),
+        ("a:\n\t- b", ":2 is no YAML: "),
+        ("- a\n- b", ":1 is no Scenario but a list"),
+        ("just text", ":1 is no Scenario but the str 'just text'"),
+        ("kind: Scenario", ":1 has no apiVersion: that of a Scenario is 'simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1'"),
+        (GOOD.replace("kind: Scenario", "kind: Scenaria"), " has the kind 'Scenaria': that of a Scenario is 'Scenario'"),
+        (
+            GOOD.replace("x-k8s.io/v1alpha1", "x-k8s.io/v1"),
+            ":1 has the apiVersion 'simulation.kube-scheduler-simulator.x-k8s.io/v1'",
+        ),
+        (GOOD.replace("  name: test\n", "  labels: {}\n"), " has no metadata.name: a Scenario is known by it"),
+        (GOOD[: GOOD.index("spec:")], " has no spec: operations and controllers stand there"),
+        (GOOD + "specs: {}\n", " has 'specs', which no Scenario has (did you mean 'spec'?)"),
+        (f"{GOOD}---\n{GOOD}", " has 2 Scenarios, 'test', 'test': give one as an object, or each its own file"),
+    ],
+)
+def test_a_file_that_is_no_scenario(runner, tmp_path, text, complaint):
+    path = tmp_path / "it.scenario.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}.*{re.escape(complaint)}"):
+        runner.play(path)
+    assert runner.cluster.theatre is None
+
+
+def test_a_file_that_is_not_there(runner, tmp_path):
+    (tmp_path / "small.scenario.yaml").touch()
+    with pytest.raises(ValueError, match=r"^there is no file '.*/smal.scenario.yaml' \(did you mean 'small.scenario.yaml'\?\)$"):
+        runner.play(tmp_path / "smal.scenario.yaml")
+
+
+def test_what_is_no_scenario_at_all(runner):
+    with pytest.raises(ValueError, match=r"^3 is neither a Scenario nor the path of a file that has one$"):
+        runner.play(3)
+
+
+def test_other_documents_beside_the_scenario_do_not_matter(runner, tmp_path):
+    path = tmp_path / "it.yaml"
+    path.write_text(f"{GOOD}---\napiVersion: kscen.io/v1alpha1\nkind: Expectations\n---\n")
+    assert runner.play(path).phase == "Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"operation": []}, 'unknown field "spec.operation"'),
+        ({"operations": [{"id": "a", "step": "one", "doneOperation": {}}]}, "spec.operations[0].step: Invalid value"),
+        ({"operations": [{"id": "a", "doneOperation": {}}]}, "spec.operations[0].step: Required value"),
+        ({"operations": [{"id": "a", "step": 1, "create": {}}]}, 'unknown field "spec.operations[0].create"'),
+    ],
+)
+def test_what_the_schema_refuses(runner, change, complaint):
+    wrong = scenario(done(1))
+    wrong["spec"] |= change
+    with pytest.raises(ValueError, match=f"^the API server refuses the Scenario 'test': .*{re.escape(complaint)}"):
+        runner.play(wrong)
+    assert runner.played == []
+
+
+def test_nothing_is_added_to_what_is_over(runner):
+    played = runner.play(scenario(done(1)))
+    with pytest.raises(ValueError, match=r"^the scenario 'test' is Succeeded: nothing can be added to it any more$"):
+        played.create(node(), step=2)
+    failed = runner.play(scenario({"id": "none", "step": 1}, name="wrong"))
+    with pytest.raises(ValueError, match=r"^the scenario 'wrong' is Failed \(operation 'none' must have exactly one .*\): nothing"):
+        failed.done(step=2)
+
+
+def test_an_operation_without_sense_is_refused_when_it_is_added(runner):
+    with runner.scenario(["kube-scheduler"]) as played:
+        with pytest.raises(ValueError, match=r"^the scenario 'scenario' cannot have this operation: .*spec.operations\[0\].step"):
+            played.done(step="one")
+        played.done(step=1)
+    assert played.phase == "Succeeded"
+
+
+def test_the_same_scenario_is_played_again(runner):
+    first = runner.play(scenario(create(1, node("a")), done(1)))
+    second = runner.play(scenario(create(1, node("b")), done(1)))
+
+    assert [each.timeline.of("create")[0].id for each in (first, second)] == ["a", "b"]
+    assert first.live["metadata"]["uid"] != second.live["metadata"]["uid"]
+    assert runner.play(scenario(done(1)), name="another").live["metadata"]["name"] == "another"
+
+
+def test_one_that_was_left_without_done_ends_when_the_next_comes(runner):
+    with runner.scenario(["kube-scheduler"], name="left") as left:
+        left.create(node(), step=1)
+    assert left.phase == "Paused"
+    assert runner.play(scenario(done(1))).phase == "Succeeded"
+
+    assert left.phase == "Failed"
+    assert left.message == "step 1: the scenario 'test' was to be played, and nobody had said done"
+
+
+def test_one_that_was_left_ends_with_the_test(runner):
+    left = runner.play(scenario(create(1, node())))
+    runner.end_scenarios()
+
+    assert left.was_ended
+    assert runner.overlooked() == ""
+    assert (left.phase, left.message) == ("Failed", "step 1: the test was over, and nobody had said done")
+
+
+def test_one_that_has_not_begun_never_was(runner):
+    runner.scenario(["kube-scheduler"])
+    runner.end_scenarios()
+    assert runner.play(scenario(done(1), name="scenario")).phase == "Succeeded"
+
+
+def test_a_failure_that_nobody_looks_at(runner):
+    played = runner.play(scenario({"id": "none", "step": 1}))
+    assert runner.overlooked().startswith(
+        "the scenario 'test' has failed, and the test did not look at its phase:\noperation 'none'"
+    )
+    assert played.phase == "Failed"
+    assert runner.overlooked() == ""
+
+
+def test_a_cluster_that_was_handed_to_us_is_not_emptied(runner, monkeypatch):
+    monkeypatch.setattr(type(runner.cluster), "owned", False)
+    with pytest.raises(PreflightRefused, match="is not of our making: say that it may be emptied with --kscen-disposable"):
+        runner.play(scenario(done(1)))
+    with on_terms(runner, Terms(disposable=True)) as told:
+        assert told.play(scenario(done(1))).phase == "Succeeded"
+
+
+def test_results_are_written_when_the_terms_say(runner):
+    with on_terms(runner, Terms(results="OnDone")) as told:
+        played = told.play(scenario(create(1, node())))
+        assert "scenarioResult" not in played.live["status"]
+        played.done(step=2)
+        played.until_over()
+    assert list(played.live["status"]["scenarioResult"]["timeline"]) == ["1", "2"]
+
+
+def test_the_variable_of_the_simulator_counts_too(runner, monkeypatch):
+    monkeypatch.setenv("UPDATE_SCENARIO_RESULTS_STRATEGY", "OnDune")
+    with pytest.raises(
+        ValueError, match=r"^UPDATE_SCENARIO_RESULTS_STRATEGY='OnDune': there is no such strategy; there are AtMoving"
+    ):
+        runner.play(scenario(done(1)))
+
+
+def test_whoever_does_not_finish_ends_the_scenario(runner):
+    with on_terms(runner, Terms(patience=30)) as told:
+        told.controllers.add(Waiter("slow-controller", {NODES: lambda _: "is not painted"}))
+        played = told.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
+    assert played.phase == "Failed"
+    assert played.message == "step 1: not finished within 30 s: slow-controller: Node node-1 is not painted"
