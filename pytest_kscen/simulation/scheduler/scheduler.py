@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.simulation.bench import Bench
+    from pytest_kscen.simulation.scheduler.framework.extending import Extender
     from pytest_kscen.simulation.scheduler.framework.results import Sink
 
 FIT = "NodeResourcesFit"
@@ -81,9 +82,8 @@ class Scheduler:
 
     def configure(self, configuration: Configuration) -> None:
         """Work by this configuration from the next attempt on; a ValueError says what is wrong with it."""
-        made = {
-            one.name: Profile(_leaving(configuration, one), self.registry, replace(self._handle)) for one in configuration.profiles
-        }
+        handle = replace(self._handle, extenders=_extenders(configuration, self._handle.snapshot))
+        made = {one.name: Profile(_leaving(configuration, one), self.registry, replace(handle)) for one in configuration.profiles}
         self._pending = configuration, made
         if not self._busy:
             self._take_over()
@@ -147,3 +147,11 @@ def _leaving(configuration: Configuration, profile: ProfileConfiguration) -> Pro
     args = profile.arguments.get(FIT, {})
     args = {**args, "ignoredResources": [*(args.get("ignoredResources") or ()), *ignored]}
     return replace(profile, arguments={**profile.arguments, FIT: args})
+
+
+def _extenders(configuration: Configuration, snapshot: Snapshot) -> list[Extender]:
+    if not configuration.extenders:
+        return []
+    from pytest_kscen.simulation.scheduler.extenders.over_http import HttpExtender  # which few schedulers need
+
+    return [HttpExtender(one, snapshot) for one in configuration.extenders]
