@@ -10,6 +10,7 @@ import pytest
 from pytest_kscen import markers, options
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Generator
 
 RUNS = "kscen_runs"
@@ -44,6 +45,15 @@ def pytest_report_header(config: pytest.Config) -> str:
     settings = config.stash[options.SETTINGS]
     seed = settings.kscen_seed or "each test's own"
     return f"kscen: {settings.kscen_cluster} cluster, seed {seed}"
+
+
+def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A file of Scenarios is a file of tests."""
+    if not file_path.name.endswith((".scenario.yaml", ".scenario.yml")):
+        return None
+    from pytest_kscen.collection import ScenarioFile
+
+    return ScenarioFile.from_parent(parent, path=file_path)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,0 +1,256 @@
+"""What is expected of a scenario, as it stands beside it in YAML: checked before it is played, held against its result after.
+
+Each expectation keeps the line that it stands in, so that one that is not met can be told by it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.scenarios import FAILED, PAUSED, SUCCEEDED
+from pytest_kscen.scenario.analysis.lives import DELETED, PENDING, PLACED, PREEMPTED
+from pytest_kscen.scenario.analysis.timeline import KINDS
+from pytest_kscen.scenario.files import ScenarioRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from pytest_kscen.scenario.analysis.lives import Life
+    from pytest_kscen.scenario.analysis.result import Result
+    from pytest_kscen.scenario.files import Document
+
+API_VERSION, KIND = "kscen.io/v1alpha1", "Expectations"
+PHASES = (SUCCEEDED, FAILED, PAUSED)
+STATES = (PLACED, PENDING, DELETED, PREEMPTED)
+NEAR = 0.001  # a share is written with three digits
+PATTERN = "*?["
+A_STEP = "a whole number from 1, or [major, minor]"
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """One that does not hold."""
+
+    where: str
+    what: str
+    expected: str
+    observed: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}: expected {self.expected}, observed {self.observed}"
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Of one scenario. Without any, it has to succeed."""
+
+    document: Document | None = None
+    wanted: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Document) -> Expectations:
+        """Those of a document, or a ScenarioRefused that names the line of what makes no sense."""
+        obj = document.content
+        _known(document, (), obj, ("apiVersion", "kind", "scenario", *CHECKS))
+        wanted = {key: obj[key] for key in obj if key in CHECKS}
+        for key, value in wanted.items():
+            CHECKS[key][0](document, value)
+        return cls(document, wanted)
+
+    def unmet(self, phase: str, message: str, result: Result) -> list[Unmet]:
+        """Those that do not hold, in the order in which they were written; a phase that nobody names is Succeeded."""
+        seen = _Seen(self.document, phase, message, result)
+        wanted = {"phase": SUCCEEDED, **self.wanted}
+        return [one for key, value in wanted.items() for one in CHECKS[key][1](seen, value)]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What came of the scenario."""
+
+    document: Document | None
+    phase: str
+    message: str
+    result: Result
+
+    def unmet(self, *path: str, expected: object, observed: object) -> Unmet:
+        where = self.document.at(*path) if self.document else "by default"
+        return Unmet(where, ".".join(path), _words(expected), _words(observed))
+
+
+# --- the scenario's end ---
+
+
+def _check_phase(document: Document, value: Any) -> None:
+    if value not in PHASES:
+        raise _refused(document, ("phase",), f"{value!r} is no phase", _one_of(value, PHASES))
+
+
+def _phase(seen: _Seen, wanted: str) -> Iterator[Unmet]:
+    if seen.phase != wanted:
+        yield seen.unmet("phase", expected=wanted, observed=f"{seen.phase}{f' ({seen.message})' if seen.message else ''}")
+
+
+def _check_message(document: Document, value: Any) -> None:
+    if not isinstance(value, str) or not value:
+        raise _refused(document, ("message",), f"{value!r} is no text", "write what the message has to contain")
+
+
+def _message(seen: _Seen, wanted: str) -> Iterator[Unmet]:
+    if wanted not in seen.message:
+        yield seen.unmet("message", expected=f"one with {wanted!r}", observed=seen.message or "none")
+
+
+# --- pods ---
+
+
+def _check_pods(document: Document, value: Any) -> None:
+    _a_map(document, ("pods",), value, "names of pods, or patterns as in web-*, with what is expected of each")
+    for name, wanted in value.items():
+        path = ("pods", str(name))
+        _a_map(document, path, wanted, ", ".join(POD))
+        _known(document, path, wanted, POD)
+        for key, one in wanted.items():
+            if not POD[key][0](one):
+                raise _refused(document, (*path, key), f"{one!r} does not fit", f"give {POD[key][1]}")
+
+
+def _pods(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
+    latest = {_called(life): life for life in seen.result.pods}
+    for pattern, expected in wanted.items():
+        path = ("pods", str(pattern))
+        lives = [life for called, life in latest.items() if fnmatch.fnmatchcase(called, str(pattern))]
+        if "count" in expected and len(lives) != expected["count"]:
+            yield seen.unmet(*path, "count", expected=expected["count"], observed=len(lives))
+        elif not lives and "count" not in expected:
+            yield seen.unmet(*path, expected="a pod", observed=f"none of this name{nearest(str(pattern), latest)}")
+        for life in lives:
+            yield from _pod(seen, path, life, expected)
+
+
+def _pod(seen: _Seen, path: tuple[str, ...], life: Life, wanted: dict[str, Any]) -> Iterator[Unmet]:
+    for key, value in wanted.items():
+        holds, observed = _of_a_pod(life, key, value)
+        if not holds:
+            about = f"{_called(life)}: " if path[-1] != _called(life) else ""
+            yield seen.unmet(*path, key, expected=value, observed=f"{about}{observed}")
+
+
+def _of_a_pod(life: Life, key: str, value: Any) -> tuple[bool, str]:
+    """Whether it is so, and how it is."""
+    if key == "node":
+        names = value if isinstance(value, list) else [value]
+        return life.node in names, life.node or f"no node{f' ({life.why_not})' if life.why_not else ''}"
+    if key == "step":
+        wanted = tuple(value) if isinstance(value, list) else (value,)
+        step = tuple(life.scheduled) if life.scheduled else ()
+        return bool(step) and step[: len(wanted)] == wanted, ".".join(map(str, step)) or "never scheduled"
+    if key == "state":
+        return life.state == value, life.state
+    if key == "pending":
+        return life.is_pending is value, life.state
+    return True, ""
+
+
+def _is_step(value: Any) -> bool:
+    numbers = value if isinstance(value, list) and len(value) == 2 else [value]  # noqa: PLR2004  # major and minor
+    return all(_is_count(number) for number in numbers) and numbers[0] > 0
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_name(value: Any) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and all(isinstance(name, str) and name for name in names)
+
+
+POD: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "node": (_is_name, "a node's name, or a list of which one has to be it"),
+    "step": (_is_step, f"the step at which it got its node: {A_STEP}"),
+    "state": (lambda value: value in STATES, f"one of {', '.join(STATES)}"),
+    "pending": (lambda value: isinstance(value, bool), "true or false"),
+    "count": (_is_count, "how many pods are meant: a whole number"),
+}
+
+
+# --- figures ---
+
+
+def _check_allocation(document: Document, value: Any) -> None:
+    _a_map(document, ("allocation",), value, "resources, as in cpu: {3: 0.75}")
+    for resource, by_step in value.items():
+        path = ("allocation", str(resource))
+        _a_map(document, path, by_step, "steps with the share that is allocated then, as in 3: 0.75")
+        for step, share in by_step.items():
+            if not _is_count(step) or not step or not isinstance(share, int | float) or isinstance(share, bool):
+                raise _refused(document, (*path, str(step)), f"{step}: {share!r} does not fit", "write a step and a share: 3: 0.75")
+
+
+def _allocation(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
+    for resource, by_step in wanted.items():
+        series = seen.result.allocation(resource)
+        for step, share in by_step.items():
+            try:
+                observed: float | str = round(series.at(step=step), 4)
+            except LookupError as error:
+                observed = str(error)
+            if isinstance(observed, str) or abs(observed - share) > NEAR:
+                yield seen.unmet("allocation", resource, str(step), expected=share, observed=observed)
+
+
+def _check_events(document: Document, value: Any) -> None:
+    _a_map(document, ("events",), value, "kinds of events with how many there are, as in podScheduled: 2")
+    _known(document, ("events",), value, KINDS)
+    for kind, count in value.items():
+        if not _is_count(count):
+            raise _refused(document, ("events", kind), f"{count!r} does not fit", "give a whole number")
+
+
+def _events(seen: _Seen, wanted: dict[str, int]) -> Iterator[Unmet]:
+    for kind, count in wanted.items():
+        if (there := len(seen.result.timeline.of(kind))) != count:
+            yield seen.unmet("events", kind, expected=count, observed=there)
+
+
+CHECKS: dict[str, tuple[Callable[[Document, Any], None], Callable[[_Seen, Any], Iterator[Unmet]]]] = {
+    "phase": (_check_phase, _phase),
+    "message": (_check_message, _message),
+    "pods": (_check_pods, _pods),
+    "allocation": (_check_allocation, _allocation),
+    "events": (_check_events, _events),
+}
+
+
+# --- words ---
+
+
+def _a_map(document: Document, path: tuple[str, ...], value: Any, what: str) -> None:
+    if not isinstance(value, dict):
+        raise _refused(document, path, f"{value!r} does not fit", f"give {what}")
+
+
+def _known(document: Document, path: tuple[str, ...], value: dict[Any, Any], known: Collection[str]) -> None:
+    for key in value:
+        if key not in known:
+            raise _refused(document, (*path, str(key)), f"nothing is called {key!r} here", _one_of(key, known))
+
+
+def _one_of(word: object, words: Collection[str]) -> str:
+    return f"there are {', '.join(words)}{nearest(str(word), words)}"
+
+
+def _refused(document: Document, path: tuple[str, ...], what: str, instead: str) -> ScenarioRefused:
+    return ScenarioRefused(f"{document.at(*path)}: {'.'.join(path)}: {what}: {instead}")
+
+
+def _called(life: Life) -> str:
+    return life.name if life.namespace == "default" else f"{life.namespace}/{life.name}"
+
+
+def _words(value: object) -> str:
+    return f"one of {', '.join(map(str, value))}" if isinstance(value, list) and isinstance(value[0], str) else str(value)
