@@ -62,6 +62,20 @@ def test_the_reference_names_every_command():
     assert [name for name in COMMANDS if f"`python -m pytest_kscen {name}" not in reference] == []
 
 
+def test_the_page_on_results_tells_of_two_runs(pytester, capsys):
+    """Its second example, and the command that it gives."""
+    page = (ROOT / "docs" / "scenarios-analysis.md").read_text()
+    pytester.makepyfile(test_two=BLOCK.findall(page)[1])
+    pytester.runpytest("-q", "--kscen-archive=DIR").assert_outcomes(passed=1)
+    spread, packed = sorted((pytester.path / "DIR").iterdir())
+    capsys.readouterr()
+
+    assert main(["scenario-report", str(spread), str(packed), "--names=spread,packed"]) == 0
+    told = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["pods", "scheduled", "4", "5", "1"] in told
+    assert ["default/large", "pending", "-", "a", "3.1"] in told or ["default/large", "pending", "-", "b", "3.1"] in told
+
+
 def test_the_storage_page_tells_a_story(pytester, capsys):
     """Its own example, and the commands that it gives for it."""
     page = (ROOT / "docs" / "storage.md").read_text()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from pytest_kscen.scenario.analysis.amounts import in_order
+from pytest_kscen.scenario.analysis.amounts import PODS, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +27,9 @@ Point = tuple[float, float]
 
 
 def picture(results: Sequence[Result], names: Sequence[str] = ()) -> str:
-    """Of one result, or of two beside each other."""
+    """Of one result, or of two beside each other. How many pods there are is told where nothing else is asked for."""
     resources = in_order({resource for result in results for resource in result.resources})
+    resources = [resource for resource in resources if resource != PODS] or resources
     steps = sorted({step for result in results for step in result.timeline.steps})
     if not resources or not steps:
         return _frame(40, ['<text x="10" y="24">no node, or no pod: nothing is promised</text>'], "nothing is promised")
@@ -47,18 +48,18 @@ def _frame(height: int, parts: Sequence[str], title: str) -> str:
 
 
 class _Scale:
-    """Steps from left to right."""
+    """Steps from left to right, each as wide as another."""
 
     def __init__(self, first: int, last: int) -> None:
-        self.first, self.last = first, max(last, first + 1)
+        self.first, self.end = first, last + 1
 
-    def x(self, step: int) -> float:
-        return LEFT + WIDTH * (step - self.first) / (self.last - self.first)
+    def x(self, step: float) -> float:
+        """Where it begins."""
+        return LEFT + WIDTH * (step - self.first) / (self.end - self.first)
 
     @property
     def ticks(self) -> Iterator[int]:
-        stride = -(-(self.last - self.first) // TICKS)
-        yield from range(self.first, self.last + 1, stride)
+        yield from range(self.first, self.end, -(-(self.end - self.first) // TICKS))
 
 
 def _legend(names: Sequence[str]) -> Iterator[str]:
@@ -81,7 +82,7 @@ def _panel(results: Sequence[Result], resource: str, scale: _Scale, top: int) ->
         yield f'<line x1="{LEFT}" y1="{at}" x2="{LEFT + WIDTH}" y2="{at}" stroke="#ddd"/>'
         yield f'<text x="{LEFT - 6}" y="{_number(y(percent / 100) + 4)}" text-anchor="end">{percent} %</text>'
     for step in scale.ticks:
-        yield f'<text x="{_number(scale.x(step))}" y="{top + HEIGHT + 16}" text-anchor="middle">{step}</text>'
+        yield f'<text x="{_number(scale.x(step + 0.5))}" y="{top + HEIGHT + 16}" text-anchor="middle">{step}</text>'
     yield f'<text x="{LEFT + WIDTH}" y="{top + HEIGHT + 30}" text-anchor="end" fill="#777">major step</text>'
     for number, (line, spread) in enumerate(lines):
         most = _stairs(spread.most, scale, y, max)
@@ -101,7 +102,7 @@ def _stairs(series: Series, scale: _Scale, y: Callable[[float], float], choose: 
         if found:
             found.append((x, found[-1][1]))
         found.append((x, y(choose(values))))
-    return [*found, (scale.x(scale.last), found[-1][1])] if found else []
+    return [*found, (scale.x(scale.end), found[-1][1])] if found else []
 
 
 def _last(values: list[float]) -> float:

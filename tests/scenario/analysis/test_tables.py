@@ -211,10 +211,10 @@ def test_pictures_are_svg():
     one = ET.fromstring(spread().picture())
     two = ET.fromstring(compare(spread(), packed(), names=("least <1>", "most")).picture())
 
-    assert (len(one.findall(f"{svg}polyline")), len(one.findall(f"{svg}polygon"))) == (2, 2)  # cpu and pods
-    assert (len(two.findall(f"{svg}polyline")), len(two.findall(f"{svg}polygon"))) == (4, 4)
-    assert one.findtext(f"{svg}title") == "Allocation of cpu, pods by major step"
-    assert two.findtext(f"{svg}title") == "Allocation of cpu, pods by major step, least <1> and most"
+    assert (len(one.findall(f"{svg}polyline")), len(one.findall(f"{svg}polygon"))) == (1, 1)
+    assert (len(two.findall(f"{svg}polyline")), len(two.findall(f"{svg}polygon"))) == (2, 2)
+    assert one.findtext(f"{svg}title") == "Allocation of cpu by major step"
+    assert two.findtext(f"{svg}title") == "Allocation of cpu by major step, least <1> and most"
     line = one.find(f"{svg}polyline").get("points")
-    assert line == "52,190 239,190 239,152.5 425,152.5 425,115 612,115"
+    assert line == "52,190 192,190 192,152.5 332,152.5 332,115 612,115"
     assert ET.fromstring(result().picture()) is not None
