@@ -11,8 +11,8 @@ import asyncio
 import heapq
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.simulation.scheduler.framework.events import EVERYTHING, TIMEOUT, ClusterEvent, Interest
-from pytest_kscen.simulation.scheduler.framework.extending import EXTENDER
+from pytest_kscen.simulation.scheduler.framework.events import TIMEOUT, ClusterEvent
+from pytest_kscen.simulation.scheduler.queueing.interests import Interests
 from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Queue:
         self._now = now
         self._nominated = nominated
         self._profiles: dict[str, Profile] = {}
-        self._interests: dict[str, list[tuple[str, Interest]]] = {}
+        self._interests = Interests({})
         self._key: Callable[[QueuedPod], Any] = lambda queued: queued.since
         self.initial_backoff, self.longest_backoff = 1.0, 10.0
         self._active: dict[Ref, QueuedPod] = {}
@@ -53,12 +53,7 @@ class Queue:
         self._profiles = profiles
         self.initial_backoff, self.longest_backoff = initial_backoff, longest_backoff
         self._key = next(iter(profiles.values())).points["queueSort"][0].sort_key
-        self._interests = {
-            name: [(profile.name_of(plugin), interest) for plugin in profile.plugins.values() for interest in plugin.events()]
-            for name, profile in profiles.items()
-        }
-        for interests in self._interests.values():
-            interests.append((EXTENDER, Interest(EVERYTHING)))
+        self._interests = Interests(profiles)
         self._heap.clear()
         for shelf in (self._active, self._backing_off, self._parked):
             for ref, queued in list(shelf.items()):
@@ -96,7 +91,7 @@ class Queue:
         else:
             queued.pod = pod
             for event in events:
-                if self._helps(queued, event, old, pod.obj):
+                if self._interests.helps(queued, event, old, pod.obj):
                     self._requeue(queued)
                     break
         if self._nominated.node_of(pod.uid) or pod.nominated:
@@ -161,7 +156,7 @@ class Queue:
         queued.since, queued.turn, queued.expires = self._now(), self._turn(), None
         events = self._flying.pop(queued.pod.uid, [])
         failed = not (queued.rejectors or queued.pending)
-        if failed or any(self._helps(queued, *event) for event in events):
+        if failed or any(self._interests.helps(queued, *event) for event in events):
             self._requeue(queued)
         else:
             self._park(queued)
@@ -175,19 +170,8 @@ class Queue:
         if not self._parked:
             return
         for ref, queued in list(self._parked.items()):
-            if ref != unless and self._helps(queued, event, old, new):
+            if ref != unless and self._interests.helps(queued, event, old, new):
                 self._requeue(queued)
-
-    def _helps(self, queued: QueuedPod, event: ClusterEvent, old: Obj | None, new: Obj | None) -> bool:
-        if event is TIMEOUT:
-            return True
-        turned_down = queued.rejectors | queued.pending
-        for plugin, interest in self._interests.get(queued.pod.spec.get("schedulerName", ""), ()):
-            if plugin in turned_down and interest.covers(event) and (interest.hint is None or interest.hint(queued.pod, old, new)):
-                if plugin in queued.pending:
-                    queued.expires = -1.0
-                return True
-        return False
 
     async def look_through(self, sleep: Callable[..., Any]) -> None:
         """For ever: whoever has been parked for long is looked at again."""
