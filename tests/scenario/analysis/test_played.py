@@ -1,0 +1,42 @@
+"""What is asked of scenarios that were really played."""
+
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.scenario.analysis import Result, attempts_of
+from tests.scenario.objects import create, done, node, pod, scenario
+
+
+def important(name, value):
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+
+
+PREEMPTED = scenario(
+    create(1, node("a", cpu="2")),
+    create(1, node("b", cpu="1")),
+    create(1, important("high", 1000)),
+    create(2, pod("low", "2")),
+    create(3, pod("first", "1500m", priorityClassName="high")),
+    create(4, pod("second", "1500m", priorityClassName="high")),
+    done(5),
+)
+
+
+def test_who_had_to_go_for_whom(runner):
+    result = runner.play(PREEMPTED).result
+
+    (found,) = result.preemptions
+    assert (found.pod, found.node, found.step.major, found.by, found.evidence) == ("low", "a", 3, "default/first", "nominated")
+    assert result.pod("low").state == "preempted"
+    assert (result.pod("first").node, result.pod("second").state) == ("a", "pending")
+    assert result.pod("first").attempts[0].nominated == "a"
+
+
+def test_status_and_journal_tell_the_same(runner):
+    played = runner.play(PREEMPTED)
+    assert Result.of_status(played.live).report() == played.result.report()
+
+
+def test_a_live_pods_annotations_tell_what_the_timeline_tells(runner):
+    played = runner.play(PREEMPTED)
+    live = runner.cluster.runner.call(runner.cluster.api().get(PODS, "first", "default"))
+    told = [(each.node, each.nominated, each.filters, each.final_scores) for each in attempts_of(live)]
+    assert told == [(each.node, each.nominated, each.filters, each.final_scores) for each in played.result.attempts("first")]
