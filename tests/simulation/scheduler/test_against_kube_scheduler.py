@@ -12,6 +12,7 @@ from test_small_and_large import some_node, some_pod
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.controlplane import starting
+from pytest_kscen.clusters.controlplane.layout import Layout
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
 from pytest_kscen.objects.conditions import condition
@@ -19,7 +20,8 @@ from pytest_kscen.objects.resources import NODES, PODS, PRIORITY_CLASSES
 from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.scheduler import Scheduler, diagnosis
 from pytest_kscen.simulation.scheduler.choosing import totals
-from pytest_kscen.simulation.scheduler.framework import CycleState, PodInfo, Status
+from pytest_kscen.simulation.scheduler.configuration.reading import read
+from pytest_kscen.simulation.scheduler.framework import CycleState, PodInfo, Registry, Status
 from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
 from pytest_kscen.simulation.scheduler.searching import search
 from pytest_kscen.simulation.scheduler.trying import Try
@@ -27,6 +29,73 @@ from pytest_kscen.simulation.scheduler.trying import Try
 pytestmark = pytest.mark.controlplane
 
 NODE_COUNT, POD_COUNT, PATIENCE = 12, 60, 20
+
+
+HARD, SOFT = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+CARED_FOR = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+BIG = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["4"]}]}
+SHAPE = [{"utilization": 0, "score": 10}, {"utilization": 40, "score": 3}, {"utilization": 100, "score": 8}]
+WEIGHTS = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
+SPREAD = [{"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]
+
+
+def args(name, **fields):
+    return {"name": name, "args": {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": f"{name}Args", **fields}}
+
+
+PROFILES = [
+    {"schedulerName": "default-scheduler"},
+    {
+        "schedulerName": "most",
+        "pluginConfig": [args("NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": WEIGHTS})],
+        "plugins": {"score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}},
+    },
+    {
+        "schedulerName": "shape",
+        "pluginConfig": [
+            args(
+                "NodeResourcesFit",
+                scoringStrategy={
+                    "type": "RequestedToCapacityRatio",
+                    "resources": WEIGHTS,
+                    "requestedToCapacityRatio": {"shape": SHAPE},
+                },
+            )
+        ],
+        "plugins": {
+            "multiPoint": {"enabled": [{"name": "TaintToleration", "weight": 1}, {"name": "NodeResourcesFit", "weight": 9}]}
+        },
+    },
+    {
+        "schedulerName": "picky",
+        "pluginConfig": [
+            args(
+                "NodeAffinity",
+                addedAffinity={
+                    HARD: {"nodeSelectorTerms": [CARED_FOR]},
+                    SOFT: [{"weight": 7, "preference": BIG}],
+                },
+            ),
+            args("InterPodAffinity", hardPodAffinityWeight=50),
+            args("PodTopologySpread", defaultConstraints=SPREAD, defaultingType="List"),
+        ],
+        "plugins": {
+            "score": {
+                "disabled": [{"name": "*"}],
+                "enabled": [
+                    {"name": name, "weight": weight}
+                    for name, weight in (
+                        ("NodeAffinity", 3),
+                        ("NodeResourcesFit", 1),
+                        ("InterPodAffinity", 4),
+                        ("PodTopologySpread", 2),
+                    )
+                ],
+            }
+        },
+    },
+]
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
 class Rival:
@@ -75,7 +144,10 @@ class Rival:
 
 @pytest.fixture(scope="module")
 def rival():
-    rival = Rival()
+    written = Layout.scheduler_configuration
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Layout, "scheduler_configuration", lambda self: {**written(self), "profiles": PROFILES})
+        rival = Rival()
     yield rival
     rival.close()
 
@@ -89,7 +161,8 @@ class Ours:
         chance = Chance(1)
         self.informers = Informers(rival.api, clock, chance)
         bench = Bench.of("default-scheduler", rival.api, clock, self.informers)
-        self.scheduler = Scheduler(bench, chance.stream("scheduler"))
+        configuration = read({**HEAD, "profiles": PROFILES}, Registry())
+        self.scheduler = Scheduler(bench, chance.stream("scheduler"), configuration=configuration)
         self.task = rival.runner.loop.create_task(self.informers.run())
         rival.ask(self.scheduler._following.synced())
 
@@ -109,7 +182,7 @@ class Ours:
 
 
 async def opinion(scheduler, obj):
-    profile = scheduler._profiles["default-scheduler"]
+    profile = scheduler._profiles[obj["spec"].get("schedulerName", "default-scheduler")]
     snapshot = profile.handle.snapshot
     pod = PodInfo(obj)
     state = CycleState()
@@ -147,7 +220,8 @@ def ours(rival):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_it_chooses_one_of_our_best(rival, ours, seed):
+@pytest.mark.parametrize("profile", [profile["schedulerName"] for profile in PROFILES])
+def test_it_chooses_one_of_our_best(rival, ours, profile, seed):
     """Of resources, ports, taints, selectors, images, affinities to nodes and between pods, and spreading."""
     draws = Chance(seed).stream("objects")
     rival.clear()
@@ -156,6 +230,7 @@ def test_it_chooses_one_of_our_best(rival, ours, seed):
     mine, ties = ours(), 0
     for number in range(POD_COUNT):
         pod = some_pod(draws, number, kinds=8, classes=1)
+        pod["spec"]["schedulerName"] = profile
         best = mine.opinion(with_priority(pod))
         found = rival.placed(pod)
         where = found["spec"].get("nodeName")
