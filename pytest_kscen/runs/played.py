@@ -12,7 +12,6 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import BadRequest, Invalid
 from pytest_kscen.objects.scenarios import FAILED, OVER, PAUSED, SCENARIOS, phase_of
 from pytest_kscen.scenario.analysis.result import Result
-from pytest_kscen.scenario.analysis.timeline import Timeline
 from pytest_kscen.scenario.files import ScenarioRefused
 from pytest_kscen.scenario.writes import NAME
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Journal
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.analysis.timeline import Timeline
 
 PATIENCE = 24 * 3600.0
 
@@ -39,6 +39,8 @@ class Played:
     _looked_at: bool = field(default=False, repr=False)
     _last: Obj | None = field(default=None, repr=False)
     """As it was when it was over."""
+    _result: tuple[int, Result] | None = field(default=None, repr=False)
+    """With the length of the journal that it was worked out from."""
 
     @property
     def live(self) -> Obj:
@@ -70,11 +72,14 @@ class Played:
 
     @property
     def timeline(self) -> Timeline:
-        return Timeline.of_journal(self.journal, self.name)
+        return self.result.timeline
 
     @property
     def result(self) -> Result:
-        return Result(self.timeline)
+        """What it has come to so far; one and the same for as long as nothing happens."""
+        if self._result is None or self._result[0] != self.journal.entries:
+            self._result = self.journal.entries, Result.of_journal(self.journal, self.name)
+        return self._result[1]
 
     # --- while it is on ---
 

@@ -30,6 +30,18 @@ def test_who_had_to_go_for_whom(runner):
     assert result.pod("first").attempts[0].nominated == "a"
 
 
+def test_a_result_is_worked_out_anew_when_something_has_happened(runner):
+    with runner.scenario(["kube-scheduler"]) as played:
+        played.create(node("a"), step=1)
+        played.until_paused()
+        early = played.result
+        assert played.result is early
+        played.create(pod("late", "1"), step=2)
+        played.done(step=3)
+    assert early.pods == []
+    assert [life.name for life in played.result.pods] == ["late"]
+
+
 def test_status_and_journal_tell_the_same(runner):
     played = runner.play(PREEMPTED)
     assert Result.of_status(played.live).report() == played.result.report()
