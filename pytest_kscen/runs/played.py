@@ -37,6 +37,7 @@ class Played:
     was_ended: bool = False
     """Before it was done, because it was over for whoever had put it on."""
     _looked_at: bool = field(default=False, repr=False)
+    _added: list[Obj] = field(default_factory=list, repr=False)
     _last: Obj | None = field(default=None, repr=False)
     """As it was when it was over."""
     _result: tuple[int, Result] | None = field(default=None, repr=False)
@@ -45,6 +46,10 @@ class Played:
     @property
     def live(self) -> Obj:
         """The Scenario as the API has it, or as it was at its end."""
+        self._hand_in()
+        return self._seen()
+
+    def _seen(self) -> Obj:
         if self._last is None:
             live = self.cluster.runner.call(self.cluster.api(NAME).get(SCENARIOS, self.name))
             self._last = live if phase_of(live) in OVER else None
@@ -100,16 +105,28 @@ class Played:
         self._add(step, id, doneOperation={})
 
     def _add(self, step: int, id: str, **operation: Any) -> None:
-        if self.is_over:
-            why = f" ({self.message})" if self.message else ""
-            raise ScenarioRefused(f"the scenario {self.name!r} is {phase_of(self.live)}{why}: nothing can be added to it any more")
+        """It is handed in with all others that come before somebody asks or waits: a step is past once it has begun."""
+        if phase_of(seen := self._seen()) in OVER:
+            message = (seen.get("status") or {}).get("message")
+            why = f" ({message})" if message else ""
+            raise ScenarioRefused(f"the scenario {self.name!r} is {phase_of(seen)}{why}: nothing can be added to it any more")
         entry = {"step": step, **({"id": id} if id else {}), **operation}
-        patch = [{"op": "add", "path": "/spec/operations/-", "value": entry}]
-        api = self.cluster.api(NAME)
         try:
-            self.cluster.runner.call(api.patch(SCENARIOS, self.name, patch, patch_type=JSON_PATCH, field_validation="Strict"))
+            self._write([*self._added, entry], dry_run=True)
         except (Invalid, BadRequest) as error:
             raise ScenarioRefused(f"the scenario {self.name!r} cannot have this operation: {error.message}") from None
+        self._added.append(entry)
+
+    def _hand_in(self) -> None:
+        if added := self._added:
+            self._added = []
+            self._write(added)
+
+    def _write(self, operations: list[Obj], **options: Any) -> None:
+        patch = [{"op": "add", "path": "/spec/operations/-", "value": each} for each in operations]
+        api = self.cluster.api(NAME)
+        write = api.patch(SCENARIOS, self.name, patch, patch_type=JSON_PATCH, field_validation="Strict", **options)
+        self.cluster.runner.call(write)
 
     def until_paused(self) -> None:
         """Until all that it was given so far is done, or it is over."""
@@ -119,6 +136,7 @@ class Played:
         self._until(lambda scenario: phase_of(scenario) in OVER)
 
     def _until(self, condition: Callable[[Obj], bool]) -> None:
+        self._hand_in()
         runner, api = self.cluster.runner, self.cluster.api(NAME)
         if self._last is not None:
             return

@@ -102,6 +102,15 @@ def test_an_operation_without_sense_is_refused_when_it_is_added(runner):
     assert played.phase == "Succeeded"
 
 
+def test_operations_that_are_added_together_come_together(runner):
+    with runner.scenario(["kube-scheduler"]) as played:
+        played.create(node(), step=1)
+        played.until_paused()
+        played.create(pod("a"), step=2)
+        played.done(step=2)
+    assert played.phase == "Succeeded"
+
+
 def test_the_same_scenario_is_played_again(runner):
     first = runner.play(scenario(create(1, node("a")), done(1)))
     second = runner.play(scenario(create(1, node("b")), done(1)))

@@ -1,0 +1,209 @@
+"""A cluster as it stands, as a Scenario: nodes, volumes and classes first, then each pod where it is, then those that wait.
+
+Pods are recorded themselves, not the workloads that own them: so they have the same names and stand on the same nodes. Of a
+pod there stays what a scheduler asks for. What programs are told (commands, environments) and secrets never leave the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
+from pytest_kscen.objects.resources import (
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+)
+from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.scenario.clearing import BORN_NAMESPACES
+from pytest_kscen.scenario.waiters import SCHEDULER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj, Resource
+
+ENDED = ("Succeeded", "Failed")
+OF_CONTROLLERS = "node.kubernetes.io/"  # taints that come and go by themselves
+SYSTEM_CLASS = "system-"
+POD = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "priorityClassName",
+    "preemptionPolicy",
+    "schedulerName",
+    "hostNetwork",
+    "overhead",
+    "schedulingGates",
+    "restartPolicy",
+    "resourceClaims",
+)
+CONTAINER = ("name", "image", "resources", "ports", "restartPolicy")
+CLASS = ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode", "allowVolumeExpansion", "allowedTopologies")
+PRIORITY = ("value", "globalDefault", "description", "preemptionPolicy")
+VOLUME_SECRETS = ("Secret", "Attributes")  # as in nodePublishSecretRef, volumeAttributes
+
+
+class NotRecordedError(Exception):
+    """The cluster does not show what is needed; the words say what."""
+
+
+async def record(
+    api: Api, name: str, *, namespaces: Collection[str] = (), reschedule: bool = False, spared: Collection[str] = ()
+) -> Obj:
+    """The Scenario. Without namespaces it has those of the whole cluster; `reschedule` takes pods' nodes from them.
+
+    `spared` are storage classes that the clusters have that it is for.
+    """
+    around = [
+        *[_namespace(each) for each in await _all(api, NAMESPACES) if _is_wanted(each["metadata"]["name"], namespaces)],
+        *[_priority_class(each) for each in await _all(api, PRIORITY_CLASSES) if not _name(each).startswith(SYSTEM_CLASS)],
+        *[_storage_class(each) for each in await _all(api, STORAGE_CLASSES) if _name(each) not in spared],
+        *[_node(each) for each in await _all(api, NODES)],
+        *[_volume(each) for each in await _all(api, PERSISTENT_VOLUMES) if _is_for(each, namespaces)],
+        *[_claim(each) for each in await _in(api, PERSISTENT_VOLUME_CLAIMS, namespaces)],
+        *[_budget(each) for each in await _in(api, POD_DISRUPTION_BUDGETS, namespaces)],
+    ]
+    pods = [_pod(each, reschedule=reschedule) for each in await _in(api, PODS, namespaces) if _lives(each)]
+    placed = [each for each in pods if each["spec"].get("nodeName")]
+    waiting = [each for each in pods if not each["spec"].get("nodeName")]
+    return _scenario(name, [each for each in (around, placed, waiting) if each])
+
+
+def _scenario(name: str, steps: list[list[Obj]]) -> Obj:
+    operations: list[Obj] = [
+        {"id": _id(obj), "step": number, "createOperation": {"object": obj}} for number, step in enumerate(steps, 1) for obj in step
+    ]
+    operations.append({"id": "end", "step": len(steps) + 1, "doneOperation": {}})
+    spec = {"controllers": {"simulationControllers": {"enabled": [{"name": SCHEDULER}]}}, "operations": operations}
+    return {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
+
+
+async def _all(api: Api, resource: Resource, namespace: str = "") -> list[Obj]:
+    """In the order in which they were made."""
+    try:
+        items = (await api.list(resource, namespace)).items
+    except Forbidden as error:
+        raise NotRecordedError(f"{resource.qualified} may not be listed: {error.message}") from error
+    except NotFound:
+        return []
+    except ApiError as error:
+        raise NotRecordedError(f"{resource.qualified} could not be listed: {error.message}") from error
+    return sorted(items, key=_age)
+
+
+async def _in(api: Api, resource: Resource, namespaces: Collection[str]) -> list[Obj]:
+    if not namespaces:
+        return await _all(api, resource)
+    return sorted([each for namespace in namespaces for each in await _all(api, resource, namespace)], key=_age)
+
+
+def _is_wanted(namespace: str, namespaces: Collection[str]) -> bool:
+    return namespace not in BORN_NAMESPACES and (not namespaces or namespace in namespaces)
+
+
+def _is_for(volume: Obj, namespaces: Collection[str]) -> bool:
+    claim = volume["spec"].get("claimRef") or {}
+    return not namespaces or claim.get("namespace", "") in ("", *namespaces)
+
+
+def _lives(pod: Obj) -> bool:
+    return not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in ENDED
+
+
+# --- each kind, without what is of the moment ---
+
+
+def _namespace(obj: Obj) -> Obj:
+    return _as(NAMESPACES, obj)
+
+
+def _priority_class(obj: Obj) -> Obj:
+    return {**_as(PRIORITY_CLASSES, obj), **_some(obj, PRIORITY)}
+
+
+def _storage_class(obj: Obj) -> Obj:
+    return {**_as(STORAGE_CLASSES, obj), **_some(obj, CLASS)}
+
+
+def _node(obj: Obj) -> Obj:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    taints = [_some(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
+    lasting = [taint for taint in taints if not taint["key"].startswith(OF_CONTROLLERS)]
+    kept = {**_some(spec, ("unschedulable",)), **({"taints": lasting} if lasting else {})}
+    return {**_as(NODES, obj), "spec": kept, "status": _some(status, ("allocatable", "capacity"))}
+
+
+def _volume(obj: Obj) -> Obj:
+    spec = {key: _without_secrets(value) for key, value in obj["spec"].items()}
+    if claim := spec.get("claimRef"):
+        spec["claimRef"] = _some(claim, ("apiVersion", "kind", "namespace", "name"))
+    return {**_as(PERSISTENT_VOLUMES, obj), "spec": spec}
+
+
+def _without_secrets(source: Any) -> Any:
+    if not isinstance(source, dict):
+        return source
+    return {key: value for key, value in source.items() if not any(word in key for word in VOLUME_SECRETS) and key != "secretRef"}
+
+
+def _claim(obj: Obj) -> Obj:
+    return {**_as(PERSISTENT_VOLUME_CLAIMS, obj), "spec": {key: value for key, value in obj["spec"].items() if key != "dataSource"}}
+
+
+def _budget(obj: Obj) -> Obj:
+    return {**_as(POD_DISRUPTION_BUDGETS, obj), "spec": obj.get("spec") or {}}
+
+
+def _pod(obj: Obj, *, reschedule: bool) -> Obj:
+    spec = obj["spec"]
+    kept = _some(spec, POD)
+    for name in ("initContainers", "containers"):
+        if spec.get(name):
+            kept[name] = [_some(each, CONTAINER) for each in spec[name]]
+    if volumes := list(_claims_of(obj)):
+        kept["volumes"] = volumes
+    if spec.get("nodeName") and not reschedule:
+        kept["nodeName"] = spec["nodeName"]
+    return {**_as(PODS, obj), "spec": kept}
+
+
+def _claims_of(pod: Obj) -> Iterator[Obj]:
+    """The volumes that bind a pod to a place. An ephemeral one's claim is recorded too, and stands for it."""
+    for volume in pod["spec"].get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            yield _some(volume, ("name", "persistentVolumeClaim"))
+        elif "ephemeral" in volume:
+            claim = {"claimName": f"{pod['metadata']['name']}-{volume['name']}"}
+            yield {"name": volume["name"], "persistentVolumeClaim": claim}
+
+
+def _as(resource: Resource, obj: Obj) -> Obj:
+    metadata = _some(obj["metadata"], ("name", "namespace", "labels"))
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def _some(obj: Obj, names: Collection[str]) -> Obj:
+    return {name: obj[name] for name in names if obj.get(name) is not None}
+
+
+def _name(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def _age(obj: Obj) -> tuple[str, str, str]:
+    metadata = obj["metadata"]
+    return metadata.get("creationTimestamp", ""), metadata.get("namespace", ""), metadata["name"]
+
+
+def _id(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    return "/".join(part for part in (obj["kind"].lower(), metadata.get("namespace", ""), metadata["name"]) if part)

@@ -1,0 +1,109 @@
+"""A cluster that is recorded plays as it stood: the same pods on the same nodes, and nothing that nobody should read."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from pytest_kscen.__main__ import main
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.objects.resources import DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
+from tests.scenario.objects import pod
+
+
+@pytest.fixture
+def original():
+    cluster = EmbeddedCluster("original", nodes=2)
+    yield cluster
+    cluster.close()
+
+
+def fill(cluster):
+    """A deployment with a secret and a claim, a pod that fits nowhere."""
+    api = cluster.api("user")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": "geheim"}}
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    container = {
+        "name": "c",
+        "image": "pause",
+        "env": [{"name": "PASSWORD", "value": "geheim"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "resources": {"requests": {"cpu": "100m"}},
+    }
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "s", "secret": {"secretName": "s"}}]
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], "volumes": volumes}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+
+    async def make():
+        await api.create(SECRETS, secret, "default")
+        await api.create(PERSISTENT_VOLUME_CLAIMS, claim, "default")
+        await api.create(DEPLOYMENTS, deployment, "default")
+        await api.create(PODS, pod("large", "1000"))
+
+    cluster.runner.call(make())
+    cluster.advance("1m")
+
+
+def listed(cluster, resource):
+    return cluster.runner.call(cluster.api().list(resource)).items
+
+
+def places(cluster):
+    return {each["metadata"]["name"]: each["spec"].get("nodeName") for each in listed(cluster, PODS)}
+
+
+def test_a_recorded_cluster_plays_as_it_stood(original, runner, tmp_path):
+    fill(original)
+    file = tmp_path / "it.scenario.yaml"
+    assert main(["record", "--kubeconfig", str(original.kubeconfig), "--name", "mine", "-o", str(file)]) == 0
+    played = runner.play(file)
+
+    assert (played.phase, played.message) == ("Succeeded", "")
+    there = places(original)
+    assert there.pop("large") is None
+    assert len(there) == 3
+    assert None not in there.values()
+    assert places(runner.cluster) == {**there, "large": None}
+    rooms = [
+        {each["metadata"]["name"]: each["status"]["allocatable"] for each in listed(one, NODES)}
+        for one in (original, runner.cluster)
+    ]
+    assert rooms[0] == rooms[1]
+    assert [each["status"]["phase"] for each in listed(runner.cluster, PERSISTENT_VOLUME_CLAIMS)] == ["Bound"]
+
+
+def test_nothing_is_told_that_is_secret_or_of_the_moment(original, capsys):
+    fill(original)
+    assert main(["record", "--kubeconfig", str(original.kubeconfig)]) == 0
+    text = capsys.readouterr().out
+    for word in ("geheim", "Secret", "uid", "managedFields", "resourceVersion", "ownerReferences", "creationTimestamp", "env:"):
+        assert word not in text
+    kinds = [each["createOperation"]["object"]["kind"] for each in yaml.safe_load(text)["spec"]["operations"][:-1]]
+    assert list(dict.fromkeys(kinds)) == ["Node", "PersistentVolume", "PersistentVolumeClaim", "Pod"]
+
+
+def test_pods_are_placed_anew(original, runner, tmp_path):
+    fill(original)
+    file = tmp_path / "it.scenario.yaml"
+    assert main(["record", "--kubeconfig", str(original.kubeconfig), "--reschedule", "-o", str(file)]) == 0
+    assert len(runner.play(file).timeline.of("podScheduled")) == 3
+
+
+def test_one_namespace_alone(original, capsys):
+    fill(original)
+    assert main(["record", "--kubeconfig", str(original.kubeconfig), "--namespace", "elsewhere"]) == 0
+    operations = yaml.safe_load(capsys.readouterr().out)["spec"]["operations"]
+    assert [each["id"] for each in operations] == ["node/node-1", "node/node-2", "end"]
+
+
+def test_a_cluster_that_cannot_be_reached(tmp_path, capsys):
+    assert main(["record", "--kubeconfig", str(tmp_path / "nowhere")]) == 1
+    assert "nowhere" in capsys.readouterr().err
