@@ -117,7 +117,7 @@ def _tell_scenario(item: pytest.Item, played: Played) -> None:
     from pytest_kscen.reports import performance
     from pytest_kscen.reports.allure import LARGEST_JOURNAL
 
-    told = performance.Performance.of(played.journal, played.name, item.stash[_SEED])
+    told = performance.Performance.of(played.journal, played.name, item.stash[_SEED], was_ended=played.was_ended)
     _add(item, performance.summary(told), performance.properties(told))
     if played.journal.path:
         performance.archive(played.journal.path.parent, told)

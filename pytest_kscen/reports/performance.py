@@ -38,13 +38,15 @@ class Performance:
     """The cluster at the end."""
 
     @classmethod
-    def of(cls, journal: Journal, name: str, seed: str) -> Performance:
+    def of(cls, journal: Journal, name: str, seed: str, *, was_ended: bool = False) -> Performance:
+        """One that was ended before it was done is told as it was then, with the reason."""
         phase = message = ""
         began = ended = 0.0
         for entry in journal:
             if entry.what == "scenario-phase" and entry.data["scenario"] == name:
                 began = ended if not phase else began
-                phase, message = entry.data["phase"], entry.data.get("message", "")
+                phase = phase if was_ended and entry.data["phase"] == FAILED else entry.data["phase"]
+                message = entry.data.get("message", "")
             ended = entry.at
         timeline = Timeline.of_journal(journal, name)
         scene = Scene()
