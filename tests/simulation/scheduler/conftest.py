@@ -3,6 +3,7 @@ from hall import Hall
 from plugin_rig import Rig
 
 from pytest_kscen.chance import Chance
+from pytest_kscen.simulation.scheduler.counting import domains
 
 
 @pytest.fixture
@@ -16,6 +17,8 @@ def hall(api, runner):
     return Hall(api, runner, Chance("hall"))
 
 
-@pytest.fixture(params=[64, 1], ids=["one by one", "table"])
-def rig(api, runner, request):
-    return Rig(api, runner, large=request.param)
+@pytest.fixture(params=["one by one", "table", "columns"])
+def rig(api, runner, request, monkeypatch):
+    """In a small cluster; in a large one with few pods that matter; with many."""
+    monkeypatch.setattr(domains, "FEW", -1 if request.param == "columns" else domains.FEW)
+    return Rig(api, runner, large=64 if request.param == "one by one" else 1)

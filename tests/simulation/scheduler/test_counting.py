@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_kscen.simulation.scheduler.counting import domains
 from pytest_kscen.simulation.scheduler.counting.crowd import Crowd
 from pytest_kscen.simulation.scheduler.counting.domains import by_domain
 from pytest_kscen.simulation.scheduler.counting.selecting import Choice, labels_of
@@ -101,10 +102,14 @@ def anew(snapshot, key, means):
 
 
 def kept(snapshot, key, tally):
-    sums = by_domain(key, [(tally, 1)], snapshot.table)
-    found = {zone: count for zone in ZONES if zone and (count := sums.get(zone))}
-    assert sums.total == sum(found.values())
-    return found
+    few, found = domains.FEW, []
+    for domains.FEW in (few, -1):
+        sums = by_domain(key, [(tally, 1)], snapshot.table)
+        found.append({zone: count for zone in ZONES if zone and (count := sums.get(zone))})
+        assert sums.total == sum(found[-1].values())
+    domains.FEW = few
+    assert found[0] == found[1]
+    return found[0]
 
 
 @settings(max_examples=300, deadline=None)

@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_kscen.simulation.scheduler.counting.tally import Tally
     from pytest_kscen.simulation.scheduler.framework.table import Codes, Rows, Scores, Table
 
     Weighted = tuple[Tally, int]
+
+
+FEW = 256  # nodes that are quicker looked at one by one than all nodes at once
 
 
 class Sums(Protocol):
@@ -102,19 +105,37 @@ def by_domain(key: str, tallies: Iterable[Weighted], table: Table | None) -> Sum
                     value = node.labels[key]
                     sums[value] = sums.get(value, 0) + weight * count
         return FewSums(sums)
-    column = sum(weight * tally.column(table) for tally, weight in tallies)
     codes = table.label(key)
-    return ManySums(codes, summed(codes, column))
+    return ManySums(codes, summed(codes, list(tallies), table))
 
 
-def summed(codes: Codes, column: Any, rows: Any = None) -> Any:
-    """A column's sums by code, and after them a zero for nodes that have none."""
+def summed(codes: Codes, tallies: Sequence[Weighted], table: Table, rows: Rows | None = None) -> Any:
+    """The sums by code, of these rows or of all; after them a zero for nodes that have none."""
     import numpy as np
 
+    if sum(len(tally.on) for tally, _ in tallies) <= FEW:
+        return _summed_one_by_one(codes, tallies, rows)
+    column = sum(weight * tally.column(table) for tally, weight in tallies)
     own = codes.codes if rows is None else codes.codes[rows]
     weights = column if rows is None else column[rows]
     sums = np.bincount(own + 1, weights, len(codes.values) + 1).astype(np.int64)
     return np.append(sums[1:], 0)
+
+
+def _summed_one_by_one(codes: Codes, tallies: Sequence[Weighted], rows: Rows | None) -> Any:
+    import numpy as np
+
+    sums = np.zeros(len(codes.values) + 1, np.int64)
+    counts: Any = None
+    if rows is not None:
+        counts = np.zeros(len(codes.codes), np.bool_)
+        counts[rows] = True
+    for tally, weight in tallies:
+        for node, count in tally.on.items():
+            if node.row >= 0 and (counts is None or counts[node.row]):
+                sums[codes.codes[node.row]] += weight * count
+    sums[-1] = 0
+    return sums
 
 
 class Thought:

@@ -118,7 +118,7 @@ class PodTopologySpread(Plugin):
         if not constraints:
             return SKIP
         needed = constraints if self._needs_all(pod) else ()
-        left_out = [any(one.key not in node.labels for one in needed) for node in nodes]
+        left_out = [any(one.key not in node.labels for one in needed) for node in nodes] if needed else [False] * len(nodes)
         scored = [node for node, out in zip(nodes, left_out, strict=True) if not out] if any(left_out) else nodes
         state[SCORES] = Evenness([(one, *self._weighed(pod, one, needed, scored)) for one in constraints], left_out)
         return None
@@ -210,7 +210,7 @@ def _many_sums(pod: PodInfo, constraint: Constraint, needed: Sequence[Constraint
 
     codes = table.label(constraint.key)
     present = np.bincount(codes.codes[rows] + 1, minlength=len(codes.values) + 1)[1:] > 0
-    return ManySums(codes, summed(codes, tally.column(table), rows), present)
+    return ManySums(codes, summed(codes, [(tally, 1)], table, rows), present)
 
 
 def _think(spread: Spread, pod: PodInfo, other: PodInfo, node: NodeInfo, amount: int) -> None:
