@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.simulation.scheduler import changes
 from pytest_kscen.simulation.scheduler.framework.events import ASSIGNED_ADD, ASSIGNED_DELETE, NODE, Action, ClusterEvent
@@ -101,12 +102,12 @@ class Following:
             self._unscheduled(new, old)
 
     def _gone(self, pod: Obj) -> None:
-        info = PodInfo(pod)
-        self._queue.remove(info.ref, info.uid)
-        if waiting := self._waiting.get(info.uid):
+        uid = pod["metadata"]["uid"]
+        self._queue.remove(Ref.of(pod), uid)
+        if waiting := self._waiting.get(uid):
             waiting.reject("", "pod is deleted")
-        known = self._snapshot.take(info.uid)
-        if known or info.nominated:
+        known = self._snapshot.take(uid)
+        if known or (pod.get("status") or {}).get("nominatedNodeName"):
             self._queue.happened(ASSIGNED_DELETE, pod, None)
 
     def _assigned(self, new: Obj, old: Obj | None) -> None:
