@@ -39,6 +39,10 @@ class Interests:
                 return True
         return False
 
+    def listeners(self, event: ClusterEvent) -> dict[str, None]:
+        """The plugins, of any profile, that want to hear of this."""
+        return {plugin: None for profile in self._all for plugin, _ in self._listening(profile, event)}
+
     def _listening(self, profile: str, event: ClusterEvent) -> list[tuple[str, Hint | None]]:
         key = profile, event
         found = self._listeners.get(key)

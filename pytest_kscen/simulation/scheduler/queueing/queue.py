@@ -12,7 +12,9 @@ import heapq
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.simulation.scheduler.framework.events import TIMEOUT, ClusterEvent
+from pytest_kscen.simulation.scheduler.queueing.backoffs import Backoffs
 from pytest_kscen.simulation.scheduler.queueing.interests import Interests
+from pytest_kscen.simulation.scheduler.queueing.parked import Parked
 from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler.framework.preempting import Nominated
     from pytest_kscen.simulation.scheduler.framework.profile import Profile
 
-WINDOW = 1.0  # seconds: back-offs end together at its borders
 LEFTOVER, LEFTOVER_ROUND = 300.0, 30.0
 
 
@@ -37,29 +38,26 @@ class Queue:
         self._profiles: dict[str, Profile] = {}
         self._interests = Interests({})
         self._key: Callable[[QueuedPod], Any] = lambda queued: queued.since
-        self.initial_backoff, self.longest_backoff = 1.0, 10.0
         self._active: dict[Ref, QueuedPod] = {}
-        self._backing_off: dict[Ref, QueuedPod] = {}
-        self._parked: dict[Ref, QueuedPod] = {}
+        self._backoffs = Backoffs(now, self._to_active)
+        self._parked = Parked()
         self._heap: list[tuple[Any, int, QueuedPod]] = []
         self._flying: dict[str, list[tuple[ClusterEvent, Obj | None, Obj | None]]] = {}
         self._turns = 0
         self._wake = asyncio.Event()
         self._parking = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
 
     def configure(self, profiles: dict[str, Profile], initial_backoff: float, longest_backoff: float) -> None:
         """Follow these profiles from now on; everybody is looked at again."""
         self._profiles = profiles
-        self.initial_backoff, self.longest_backoff = initial_backoff, longest_backoff
         self._key = next(iter(profiles.values())).points["queueSort"][0].sort_key
         self._interests = Interests(profiles)
+        self._backoffs.initial, self._backoffs.longest, self._backoffs.key = initial_backoff, longest_backoff, self._key
         self._heap.clear()
-        for shelf in (self._active, self._backing_off, self._parked):
-            for ref, queued in list(shelf.items()):
-                del shelf[ref]
-                if queued.pod.spec.get("schedulerName") in profiles:
-                    self._activate(queued)
+        for queued in [*self._active.values(), *self._backoffs.pods.values(), *self._parked]:
+            self._take_out(queued.pod.ref)
+            if queued.pod.spec.get("schedulerName") in profiles:
+                self._activate(queued)
 
     # --- pods ---
 
@@ -70,7 +68,7 @@ class Queue:
 
     def add_missing(self, pod: PodInfo) -> None:
         """Perhaps it is here already."""
-        shelves = (self._active, self._backing_off, self._parked)
+        shelves = (self._active, self._backoffs.pods, self._parked)
         if pod.uid not in self._flying and not any(pod.ref in shelf for shelf in shelves):
             self.add(pod)
 
@@ -81,7 +79,7 @@ class Queue:
             return
         queued = self._parked.get(pod.ref)
         if queued is None:
-            queued = self._active.get(pod.ref) or self._backing_off.get(pod.ref)
+            queued = self._active.get(pod.ref) or self._backoffs.pods.get(pod.ref)
             if queued is None:
                 self.add(pod)
                 return
@@ -100,12 +98,16 @@ class Queue:
     def remove(self, ref: Ref, uid: str) -> None:
         """The pod needs no node any more."""
         self._nominated.remove(uid)
-        for shelf in (self._active, self._backing_off, self._parked):
-            shelf.pop(ref, None)
+        self._take_out(ref)
+
+    def _take_out(self, ref: Ref) -> None:
+        self._active.pop(ref, None)
+        self._backoffs.pods.pop(ref, None)
+        self._parked.pop(ref)
 
     def activate(self, pod: PodInfo) -> None:
         """Look at this pod at once, whatever it waits for."""
-        queued = self._parked.pop(pod.ref, None) or self._backing_off.pop(pod.ref, None)
+        queued = self._parked.pop(pod.ref) or self._backoffs.pods.pop(pod.ref, None)
         if queued:
             self._activate(queued)
         elif pod.uid in self._flying:
@@ -115,17 +117,16 @@ class Queue:
 
     async def ready(self) -> None:
         """Wait until there is somebody to look at."""
-        while not self._active and not self._early():
+        while not self._active and not self._backoffs.early():
             self._wake.clear()
             await self._wake.wait()
 
     def pop(self) -> QueuedPod | None:
         """The next pod, which is in flight from now on."""
-        queued = self._first_active() or self._early()
+        queued = self._first_active() or self._backoffs.early()
         if queued is None:
             return None
-        self._active.pop(queued.pod.ref, None)
-        self._backing_off.pop(queued.pod.ref, None)
+        self._take_out(queued.pod.ref)
         queued.attempts += 1
         self._flying[queued.pod.uid] = []
         return queued
@@ -136,11 +137,6 @@ class Queue:
             if self._active.get(queued.pod.ref) is queued and queued.turn == turn:
                 return queued
         return None
-
-    def _early(self) -> QueuedPod | None:
-        """Nobody else is there: who would be next of those that back off. Not those that do so after an error."""
-        waiting = [queued for queued in self._backing_off.values() if queued.rejectors or queued.pending]
-        return min(waiting, key=lambda queued: (self._expiry(queued), self._key(queued)), default=None)
 
     def done(self, uid: str) -> None:
         """The pod is in flight no longer."""
@@ -169,8 +165,8 @@ class Queue:
             flying.append((event, old, new))
         if not self._parked:
             return
-        for ref, queued in list(self._parked.items()):
-            if ref != unless and self._interests.helps(queued, event, old, new):
+        for queued in self._parked.turned_down_by(self._interests.listeners(event)):
+            if queued.pod.ref != unless and self._interests.helps(queued, event, old, new):
                 self._requeue(queued)
 
     async def look_through(self, sleep: Callable[..., Any]) -> None:
@@ -180,25 +176,25 @@ class Queue:
             self._parking.clear()
             while self._parked:
                 await sleep(LEFTOVER_ROUND, background=True)
-                for queued in [one for one in self._parked.values() if not one.gate and self._now() - one.since > LEFTOVER]:
-                    self._requeue(queued)
+                for queued in self._parked:
+                    if not queued.gate and self._now() - queued.since > LEFTOVER:
+                        self._requeue(queued)
 
     # --- moving ---
 
     def _requeue(self, queued: QueuedPod) -> None:
-        self._parked.pop(queued.pod.ref, None)
-        if self._backs_off(queued):
-            if self._is_held(queued):
-                return
-            self._backing_off[queued.pod.ref] = queued
-            self._wake.set()
-            self._set_timer()
-        else:
+        self._parked.pop(queued.pod.ref)
+        if not self._backoffs.goes_on(queued):
             self._activate(queued)
+        elif not self._is_held(queued):
+            self._backoffs.add(queued)
+            self._wake.set()
 
     def _activate(self, queued: QueuedPod) -> None:
-        if self._is_held(queued):
-            return
+        if not self._is_held(queued):
+            self._to_active(queued)
+
+    def _to_active(self, queued: QueuedPod) -> None:
         self._active[queued.pod.ref] = queued
         self._push(queued)
         self._wake.set()
@@ -214,7 +210,7 @@ class Queue:
         return status is not None
 
     def _park(self, queued: QueuedPod) -> None:
-        self._parked[queued.pod.ref] = queued
+        self._parked.add(queued)
         if not queued.gate:
             self._parking.set()
 
@@ -225,36 +221,3 @@ class Queue:
     def _turn(self) -> int:
         self._turns += 1
         return self._turns
-
-    # --- back-off ---
-
-    def _backs_off(self, queued: QueuedPod) -> bool:
-        expiry = self._expiry(queued)
-        return expiry > 0 and expiry >= _window(self._now())
-
-    def _expiry(self, queued: QueuedPod) -> float:
-        if queued.expires is None:
-            count = queued.errors or queued.unschedulable
-            seconds = min(self.initial_backoff * 2.0 ** (count - 1), self.longest_backoff) if count else 0.0
-            queued.expires = _window(queued.since + seconds) if seconds else -1.0
-        return queued.expires
-
-    def _set_timer(self) -> None:
-        if self._timer is None and self._backing_off:
-            first = min(self._expiry(queued) for queued in self._backing_off.values())
-            delay = max(first + WINDOW - self._now(), 0)
-            self._timer = asyncio.get_running_loop().call_later(delay, self._end_backoffs)
-
-    def _end_backoffs(self) -> None:
-        self._timer = None
-        for ref, queued in list(self._backing_off.items()):
-            if not self._backs_off(queued):
-                del self._backing_off[ref]
-                self._active[ref] = queued
-                self._push(queued)
-                self._wake.set()
-        self._set_timer()
-
-
-def _window(instant: float) -> float:
-    return instant // WINDOW * WINDOW

@@ -1,0 +1,81 @@
+"""Pods that back off: those whose time is up first, and among these whoever would be first in the queue.
+
+Who was turned down may be taken before its time when there is nobody else; who met an error may not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.kube.informer import Ref
+    from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
+
+WINDOW = 1.0  # seconds: back-offs end together at its borders
+
+
+class Backoffs:
+    """`ended` takes each pod whose time is up."""
+
+    def __init__(self, now: Callable[[], float], ended: Callable[[QueuedPod], None]) -> None:
+        self.initial, self.longest = 1.0, 10.0
+        self.key: Callable[[QueuedPod], Any] = lambda queued: queued.since
+        self._now = now
+        self._ended = ended
+        self.pods: dict[Ref, QueuedPod] = {}
+        self._turned_down: list[tuple[float, Any, int, QueuedPod]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def goes_on(self, queued: QueuedPod) -> bool:
+        """Whether the pod has to wait still."""
+        expiry = self._expiry(queued)
+        return expiry > 0 and expiry >= _window(self._now())
+
+    def _expiry(self, queued: QueuedPod) -> float:
+        if queued.expires is None:
+            count = queued.errors or queued.unschedulable
+            seconds = min(self.initial * 2.0 ** (count - 1), self.longest) if count else 0.0
+            queued.expires = _window(queued.since + seconds) if seconds else -1.0
+        return queued.expires
+
+    def add(self, queued: QueuedPod) -> None:
+        self.pods[queued.pod.ref] = queued
+        if queued.rejectors or queued.pending:
+            heapq.heappush(self._turned_down, (self._expiry(queued), self.key(queued), queued.turn, queued))
+        self._wait_for(self._expiry(queued))
+
+    def early(self) -> QueuedPod | None:
+        """Who may be taken before its time."""
+        while self._turned_down:
+            _, _, turn, queued = self._turned_down[0]
+            if self.pods.get(queued.pod.ref) is queued and queued.turn == turn:
+                return queued
+            heapq.heappop(self._turned_down)
+        return None
+
+    def _wait_for(self, expiry: float) -> None:
+        """Look through them when this time is up, if not before."""
+        loop = asyncio.get_running_loop()
+        delay = max(expiry + WINDOW - self._now(), 0)
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + delay:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(delay, self._look_through)
+
+    def _look_through(self) -> None:
+        self._timer = None
+        for ref, queued in list(self.pods.items()):
+            if not self.goes_on(queued):
+                del self.pods[ref]
+                self._ended(queued)
+        if self.pods:
+            self._wait_for(min(map(self._expiry, self.pods.values())))
+
+
+def _window(instant: float) -> float:
+    return instant // WINDOW * WINDOW
