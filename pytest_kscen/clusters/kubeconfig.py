@@ -34,11 +34,14 @@ class KubeconfigCluster(LiveCluster):
         seed: int | str = 0,
         flags: contexts.Flags = contexts.TESTED,
         runner: WallRunner | None = None,
+        users: str = "",
     ) -> None:
+        """With `users`, each actor is a user of its own, whose name begins so: our own credentials must allow that."""
         self._path, self._flags = str(path or contexts.default_path()), flags
         self._config = contexts.merged(self._path, flags)
         self.context = contexts.chosen(self._config, context or "", self._path, flags)
         self._folder: pathlib.Path | None = None
+        self.users = users
         own = runner or WallRunner()
         try:
             self._become(own, seed)
@@ -52,7 +55,12 @@ class KubeconfigCluster(LiveCluster):
 
         try:
             super().__init__(
-                "kubeconfig", runner, functools.partial(configuration_of, self._path, self.context), seed=seed, owned=False
+                "kubeconfig",
+                runner,
+                functools.partial(configuration_of, self._path, self.context),
+                seed=seed,
+                owned=False,
+                users=self.users,
             )
         except (ConfigException, OSError, ValueError) as error:
             raise self._refusal(f"cannot be used: {error}") from error

@@ -15,7 +15,7 @@ from pytest_kscen.objects.errors import BadRequest, Invalid, NotFound
 from pytest_kscen.objects.scenarios import ON, OVER, SCENARIOS, phase_of
 from pytest_kscen.runs.played import Played
 from pytest_kscen.runs.preflight import PreflightRefused
-from pytest_kscen.runs.stages import controlplane, embedded
+from pytest_kscen.runs.stages import controlplane, embedded, given
 from pytest_kscen.scenario.controller import ScenarioController
 from pytest_kscen.scenario.definition import install
 from pytest_kscen.scenario.files import ScenarioRefused
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.runs.terms import Terms
 
-STAGES: dict[str, Callable[[Any, ScenarioController], str]] = {"embedded": embedded, "controlplane": controlplane}
+STAGES: dict[str, Callable[[Any, ScenarioController], str]] = {
+    "embedded": embedded,
+    "controlplane": controlplane,
+    "kubeconfig": given,
+}
 GONE = 60.0  # seconds that an earlier Scenario of the same name has to go
 
 

@@ -16,6 +16,7 @@ from pytest_kscen.simulation.scheduler.annotating import told
 if TYPE_CHECKING:
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
     from pytest_kscen.clusters.embedded import EmbeddedCluster
+    from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
     from pytest_kscen.machinery.admission import Review
     from pytest_kscen.scenario.controller import ScenarioController
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
@@ -91,6 +92,27 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     cluster.runner.start(cluster.site.gates.follow(api, clock), "gates")
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
     controller.register.add(_real(cluster))
+    return front.gate_url
+
+
+def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
+    """Somebody's API server, on this machine: it calls webhooks; new pods wait at a scheduling gate, others ask at theirs."""
+    from pytest_kscen.kube.gate import Gates
+    from pytest_kscen.machinery.http.keys import make_keys
+    from pytest_kscen.scenario.front import Front, register, unregister
+
+    api, keys, gates = cluster.api(NAME), make_keys(), Gates()
+    front = Front(controller.let_in, lambda: controller.simulates(SCHEDULER), gates.passed)
+
+    async def begin() -> None:
+        await front.open(keys.context())
+        await unregister(api)
+        await register(api, front.url, keys.authority, f"{cluster.users}{NAME}")
+        controller.register.prompts[SCHEDULER] = HeldPods(api, controller.sees(PODS)).release_next
+
+    cluster.runner.call(begin())
+    cluster.runner.start(front.stay(), "webhooks")
+    cluster.runner.start(gates.follow(api, cluster.runner.clock), "gates")
     return front.gate_url
 
 

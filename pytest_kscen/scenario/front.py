@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
 
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS, LEASES, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS, Resource
 from pytest_kscen.objects.scenarios import GROUP
 from pytest_kscen.scenario.held import held
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import Obj
 
 HOST = "127.0.0.1"
 VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
@@ -72,6 +75,7 @@ class Front:
             await asyncio.get_running_loop().create_future()
         finally:
             for runner in self._runners:
+                _hang_up(runner)
                 await runner.cleanup()
         raise AssertionError
 
@@ -89,6 +93,13 @@ class Front:
     async def _gate(self, request: web.Request) -> web.Response:
         await self._passed(request.match_info["controller"])
         return web.json_response({"controller": request.match_info["controller"], "may": "work"})
+
+
+def _hang_up(runner: web.AppRunner) -> None:
+    """An API server keeps its connections, and would not answer a farewell."""
+    for each in runner.server.connections if runner.server else ():
+        if each.transport:
+            each.transport.abort()
 
 
 def write_of(review: Obj) -> Write:
@@ -120,6 +131,13 @@ async def register(api: Api, url: str, authority: bytes, ours: str) -> None:
     watching = _webhook(f"{url}/validate", bundle, every, others, looked_at)
     await api.create(VALIDATING_WEBHOOKS, _configuration(VALIDATING_WEBHOOKS, watching))
     await api.create(MUTATING_WEBHOOKS, _configuration(MUTATING_WEBHOOKS, _webhook(f"{url}/mutate", bundle, pods)))
+
+
+async def unregister(api: Api) -> None:
+    """Take them away again, if they are there."""
+    for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
+        with contextlib.suppress(NotFound):
+            await api.delete(resource, NAME)
 
 
 def _webhook(url: str, bundle: str, rule: Obj, *conditions: str) -> Obj:

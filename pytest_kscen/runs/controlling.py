@@ -1,0 +1,70 @@
+"""`python -m pytest_kscen scenario-controller`: as long as it runs, a cluster plays the Scenarios that are applied to it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.journal import Journal
+from pytest_kscen.objects.durations import seconds_of_text
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.runs.preflight import PreflightRefused
+from pytest_kscen.runs.scenarios import Theatre
+from pytest_kscen.runs.terms import Terms
+from pytest_kscen.scenario.front import unregister
+from pytest_kscen.scenario.waiting import PATIENCE
+from pytest_kscen.scenario.writes import NAME
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.journal import Entry
+
+USERS = "kscen:"
+DAY = 86400.0
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen scenario-controller",
+        description="Play the Scenarios that are applied to a cluster, until Ctrl-C. Each begins with deleting all that is there.",
+    )
+    parser.add_argument("--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)")
+    parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
+    parser.add_argument("--disposable", action="store_true", help="the cluster may be emptied; without it nothing is played")
+    parser.add_argument("--results", default="", help="when results are written (default: UPDATE_SCENARIO_RESULTS_STRATEGY)")
+    parser.add_argument("--patience", type=seconds_of_text, default=PATIENCE, help="how long controllers may take, as in 10m")
+    parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
+    chosen = parser.parse_args(arguments)
+    terms = Terms(chosen.disposable, chosen.results, chosen.patience)
+    try:
+        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, users=USERS)) as cluster:
+            theatre = open_theatre(cluster, terms, chosen.journal)
+            print(f"Scenarios are played from now on; controllers ask for their turn at {theatre.gate_url}CONTROLLER", flush=True)
+            try:
+                while True:
+                    cluster.advance(DAY)
+            except KeyboardInterrupt:
+                cluster.runner.call(unregister(cluster.api(NAME)))
+    except (ClusterRefused, PreflightRefused, ApiError, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def open_theatre(cluster: Cluster, terms: Terms, journal: pathlib.Path | None = None) -> Theatre:
+    """For Scenarios of anybody: what becomes of them is told as it happens."""
+    theatre = Theatre.of(cluster, terms)
+    theatre.journals.to = Journal(cluster.runner.clock, journal)
+    theatre.journals.to.follow(_tell)
+    return theatre
+
+
+def _tell(entry: Entry) -> None:
+    if entry.what == "scenario-phase":
+        why = f": {entry.data['message']}" if entry.data.get("message") else ""
+        print(f"{entry.data['scenario']} {entry.data['phase']}{why}", flush=True)
