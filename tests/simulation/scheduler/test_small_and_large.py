@@ -1,5 +1,8 @@
 """A large cluster is looked at in columns, a small one node by node: what comes of it is the same, to the last draw."""
 
+import subprocess
+import sys
+
 import pytest
 from hall import Hall
 
@@ -98,3 +101,21 @@ def test_the_same(seed):
     one_by_one, at_once = played(seed, 10**9), played(seed, 1)
     assert one_by_one == at_once
     assert any(where.startswith("n") for where in one_by_one.values())
+
+
+SMALL = """
+import sys
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.objects.resources import PODS
+cluster = EmbeddedCluster("0", nodes=6)
+api = cluster.api()
+pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
+cluster.runner.call(api.create(PODS, pod, "default"))
+cluster.advance(10)
+print(cluster.runner.call(api.get(PODS, "p", "default"))["spec"]["nodeName"][:5], "numpy" in sys.modules)
+"""
+
+
+def test_a_small_cluster_does_without_the_columns():
+    done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=True)
+    assert done.stdout == "node- False\n"
