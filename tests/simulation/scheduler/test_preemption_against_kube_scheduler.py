@@ -55,7 +55,7 @@ def fill(rival, draws):  # noqa: F811
         for one in range(draws.whole(2, 4)):
             pod = some_pod(draws, f"v{number}-{one}", draws.below(2), nodeName=f"n{number}", may_have_port=one == 0)
             rival.ask(rival.api.create(PODS, pod))
-            status = {"status": {"startTime": f"2026-01-01T0{draws.whole(1, 4)}:00:00Z"}}
+            status = {"status": {"startTime": f"2026-01-01T0{draws.whole(1, 4)}:0{one}:00Z"}}  # no two alike on a node
             name = pod["metadata"]["name"]
             made.append(rival.ask(rival.api.patch(PODS, name, status, "default", subresource="status")))
     for number in range(draws.below(3)):

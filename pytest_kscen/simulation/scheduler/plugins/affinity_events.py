@@ -50,7 +50,7 @@ def _meets_all(terms: Sequence[Term], pod: Obj | None) -> bool:
 
 
 def _was_hostile(other: Obj, pod: PodInfo) -> bool:
-    forbids = Terms.of(PodInfo(other)).forbids
+    forbids = Terms.of(PodInfo(other)).forbids if other["spec"].get("affinity") else ()
     return bool(forbids) and all(term.means(pod.namespace, pod.labels, {}) for term in forbids)
 
 

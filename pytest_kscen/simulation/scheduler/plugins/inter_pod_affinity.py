@@ -5,13 +5,14 @@ What there is in each domain is added up once for a pod, from counts that are ke
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.resources import NAMESPACES
 from pytest_kscen.simulation.scheduler.counting.crowd import Crowd
 from pytest_kscen.simulation.scheduler.counting.domains import Sums, Thought, by_domain
 from pytest_kscen.simulation.scheduler.counting.selecting import Labels, hold
-from pytest_kscen.simulation.scheduler.counting.standing import Kind, Standing, Term, Terms, terms_of
+from pytest_kscen.simulation.scheduler.counting.standing import Kind, Standing, Term, terms_of
 from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
 from pytest_kscen.simulation.scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from pytest_kscen.simulation.scheduler.plugins import affinity_events
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_kscen.simulation.scheduler.counting.domains import Weighted
+    from pytest_kscen.simulation.scheduler.counting.selecting import Choice
     from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
     from pytest_kscen.simulation.scheduler.framework.events import Interest
     from pytest_kscen.simulation.scheduler.framework.handle import Handle
     from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
     from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
     from pytest_kscen.simulation.scheduler.framework.table import Rows, Scores, Table, Truths
+
+    Wish = tuple[str, Choice]
 
 BEST = 100
 NAME, SCORES = "InterPodAffinity", "InterPodAffinity/scores"
@@ -60,21 +64,42 @@ class Around:
         return Around(self.sums, self.thought.clone())
 
 
+@dataclass(slots=True)
 class Surroundings:
-    """What an attempt knows."""
+    """What an attempt knows. A wish is a topology key, and the pods that are meant."""
 
-    def __init__(self, terms: Terms, space: Mapping[str, str], wanted: Around, unwanted: Around, hostile: Around) -> None:
-        self.terms = terms
-        self.space = space
-        """The labels of the pod's namespace."""
-        self.wanted = wanted
-        """Pods that the pod needs near: such as meet all its terms."""
-        self.unwanted = unwanted
-        self.hostile = hostile
-        """Pods that do not want this one near."""
+    needs: list[Wish]
+    forbids: list[Wish]
+    space: Mapping[str, str]
+    """The labels of the pod's namespace."""
+    wanted: Around
+    """Pods that the pod needs near: such as meet all its wishes."""
+    unwanted: Around
+    hostile: Around
+    """Pods that do not want this one near."""
 
     def clone(self) -> Surroundings:
-        return Surroundings(self.terms, self.space, self.wanted.clone(), self.unwanted.clone(), self.hostile.clone())
+        return replace(self, wanted=self.wanted.clone(), unwanted=self.unwanted.clone(), hostile=self.hostile.clone())
+
+    def are_met_by(self, pod: PodInfo) -> bool:
+        """Whether the pod meets all that is needed."""
+        return bool(self.needs) and all(choice.means(pod.namespace, pod.labels) for _, choice in self.needs)
+
+    def is_first(self, pod: PodInfo) -> bool:
+        """The first of its kind may be anywhere: those that it needs are such as itself, and there are none yet."""
+        return self.wanted.is_nowhere and self.are_met_by(pod)
+
+    def think(self, pod: PodInfo, other: PodInfo, labels: Mapping[str, str], amount: int) -> None:
+        """So many more such pods on a node with these labels."""
+        for term in terms_of(other).forbids:
+            if term.means(pod.namespace, pod.labels, self.space):
+                self.hostile.think(term.key, labels, amount)
+        if self.are_met_by(other):
+            for key, _ in self.needs:
+                self.wanted.think(key, labels, amount)
+        for key, choice in self.forbids:
+            if choice.means(other.namespace, other.labels):
+                self.unwanted.think(key, labels, amount)
 
 
 class InterPodAffinity(Plugin):
@@ -95,56 +120,34 @@ class InterPodAffinity(Plugin):
         hostile = Around(self._sums((term.key, tally, 1) for term, tally in self._about(pod, space, Kind.FORBIDS)))
         if not terms.needs and not terms.forbids and hostile.is_nowhere:
             return SKIP
+        needs, forbids = self._wishes(terms.needs), self._wishes(terms.forbids)
         wanted: dict[str, Sums] = {}
-        if terms.needs:
-            tally = self._crowd.tally(*(term.choice(self._names) for term in terms.needs))
-            wanted = self._sums((term.key, tally, 1) for term in terms.needs)
-        unwanted = self._sums((term.key, self._crowd.tally(term.choice(self._names)), 1) for term in terms.forbids)
-        state[NAME] = Surroundings(terms, space, Around(wanted), Around(unwanted), hostile)
+        if needs:
+            tally = self._crowd.tally(*(choice for _, choice in needs))
+            wanted = self._sums((key, tally, 1) for key, _ in needs)
+        unwanted = self._sums((key, self._crowd.tally(choice), 1) for key, choice in forbids)
+        state[NAME] = Surroundings(needs, forbids, space, Around(wanted), Around(unwanted), hostile)
         return None
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
-        self._think(state[NAME], pod, added, node, 1)
+        state[NAME].think(pod, added, node.labels, 1)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        self._think(state[NAME], pod, removed, node, -1)
-
-    def _think(self, around: Surroundings, pod: PodInfo, other: PodInfo, node: NodeInfo, amount: int) -> None:
-        for term in terms_of(other).forbids:
-            if term.means(pod.namespace, pod.labels, around.space):
-                around.hostile.think(term.key, node.labels, amount)
-        if self._meets_all(around.terms.needs, other):
-            for term in around.terms.needs:
-                around.wanted.think(term.key, node.labels, amount)
-        for term in around.terms.forbids:
-            if term.choice(self._names).means(other.namespace, other.labels):
-                around.unwanted.think(term.key, node.labels, amount)
+        state[NAME].think(pod, removed, node.labels, -1)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         around: Surroundings = state[NAME]
-        if around.terms.needs and not self._is_near(around, pod, node.labels):
+        if around.needs and not _is_near(around, pod, node.labels):
             return NOT_NEAR
         if around.unwanted.is_at(node.labels):
             return TOO_NEAR
         return UNWELCOME if around.hostile.is_at(node.labels) else None
 
-    def _is_near(self, around: Surroundings, pod: PodInfo, labels: Mapping[str, str]) -> bool:
-        needs = around.terms.needs
-        if any(term.key not in labels for term in needs):
-            return False
-        if all(around.wanted.at(term.key, labels[term.key]) > 0 for term in needs):
-            return True
-        return self._is_first(around, pod)
-
-    def _is_first(self, around: Surroundings, pod: PodInfo) -> bool:
-        """The first of its kind may be anywhere: those that it needs are such as itself, and there are none yet."""
-        return around.wanted.is_nowhere and self._meets_all(around.terms.needs, pod)
-
     def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
         around: Surroundings = state[NAME]
         wrong: Truths | None = None
-        if around.terms.needs:
-            first = self._is_first(around, pod)
+        if around.needs:
+            first = around.is_first(pod)
             for key, sums in around.wanted.sums.items():
                 wrong = _either(wrong, table.label(key).codes[rows] < 0 if first else sums.many(rows) <= 0)
         for shunned in (around.unwanted, around.hostile):
@@ -209,8 +212,8 @@ class InterPodAffinity(Plugin):
     def _about(self, pod: PodInfo, space: Mapping[str, str], kind: Kind) -> list[tuple[Term, Any]]:
         return [(term, tally) for term, tally in self._standing.about(pod, space) if term.kind is kind]
 
-    def _meets_all(self, terms: Sequence[Term], pod: PodInfo) -> bool:
-        return bool(terms) and all(term.choice(self._names).means(pod.namespace, pod.labels) for term in terms)
+    def _wishes(self, terms: Sequence[Term]) -> list[Wish]:
+        return [(term.key, term.choice(self._names)) for term in terms]
 
     def _space(self, namespace: str) -> Mapping[str, str]:
         found = self._namespaces.get(namespace)
@@ -223,6 +226,12 @@ class InterPodAffinity(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return affinity_events.interests()
+
+
+def _is_near(around: Surroundings, pod: PodInfo, labels: Mapping[str, str]) -> bool:
+    if any(key not in labels for key, _ in around.needs):
+        return False
+    return all(around.wanted.at(key, labels[key]) > 0 for key, _ in around.needs) or around.is_first(pod)
 
 
 def _either(one: Truths | None, other: Truths) -> Truths:
