@@ -104,7 +104,7 @@ class _Sieve:
             chunk = rows[position : position + max(wanted - len(kept), FEW)]
             passed = self._pass(chunk)
             missing = wanted - len(kept)
-            if len(passed) > missing:
+            if len(passed) >= missing:
                 passed = passed[:missing]
                 chunk = self._cut(chunk, passed[-1])
             kept += passed.tolist()

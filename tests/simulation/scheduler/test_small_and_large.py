@@ -14,6 +14,8 @@ from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from pytest_kscen.simulation.scheduler.configuration.model import Configuration
+from pytest_kscen.simulation.scheduler.searching import enough
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NODE_COUNT, POD_COUNT = 12, 60
@@ -66,7 +68,7 @@ def some_pod(chance, number, *, kinds=8, classes=3):
     return {"metadata": {"name": f"p{number}", "namespace": "default", "labels": {"app": app}}, "spec": spec}
 
 
-def played(seed, large):
+def played(seed, large, nodes=NODE_COUNT, percentage=0):
     """Where every pod is in the end, or why it is nowhere."""
     runner, chance = VirtualRunner(), Chance(seed)
     api = InProcessApi(ApiServer(runner.clock, chance, Kinds(builtin_kinds())))
@@ -75,9 +77,9 @@ def played(seed, large):
     for number in range(3):
         runner.call(api.create(PRIORITY_CLASSES, {"metadata": {"name": f"class-{number}"}, "value": number * 10}))
     draws = Chance(seed).stream("objects")
-    for number in range(NODE_COUNT):
+    for number in range(nodes):
         runner.call(api.create(NODES, some_node(draws, number)))
-    hall = Hall(api, runner, chance)
+    hall = Hall(api, runner, chance, {"configuration": Configuration(percentage=percentage)})
     hall.scheduler._handle.snapshot.large = large
     hall.advance()
     for number in range(POD_COUNT):
@@ -101,6 +103,19 @@ def test_the_same(seed):
     one_by_one, at_once = played(seed, 10**9), played(seed, 1)
     assert one_by_one == at_once
     assert any(where.startswith("n") for where in one_by_one.values())
+
+
+@pytest.mark.parametrize(("nodes", "percentage"), [(150, 0), (260, 40), (130, 100)])
+def test_the_same_where_not_all_nodes_are_looked_at(nodes, percentage):
+    assert played(7, 10**9, nodes, percentage) == played(7, 1, nodes, percentage)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "percentage", "wanted"),
+    [(99, 0, 99), (100, 0, 100), (1000, 0, 420), (5000, 0, 500), (6000, 0, 300), (1000, 30, 300), (200, 10, 100), (500, 100, 500)],
+)
+def test_how_many_nodes_are_enough(nodes, percentage, wanted):
+    assert enough(nodes, percentage) == wanted
 
 
 SMALL = """
