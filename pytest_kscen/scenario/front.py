@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.resources import Obj
 
 HOST = "127.0.0.1"
 VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
