@@ -1,0 +1,56 @@
+"""The settings of scenarios on the command line, in the environment and in the ini file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scenario.objects import create, node, scenario
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("--kscen-scenario-results=Never", "'Never' is no time to write results: choose one of AtMovingNextStep, OnPause, OnDone"),
+        ("--kscen-scenario-patience=10", "'10' is no duration: write a number and a unit"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(pytester, option, complaint):
+    pytester.makepyfile("def test_it(): pass")
+    result = pytester.runpytest(option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{option.partition('=')[0]}: {complaint}*"])
+
+
+def test_results_come_when_the_settings_say(pytester, monkeypatch):
+    pytester.makepyfile(f"""
+        def test_it(scenario_runner):
+            played = scenario_runner.play({scenario(create(1, node()))!r})
+            print("WRITTEN", "scenarioResult" in played.live["status"])
+    """)
+
+    def written(*arguments):
+        (line,) = [line for line in pytester.runpytest("-s", *arguments).stdout.lines if "WRITTEN" in line]
+        return line.endswith("True")
+
+    assert written()
+    assert not written("--kscen-scenario-results=OnDone")
+    monkeypatch.setenv("UPDATE_SCENARIO_RESULTS_STRATEGY", "OnDone")
+    assert not written()
+    pytester.makeini("[pytest]\nkscen_scenario_results = OnPause")
+    assert written()
+    monkeypatch.setenv("KSCEN_SCENARIO_RESULTS", "OnDone")
+    assert not written()
+
+
+def test_a_cluster_of_somebody_is_refused_without_a_word_from_the_user(pytester):
+    pytester.makepyfile(f"""
+        def test_it(scenario_runner, monkeypatch):
+            monkeypatch.setattr(type(scenario_runner.cluster), "owned", False)
+            scenario_runner.play({scenario(create(1, node()))!r})
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*this embedded cluster is not of our making: say that it may be emptied with --kscen-disposable*"]
+    )
+    pytester.runpytest("--kscen-disposable").assert_outcomes(passed=1)
