@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.simulation.scheduler import changes
-from pytest_kscen.simulation.scheduler.framework.events import ASSIGNED_ADD, ASSIGNED_DELETE, NODE, Action, ClusterEvent
+from pytest_kscen.simulation.scheduler.framework.events import (
+    ASSIGNED_ADD,
+    ASSIGNED_DELETE,
+    EVERYTHING,
+    NODE,
+    Action,
+    ClusterEvent,
+)
 from pytest_kscen.simulation.scheduler.framework.kinds import OTHERS
 from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
 
@@ -39,7 +46,7 @@ class Following:
         """These kinds are of interest too; and what is only read, is there before the first pod."""
         self._read |= {resource: self._informers.of(resource) for resource in read}
         for resource in OTHERS:
-            if resource.kind in kinds and resource not in self._followed:
+            if (resource.kind in kinds or EVERYTHING in kinds) and resource not in self._followed:
                 informer = self._followed[resource] = self._informers.of(resource)
                 informer.on_change(self._teller(resource))
 

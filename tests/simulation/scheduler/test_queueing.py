@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.objects.resources import NODES, PODS
+from pytest_kscen.objects.resources import NODES, PODS, SERVICES
 from pytest_kscen.simulation.scheduler.configuration.model import Configuration, Enabled, PluginSet, ProfileConfiguration
 from pytest_kscen.simulation.scheduler.framework import NODE, POD, Action, Interest, Plugin, Registry, pending, unschedulable
 
@@ -113,6 +113,20 @@ class TestEvents:
         count = len(tally.seen)
         hall.delete("first")
         assert len(tally.seen) == count
+
+    def test_who_does_not_say_hears_of_everything(self, halls, tally):
+        class Curious(Plugin):
+            def filter(self, state, pod, node):
+                return unschedulable("not yet")
+
+        hall = with_plugin(halls, tally, Curious)
+        hall.node("n1")
+        hall.pod()
+        count = len(tally.seen)
+        service = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
+        hall.ask(hall.api.create(SERVICES, service, "default"))
+        hall.advance()
+        assert len(tally.seen) == count + 1
 
     def test_five_minutes_are_enough(self, halls, tally):
         hall = with_plugin(halls, tally, Fussy)
