@@ -74,7 +74,7 @@ class Front:
             await asyncio.get_running_loop().create_future()
         finally:
             for runner in self._runners:
-                _hang_up(runner)
+                await _hang_up(runner)
                 await runner.cleanup()
         raise AssertionError
 
@@ -94,8 +94,10 @@ class Front:
         return web.json_response({"controller": request.match_info["controller"], "may": "work"})
 
 
-def _hang_up(runner: web.AppRunner) -> None:
-    """An API server keeps its connections, and would not answer a farewell."""
+async def _hang_up(runner: web.AppRunner) -> None:
+    """An API server keeps its connections, opens new ones while it can, and would not answer a farewell."""
+    for site in list(runner.sites):
+        await site.stop()
     for each in runner.server.connections if runner.server else ():
         if each.transport:
             each.transport.abort()
