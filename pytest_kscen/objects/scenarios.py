@@ -43,16 +43,16 @@ def disabled(scenario: Obj) -> list[str]:
 def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
     """Whether the scenario that is on, if there is one, lets this controller work."""
     for scenario in scenarios:
-        if phase_of(scenario) in ON:
+        if phase_of(scenario) in ON and _has_begun(scenario):
             if controller in simulated(scenario):
                 step = scenario["status"].get("stepStatus") or {}
                 return step.get("phase") == CONTROLLER_RUNNING and step.get("runningSimulationController") == controller
-            return not (_has_begun(scenario) and {EVERY, controller} & set(disabled(scenario)))
+            return not {EVERY, controller} & set(disabled(scenario))
     return True
 
 
 def _has_begun(scenario: Obj) -> bool:
-    """Whether the cluster is cleared, for which everybody is needed."""
+    """Whether the cluster is cleared: for that everybody is needed, and all shall see it."""
     return bool(((scenario["status"].get("stepStatus") or {}).get("step") or {}).get("major"))
 
 

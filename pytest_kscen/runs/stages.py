@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.scenario.happenings import parsed
-from pytest_kscen.scenario.held import HeldPods
+from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.waiters import SCHEDULER, WAITERS
 from pytest_kscen.scenario.writes import NAME, RESULTS, Write
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.embedded import EmbeddedCluster
     from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
     from pytest_kscen.machinery.admission import Review
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.controller import ScenarioController
+    from pytest_kscen.scenario.waiting import Waiter
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
 VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
-CALM = 0.2  # seconds that a real scheduler has to hear of what has happened
+CALM = 0.3  # seconds that a real scheduler has to hear of what has happened
 
 
 def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
@@ -83,7 +85,7 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     async def begin() -> None:
         await cluster.scheduler.restart()
         await front.open(keys.context())
-        await register(api, front.url, keys.authority, f"{USERS}{NAME}")
+        await register(api, front.url, keys.authority, f"{USERS}{NAME}", policy="Fail")
         held = HeldPods(api, controller.sees(PODS))
         controller.register.prompts[SCHEDULER] = held.release_next
 
@@ -91,7 +93,7 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     cluster.runner.start(front.stay(), "webhooks")
     cluster.runner.start(cluster.site.gates.follow(api, clock), "gates")
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
-    controller.register.add(_real(cluster))
+    controller.register.add(_real(cluster, controller))
     return front.gate_url
 
 
@@ -116,9 +118,24 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
     return front.gate_url
 
 
-def _real(cluster: ControlPlaneCluster) -> Any:
+def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Waiter:
     """The scheduler's waiter, which asks the program itself last."""
-    from dataclasses import replace
-
     scheduler = next(each for each in WAITERS if each.name == SCHEDULER)
-    return replace(scheduler, calm=lambda pictures: min(scheduler.calm(pictures), CALM), idle=cluster.scheduler.is_idle)
+    clock = cluster.runner.clock
+    nodes, pods = controller.sees(NODES), controller.sees(PODS)
+
+    heard_of_nodes = 0.0
+
+    def hear(new: Obj | None, old: Obj | None) -> None:  # noqa: ARG001  # every change is one
+        nonlocal heard_of_nodes
+        heard_of_nodes = clock.now()
+
+    nodes.on_change(hear)
+
+    async def is_idle() -> bool:
+        if clock.now() - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) < CALM:
+            return False
+        gated = sum(bool(gates_of(pod)) for pod in pods)
+        return await cluster.scheduler.is_idle(nodes=len(nodes.objects), gated=gated)
+
+    return replace(scheduler, calm=lambda pictures: min(scheduler.calm(pictures), CALM), idle=is_idle)

@@ -122,16 +122,19 @@ def _allowed(review: Obj, patch: list[Obj] | None = None) -> web.Response:
     return web.Response(body=orjson.dumps(body), content_type="application/json")
 
 
-async def register(api: Api, url: str, authority: bytes, ours: str) -> None:
-    """Have the API server call the webhooks for every write but those of `ours`, the scenario controller's own user."""
+async def register(api: Api, url: str, authority: bytes, ours: str, *, policy: str = "Ignore") -> None:
+    """Have the API server call the webhooks for every write but those of `ours`, the scenario controller's own user.
+
+    With the policy `Fail` no write is ever missed, and none is let in when nobody answers any more.
+    """
     bundle = base64.b64encode(authority).decode()
     others = f"request.userInfo.username != '{ours}'"
     looked_at = f"!(request.resource.resource in [{', '.join(repr(each) for each in NOT_LOOKED_AT)}])"
     every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": list(VERBS), "resources": ["*", "pods/binding", "*/scale"]}
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [PODS.plural]}
-    watching = _webhook(f"{url}/validate", bundle, every, others, looked_at)
+    watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at)
     await api.create(VALIDATING_WEBHOOKS, _configuration(VALIDATING_WEBHOOKS, watching))
-    await api.create(MUTATING_WEBHOOKS, _configuration(MUTATING_WEBHOOKS, _webhook(f"{url}/mutate", bundle, pods)))
+    await api.create(MUTATING_WEBHOOKS, _configuration(MUTATING_WEBHOOKS, _webhook(f"{url}/mutate", bundle, policy, pods)))
 
 
 async def unregister(api: Api) -> None:
@@ -141,14 +144,14 @@ async def unregister(api: Api) -> None:
             await api.delete(resource, NAME)
 
 
-def _webhook(url: str, bundle: str, rule: Obj, *conditions: str) -> Obj:
+def _webhook(url: str, bundle: str, policy: str, rule: Obj, *conditions: str) -> Obj:
     return {
         "name": f"{NAME}.{GROUP}",
         "clientConfig": {"url": url, "caBundle": bundle},
         "rules": [rule],
         "matchConditions": [{"name": f"condition-{number}", "expression": each} for number, each in enumerate(conditions)],
         "matchPolicy": "Exact",
-        "failurePolicy": "Ignore",
+        "failurePolicy": policy,
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": TIMEOUT,
         "admissionReviewVersions": ["v1"],

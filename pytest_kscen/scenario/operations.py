@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
+from pytest_kscen.kube.picture import Ref, age
 from pytest_kscen.kube.requests import STRATEGIC_PATCH
 from pytest_kscen.objects.errors import ApiError, UnsupportedMediaType
+from pytest_kscen.objects.resources import Obj, Resource
 from pytest_kscen.scenario.models import Operation, OperationResult
 from pytest_kscen.scenario.shape import written
 
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.models import CreateOperation, DeleteOperation, PatchOperation
 
 KINDS = "createOperation, patchOperation, deleteOperation and doneOperation"
@@ -74,15 +76,18 @@ def _unreadable(patch: str) -> str:
     return ""
 
 
-async def do(api: Api, operation: Operation) -> OperationResult:
-    """Do it, and say what came of it."""
+Expect: TypeAlias = Callable[[Resource, Ref, Callable[[Obj | None], bool]], None]
+
+
+async def do(api: Api, operation: Operation, expect: Expect = lambda *_: None) -> OperationResult:
+    """Do it, and say what came of it; `expect` is told what will be seen."""
     try:
         if operation.create:
-            return OperationResult(written(operation.create), await _create(api, operation.create))
+            return OperationResult(written(operation.create), await _create(api, operation.create, expect))
         if operation.patch:
-            return OperationResult(written(operation.patch), await _patch(api, operation.patch))
+            return OperationResult(written(operation.patch), await _patch(api, operation.patch, expect))
         if operation.delete:
-            await _delete(api, operation.delete)
+            await _delete(api, operation.delete, expect)
             return OperationResult(written(operation.delete))
     except (ApiError, OSError) as error:
         why = error.message if isinstance(error, ApiError) else repr(error)
@@ -90,13 +95,14 @@ async def do(api: Api, operation: Operation) -> OperationResult:
     return OperationResult({})
 
 
-async def _create(api: Api, operation: CreateOperation) -> Obj:
+async def _create(api: Api, operation: CreateOperation, expect: Expect) -> Obj:
     obj = operation.object
     resource = await api.resource_of(obj["apiVersion"], obj["kind"])
     namespace = obj["metadata"].get("namespace") or ("default" if resource.namespaced else "")
     made = await api.create(resource, obj, namespace, **_options(operation.options))
     if obj.get("status") and not made.get("status"):
         made = await _with_status(api, resource, made, obj["status"])
+    expect(resource, Ref.of(made), lambda seen: seen is not None)
     return made
 
 
@@ -108,24 +114,35 @@ async def _with_status(api: Api, resource: Any, made: Obj, status: Obj) -> Obj:
         return made
 
 
-async def _patch(api: Api, operation: PatchOperation) -> Obj:
+async def _patch(api: Api, operation: PatchOperation, expect: Expect) -> Obj:
     """The default is a strategic merge patch; a kind that has none gets a plain one."""
     resource = await api.resource_of(operation.type_meta.api_version, operation.type_meta.kind)
     namespace = operation.object_meta.namespace or ("default" if resource.namespaced else "")
     patch, options = yaml.safe_load(operation.patch), _options(operation.options)
-    name = operation.object_meta.name
-    if operation.patch_type:
-        return await api.patch(resource, name, patch, namespace, patch_type=operation.patch_type, **options)
+    name, kind = operation.object_meta.name, operation.patch_type
     try:
-        return await api.patch(resource, name, patch, namespace, patch_type=STRATEGIC_PATCH, **options)
+        made = await api.patch(resource, name, patch, namespace, patch_type=kind or STRATEGIC_PATCH, **options)
     except UnsupportedMediaType:
-        return await api.patch(resource, name, patch, namespace, **options)
+        if kind:
+            raise
+        made = await api.patch(resource, name, patch, namespace, **options)
+    version = age(made["metadata"]["resourceVersion"])
+    expect(resource, Ref.of(made), lambda seen: seen is None or age(seen["metadata"]["resourceVersion"]) >= version)
+    return made
 
 
-async def _delete(api: Api, operation: DeleteOperation) -> None:
+async def _delete(api: Api, operation: DeleteOperation, expect: Expect) -> None:
     resource = await api.resource_of(operation.type_meta.api_version, operation.type_meta.kind)
     namespace = operation.object_meta.namespace or ("default" if resource.namespaced else "")
-    await api.delete(resource, operation.object_meta.name, namespace, **_options(operation.options))
+    name = operation.object_meta.name
+    answer = await api.delete(resource, name, namespace, **_options(operation.options))
+    uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
+    expect(resource, Ref(namespace, name), lambda seen: is_going(seen, uid))
+
+
+def is_going(obj: Obj | None, uid: str) -> bool:
+    """Whether the object with this uid is gone, or on its way."""
+    return obj is None or obj["metadata"]["uid"] != uid or bool(obj["metadata"].get("deletionTimestamp"))
 
 
 def _options(options: Obj | None) -> dict[str, Any]:

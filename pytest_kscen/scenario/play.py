@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import (
     CONTROLLER_COMPLETED,
     CONTROLLER_PAUSED,
@@ -30,7 +31,7 @@ from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
 from pytest_kscen.scenario.shape import read
 from pytest_kscen.scenario.waiters import SCHEDULER
 from pytest_kscen.scenario.waiting import NotConvergedError
-from pytest_kscen.scenario.writes import Meaning, blame, meaning_of
+from pytest_kscen.scenario.writes import DELETE, Meaning, blame, meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +58,7 @@ class Play:
     spec: ScenarioSpec
     patience: float
     _done: set[str] = field(default_factory=set)
+    _deleted: set[str] = field(default_factory=set)
     _ignored: set[str] = field(default_factory=set)
     _spoiled: str = ""
     _begun: bool = False
@@ -81,16 +83,34 @@ class Play:
         """Somebody writes: it is let in when this returns."""
         if not self._begun or self.progress.phase not in ON:
             return
+        if self._was_deleted(write) or self._is_of_another_time(write):
+            return
         meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
         if meaning is Meaning.FOREIGN:
             self.give_up(blame(write))
             return
         if meaning is Meaning.STEP:
+            self.convergence.expect(write.resource, write.ref, write.has_come)
             await self.progress.next_minor(CONTROLLER_PAUSED)
             self.convergence.wake()
         if meaning in (Meaning.STEP, Meaning.REACTION) or (meaning is Meaning.RESULT and not self.troupe.tells_attempts):
             for event in events_of(write):
                 self.progress.happened(**event)
+
+    def _was_deleted(self, write: Write) -> bool:
+        """Whether this is one deletion again: a server that has to try twice asks twice."""
+        if write.verb != DELETE or not write.old:
+            return False
+        uid = write.old["metadata"].get("uid", "")
+        again = uid in self._deleted
+        self._deleted.add(uid)
+        return again
+
+    def _is_of_another_time(self, write: Write) -> bool:
+        """Whether a pod is bound that is there no more, but for its name: the API refuses that."""
+        uid = ((write.new or {}).get("metadata") or {}).get("uid") if write.is_binding else None
+        pod = self.convergence.shown(PODS, write.ref) if uid else None
+        return pod is not None and pod["metadata"]["uid"] != uid
 
     def attempted(self, attempt: PodAttempted) -> None:
         """A scheduler tells of an attempt itself."""
@@ -163,7 +183,7 @@ class Play:
         last = False
         for each in operations:
             self._done.add(each.id)
-            result = await do(self.progress.api, each)
+            result = await do(self.progress.api, each, self.convergence.expect)
             self.progress.happened(id=each.id, **{each.kinds[0]: result})
             last = last or each.done is not None
         for name in self.troupe.simulated:

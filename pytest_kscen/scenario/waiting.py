@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.informer import Informers
-    from pytest_kscen.kube.picture import Picture
+    from pytest_kscen.kube.picture import Picture, Ref
     from pytest_kscen.objects.resources import Obj, Resource
 
 PATIENCE = 600.0  # seconds for one wait
+NEWS = 2.0  # seconds within which what was written is told
 TOLD = 3  # things that are told of one controller
 
 
@@ -73,6 +74,16 @@ class NotConvergedError(Exception):
     """Somebody has not finished in time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a write will have changed as soon as its news are here; should it fail after all, nobody waits for ever."""
+
+    resource: Resource
+    ref: Ref
+    has_come: Callable[[Obj | None], bool]
+    until: float
+
+
 @dataclass(eq=False)
 class Convergence:
     """The cluster as the waiters see it, and who waits for it to come to rest."""
@@ -84,6 +95,7 @@ class Convergence:
     _changes: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: dict[Resource, Picture] = field(default_factory=dict)
+    _expected: list[Expected] = field(default_factory=list)
 
     async def follow(self, waiters: Iterable[ControllerWaiter]) -> None:
         """See from now on what these look at."""
@@ -97,6 +109,25 @@ class Convergence:
     def _note(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
         self._changes += 1
         self._changed.set()
+
+    def expect(self, resource: Resource, ref: Ref, has_come: Callable[[Obj | None], bool]) -> None:
+        """Somebody has written this: nothing is judged by what was before it."""
+        followed = next((each for each in self._seen if (each.group, each.plural) == (resource.group, resource.plural)), None)
+        if followed:
+            self._expected.append(Expected(followed, ref, has_come, self.clock.now() + NEWS))
+
+    def shown(self, resource: Resource, ref: Ref) -> Obj | None:
+        """The object as it was last heard of."""
+        return self._seen[resource].objects.get(ref) if resource in self._seen else None
+
+    def _awaits_news(self) -> bool:
+        now = self.clock.now()
+        self._expected = [
+            each
+            for each in self._expected
+            if now < each.until and not each.has_come(self._seen[each.resource].objects.get(each.ref))
+        ]
+        return bool(self._expected)
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
         """By controller: what it is still to do."""
@@ -113,7 +144,9 @@ class Convergence:
             left = end - self.clock.now()
             if left <= 0:
                 raise NotConvergedError(_told(self.unfinished(waiters), patience))
-            if self.unfinished(waiters):
+            if self._awaits_news():
+                await self._within(min(left, NEWS))
+            elif self.unfinished(waiters):
                 await self._within(left)
             elif await self._is_calm(waiters, or_when) and await self._are_idle(waiters):
                 return

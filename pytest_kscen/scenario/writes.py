@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.resources import CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS, EVENTS, LEASES, PODS
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.scenario.waiters import REPLICATED_STORAGE, SCHEDULER
@@ -130,6 +131,21 @@ class Write:
     @property
     def is_binding(self) -> bool:
         return self.resource.plural == PODS.plural and self.subresource == "binding"
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.namespace if self.resource.namespaced else "", self.name)
+
+    def has_come(self, obj: Obj | None) -> bool:
+        """Whether the object, as somebody sees it, is as it is after this write, or later."""
+        if self.verb == DELETE:
+            uid = ((self.old or {}).get("metadata") or {}).get("uid", "")
+            return obj is None or obj["metadata"]["uid"] != uid or bool(obj["metadata"].get("deletionTimestamp"))
+        if obj is None:
+            return self.verb == UPDATE  # it has gone meanwhile
+        if self.is_binding:
+            return bool(obj["spec"].get("nodeName"))
+        return self.old is None or obj["metadata"]["resourceVersion"] != self.old["metadata"].get("resourceVersion")
 
     @property
     def words(self) -> str:

@@ -8,8 +8,12 @@ APPS = ("web", "db", "batch")
 
 
 def generated(chance):
-    """One scenario. Every pod ends at once when it is deleted, and no kubelet is needed."""
-    steps = [[*map(_class, CLASSES), *(_node(chance, number) for number in range(chance.whole(3, 7)))]]
+    """One scenario. Every pod ends at once when it is deleted, and no kubelet is needed.
+
+    Its nodes have names of their own: a real control plane remembers for a while when it last heard of a node of a name.
+    """
+    name = f"generated-{chance.suffix(6)}"
+    steps = [[*map(_class, CLASSES), *(_node(chance, f"{name}-node-{number}") for number in range(chance.whole(3, 7)))]]
     made = []
     for _ in range(chance.whole(2, 3)):
         pods = [_pod(chance, len(made) + number) for number in range(chance.whole(2, 5))]
@@ -18,7 +22,7 @@ def generated(chance):
     operations = [create(step, obj) for step, objs in enumerate(steps, 1) for obj in objs]
     if chance.below(2):
         operations.append(delete(len(steps) + 1, "Pod", chance.choice(made)["metadata"]["name"]))
-    return scenario(*operations, done(len(steps) + 2), disabled=["kubelet"], name=f"generated-{chance.suffix(6)}")
+    return scenario(*operations, done(len(steps) + 2), disabled=["kubelet"], name=name)
 
 
 def _class(name):
@@ -27,8 +31,7 @@ def _class(name):
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **about}
 
 
-def _node(chance, number):
-    name = f"node-{number}"
+def _node(chance, name):
     room = {
         "cpu": str(chance.choice((2, 3, 4, 6))),
         "memory": f"{chance.choice((3, 5, 8, 11))}Gi",

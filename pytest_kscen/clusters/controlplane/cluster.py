@@ -46,7 +46,7 @@ class ControlPlaneCluster(LiveCluster):
             super().__init__(
                 "controlplane", runner, functools.partial(configuration_of, self.kubeconfig), seed=seed, owned=True, users=USERS
             )
-            self.holding = Holding(self.processes)
+            self.holding = Holding(self.processes, runner.clock)
             program = programs.find()["kube-scheduler"]
             self.scheduler = RealScheduler(self.processes, layout, program, free_port(), runner.clock)
             self.site = Site.of(runner.clock, self.chance, nodes=nodes)

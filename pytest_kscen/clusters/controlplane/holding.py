@@ -28,10 +28,14 @@ PROGRAMS = ("kube-scheduler", "kube-controller-manager")
 class Holding:
     """One control plane's programs, each by the name that Scenarios know it by."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, clock: Clock) -> None:
         self._processes = processes
+        self._clock = clock
+        self.went_on: dict[str, float] = {}
+        """When each was last told to go on."""
         self._stopped: set[str] = set()
         self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
         """From now on Scenarios are obeyed; when nobody follows them any more, everybody goes on."""
@@ -53,12 +57,13 @@ class Holding:
 
     async def obey(self, api: Api) -> None:
         """Hold, and let go, as the Scenarios say at this moment."""
-        scenarios = (await api.list(SCENARIOS)).items
-        for program in PROGRAMS:
-            if may_work(scenarios, program):
-                self._go_on(program)
-            else:
-                self._stop(program)
+        async with self._turn:  # what one has read must not be done after what another has read later
+            scenarios = (await api.list(SCENARIOS)).items
+            for program in PROGRAMS:
+                if may_work(scenarios, program):
+                    self._go_on(program)
+                else:
+                    self._stop(program)
 
     def _stop(self, program: str) -> None:
         if program not in self._stopped:
@@ -68,6 +73,7 @@ class Holding:
     def _go_on(self, program: str) -> None:
         if program in self._stopped:
             self._stopped.discard(program)
+            self.went_on[program] = self._clock.now()
             self._signal(program, signal.SIGCONT)
 
     def _signal(self, program: str, what: signal.Signals) -> None:

@@ -30,6 +30,8 @@ LOOK_AGAIN = 0.05
 BETWEEN_LOOKS = 0.03
 PENDING = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} (\S+)', re.MULTILINE)
 ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{[^}]*\} (\S+)", re.MULTILINE)
+NODES = re.compile(r'^scheduler_cache_size\{type="nodes"\} (\S+)', re.MULTILINE)
+GATED = re.compile(r'^scheduler_pending_pods\{queue="gated"\} (\S+)', re.MULTILINE)
 BINDING = re.compile(r'^scheduler_goroutines\{operation="binding"[^}]*\} (\S+)', re.MULTILINE)
 
 
@@ -78,8 +80,8 @@ class RealScheduler:
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
 
-    async def is_idle(self) -> bool:
-        """Whether no pod is in its queues or on its way, nor comes within a moment."""
+    async def is_idle(self, *, nodes: int, gated: int) -> bool:
+        """Whether it knows so many nodes and gated pods, and no pod is in its queues or on its way, nor comes within a moment."""
         try:
             before = await self._metrics()
             await self._clock.sleep(BETWEEN_LOOKS)
@@ -87,6 +89,8 @@ class RealScheduler:
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
         waiting = [float(count) for _, count in PENDING.findall(after)] + [float(count) for count in BINDING.findall(after)]
+        if _sum(NODES, after) != nodes or _sum(GATED, after) != gated:
+            return False
         return not any(waiting) and _sum(ATTEMPTS, before) == _sum(ATTEMPTS, after)
 
     async def _metrics(self) -> str:
