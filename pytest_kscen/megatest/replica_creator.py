@@ -42,10 +42,10 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
 async def sweep_replicas(rv: Subject) -> None:
     """Delete what was added in the very moment in which the volume went: nobody else would."""
     actor = rv.actor("volume-replica-creator")
-    with contextlib.suppress(NotFound):
-        listing = await actor.api.list(REPLICATED_VOLUME_REPLICAS, labels=f"{RUN_LABEL}={rv.stage.run_id}")
-        for left in [name_of(one) for one in listing.items if volume_of(one) == rv.name]:
-            async with attempt(actor, "delete a replica that was left", volume=rv.name, replica=left):
+    listing = await actor.api.list(REPLICATED_VOLUME_REPLICAS, labels=f"{RUN_LABEL}={rv.stage.run_id}")
+    for left in [name_of(one) for one in listing.items if volume_of(one) == rv.name]:
+        async with attempt(actor, "delete a replica that was left", volume=rv.name, replica=left):
+            with contextlib.suppress(NotFound):  # an answer was lost, and the deletion was asked for again
                 await actor.api.delete(REPLICATED_VOLUME_REPLICAS, left)
 
 

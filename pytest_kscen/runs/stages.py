@@ -10,7 +10,7 @@ from pytest_kscen.scenario.happenings import parsed
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.waiters import SCHEDULER, WAITERS
-from pytest_kscen.scenario.writes import NAME, RESULTS, Write
+from pytest_kscen.scenario.writes import KUBELET, NAME, RESULTS, WITHOUT_WAITER, Write
 from pytest_kscen.simulation.scheduler.annotating import told
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     cluster.runner.start(cluster.site.gates.follow(api, clock), "gates")
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
     controller.register.add(_real(cluster, controller))
+    inside = [each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)]
+    controller.register.parts.update(dict.fromkeys([*inside, *WITHOUT_WAITER], "kube-controller-manager"))
     return front.gate_url
 
 

@@ -31,6 +31,9 @@ class Register:
     prompts: dict[str, Callable[[], Awaitable[bool]]] = field(default_factory=dict)
     """By controller: what gives it its next piece of work, and says False when none is left."""
 
+    parts: dict[str, str] = field(default_factory=dict)
+    """By controller: the program of which it is a part, where that can only be held as a whole."""
+
     tells_attempts: bool = False
     """Whether the scheduler tells of its attempts itself, and need not be overheard."""
 
@@ -65,7 +68,8 @@ class Troupe:
         """Those that react before a simulated controller goes on."""
         if EVERY in self.disabled:
             return []
-        return [each for name, each in self.register.waiters.items() if name not in (*self.simulated, *self.disabled)]
+        absent = {*self.simulated, *self.disabled}
+        return [each for name, each in self.register.waiters.items() if not {name, self.register.parts.get(name)} & absent]
 
     async def prompt(self, name: str) -> bool:
         """Give this controller its next piece of work, if it has to be given any."""
@@ -100,7 +104,12 @@ class Troupe:
     def _unknown(self, name: str) -> str:
         if why := BY_CLOCK.get(name):
             return f"the controller {name!r} cannot be part of a scenario: {why}"
-        known = [*self.register.waiters, *WITHOUT_WAITER]
+        programs = dict.fromkeys(self.register.parts.values())
+        known = [*self.register.waiters, *WITHOUT_WAITER, *programs]
+        if (program := self.register.parts.get(name)) and name in (*self.simulated, *self.disabled):
+            return f"{name!r} is a part of {program} on this cluster, which is held as a whole; it can be held on an embedded one"
+        if name in self.simulated and name in programs:
+            return f"{name!r} is many controllers in one, which cannot be simulated; each of them can on an embedded cluster"
         if name in known:
             return ""
         return f"there is no controller {name!r}{nearest(name, known)}; there are {', '.join(sorted(known))}"
