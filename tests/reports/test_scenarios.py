@@ -14,7 +14,7 @@ from pytest_kscen.scenario.analysis.timeline import NoScenario
 from pytest_kscen.scenario.models import ScenarioResult, ScenarioStatus
 from pytest_kscen.scenario.progress import by_major_step
 from pytest_kscen.scenario.shape import written
-from tests.scenario.analysis.test_tables import packed, spread
+from tests.scenario.analysis.test_result_tables import packed, spread
 
 
 def lines(result, name, *, over="Succeeded"):
