@@ -10,7 +10,7 @@ from pytest_kscen.scenario.happenings import parsed
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.waiters import SCHEDULER, WAITERS
-from pytest_kscen.scenario.writes import KUBELET, NAME, RESULTS, WITHOUT_WAITER, Write
+from pytest_kscen.scenario.writes import KUBELET, NAME, RESULTS, VERBS, WITHOUT_WAITER, Write
 from pytest_kscen.simulation.scheduler.annotating import told
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.waiting import Waiter
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
-VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 CALM = 0.3  # seconds that a real scheduler has to hear of what has happened
 
 

@@ -18,7 +18,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS, LEASES, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS, Resource
 from pytest_kscen.objects.scenarios import GROUP
 from pytest_kscen.scenario.held import held
-from pytest_kscen.scenario.writes import NAME, Write
+from pytest_kscen.scenario.writes import NAME, VERBS, Write
 
 if TYPE_CHECKING:
     import ssl
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 HOST = "127.0.0.1"
-VERBS = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 LABEL = f"{GROUP}/webhook"
 TIMEOUT = 10
 NOT_LOOKED_AT = (EVENTS.plural, LEASES.plural, "endpoints", "endpointslices")

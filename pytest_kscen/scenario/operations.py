@@ -13,6 +13,7 @@ from pytest_kscen.objects.errors import ApiError, UnsupportedMediaType
 from pytest_kscen.objects.resources import Obj, Resource
 from pytest_kscen.scenario.models import Operation, OperationResult
 from pytest_kscen.scenario.shape import written
+from pytest_kscen.scenario.writes import is_going
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,11 +139,6 @@ async def _delete(api: Api, operation: DeleteOperation, expect: Expect) -> None:
     answer = await api.delete(resource, name, namespace, **_options(operation.options))
     uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
     expect(resource, Ref(namespace, name), lambda seen: is_going(seen, uid))
-
-
-def is_going(obj: Obj | None, uid: str) -> bool:
-    """Whether the object with this uid is gone, or on its way."""
-    return obj is None or obj["metadata"]["uid"] != uid or bool(obj["metadata"].get("deletionTimestamp"))
 
 
 def _options(options: Obj | None) -> dict[str, Any]:

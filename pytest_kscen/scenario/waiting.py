@@ -122,11 +122,8 @@ class Convergence:
 
     def _awaits_news(self) -> bool:
         now = self.clock.now()
-        self._expected = [
-            each
-            for each in self._expected
-            if now < each.until and not each.has_come(self._seen[each.resource].objects.get(each.ref))
-        ]
+        waited = [each for each in self._expected if now < each.until]
+        self._expected = [each for each in waited if not each.has_come(self.shown(each.resource, each.ref))]
         return bool(self._expected)
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:

@@ -24,6 +24,8 @@ CONFIGURATION = ("kube-system", "kube-scheduler")
 """The ConfigMap with the scheduler's configuration."""
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
+VERBS = {"CREATE": CREATE, "UPDATE": UPDATE, "DELETE": DELETE}
+"""By what admission calls them."""
 
 ALIASES = {
     "default-scheduler": SCHEDULER,
@@ -139,8 +141,7 @@ class Write:
     def has_come(self, obj: Obj | None) -> bool:
         """Whether the object, as somebody sees it, is as it is after this write, or later."""
         if self.verb == DELETE:
-            uid = ((self.old or {}).get("metadata") or {}).get("uid", "")
-            return obj is None or obj["metadata"]["uid"] != uid or bool(obj["metadata"].get("deletionTimestamp"))
+            return is_going(obj, ((self.old or {}).get("metadata") or {}).get("uid", ""))
         if obj is None:
             return self.verb == UPDATE  # it has gone meanwhile
         if self.is_binding:
@@ -151,6 +152,11 @@ class Write:
     def words(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.verb}d {self.resource.qualified} {where}"
+
+
+def is_going(obj: Obj | None, uid: str) -> bool:
+    """Whether the object with this uid is gone, or on its way."""
+    return obj is None or obj["metadata"]["uid"] != uid or bool(obj["metadata"].get("deletionTimestamp"))
 
 
 def meaning_of(write: Write, simulated: Collection[str], known: Collection[str]) -> Meaning:
