@@ -24,6 +24,8 @@ CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED = "ControllerRunning
 STEP_COMPLETED = "Finished"
 
 EVERY = "*"
+RESULTS = "kube-scheduler-simulator.sigs.k8s.io/"
+"""What the names of a pod's annotations begin with that tell of scheduling."""
 
 
 def phase_of(scenario: Obj) -> str:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.resources import NODES, PODS
+from pytest_kscen.objects.scenarios import RESULTS
 from pytest_kscen.scenario.happenings import parsed
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.waiters import SCHEDULER, WAITERS
-from pytest_kscen.scenario.writes import KUBELET, NAME, RESULTS, VERBS, WITHOUT_WAITER, Write
+from pytest_kscen.scenario.writes import KUBELET, NAME, VERBS, WITHOUT_WAITER, Write
 from pytest_kscen.simulation.scheduler.annotating import told
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.resources import CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS, EVENTS, LEASES, PODS
-from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.objects.scenarios import RESULTS, SCENARIOS
 from pytest_kscen.scenario.waiters import REPLICATED_STORAGE, SCHEDULER
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NAME = "scenario-controller"
 KUBELET = "kubelet"
-RESULTS = "kube-scheduler-simulator.sigs.k8s.io/"
 CONFIGURATION = ("kube-system", "kube-scheduler")
 """The ConfigMap with the scheduler's configuration."""
 

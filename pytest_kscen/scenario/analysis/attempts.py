@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from pytest_kscen.objects.scenarios import RESULTS
 from pytest_kscen.scenario.models import ScenarioStep
+from pytest_kscen.scenario.writes import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kscen.objects.resources import Obj
 
-PREFIX = "kube-scheduler-simulator.sigs.k8s.io/"
 HISTORY = "result-history"
 BEFORE = ScenarioStep()
 GOOD = ("", "success", "wait", "passed")
@@ -115,11 +116,9 @@ class Attempt:
 def attempts_of(pod: Obj) -> list[Attempt]:
     """All that a pod's own annotations tell of, the history first: for a pod that was read from any cluster."""
     metadata = pod["metadata"]
-    annotations = {
-        key.removeprefix(PREFIX): value for key, value in (metadata.get("annotations") or {}).items() if key.startswith(PREFIX)
-    }
+    annotations = results_of(pod)
     told = parsed(annotations.pop(HISTORY, "[]"))
-    told = [{key.removeprefix(PREFIX): value for key, value in each.items()} for each in told or ()]
+    told = [{key.removeprefix(RESULTS): value for key, value in each.items()} for each in told or ()]
     if annotations and (not told or told[-1] != annotations):
         told.append(annotations)
     name = metadata.get("namespace") or "default", metadata["name"]

@@ -13,13 +13,13 @@ import orjson
 from pytest_kscen.objects.durations import in_words
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.scenarios import RESULTS
 
 if TYPE_CHECKING:
     from pytest_kscen.simulation.bench import Bench
     from pytest_kscen.simulation.scheduler.framework.results import Attempt
 
-PREFIX = "kube-scheduler-simulator.sigs.k8s.io/"
-HISTORY, NOTE = f"{PREFIX}result-history", f"{PREFIX}result-cut"
+HISTORY, NOTE = f"{RESULTS}result-history", f"{RESULTS}result-cut"
 LARGEST = 256 * 1024  # bytes of keys and values that a pod's annotations may have
 EXTENDERS = ("filter", "prioritize", "preempt", "bind")
 
@@ -41,8 +41,8 @@ def told(attempt: Attempt) -> dict[str, str]:
         "bind-result": attempt.bind,
     }
     words |= {f"extender-{what}-result": attempt.extenders[what] for what in EXTENDERS if what in attempt.extenders}
-    found = {f"{PREFIX}{name}": _json(value) for name, value in words.items()}
-    return {**found, f"{PREFIX}selected-node": attempt.selected} if attempt.selected else found
+    found = {f"{RESULTS}{name}": _json(value) for name, value in words.items()}
+    return {**found, f"{RESULTS}selected-node": attempt.selected} if attempt.selected else found
 
 
 def with_history(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
@@ -51,7 +51,7 @@ def with_history(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
         history = orjson.loads(old.get(HISTORY, "[]"))
     except ValueError:
         history = []
-    foreign = sum(len(key.encode()) + len(value.encode()) for key, value in old.items() if not key.startswith(PREFIX))
+    foreign = sum(len(key.encode()) + len(value.encode()) for key, value in old.items() if not key.startswith(RESULTS))
     return _fitting(new, [*history, new] if isinstance(history, list) else [new], LARGEST - foreign)
 
 
@@ -70,7 +70,7 @@ def _fitting(new: dict[str, str], history: list[Any], room: int) -> dict[str, st
             cut += 1
         else:
             largest = max(new, key=lambda key: (len(new[key]), key))
-            dropped.append(largest.removeprefix(PREFIX))
+            dropped.append(largest.removeprefix(RESULTS))
             del new[largest]
 
 
@@ -107,7 +107,7 @@ class Annotating:
             return
         old = live["metadata"].get("annotations") or {}
         new = with_history(told(attempt), old)
-        gone = {key: None for key in old if key.startswith(PREFIX) and key not in new}
+        gone = {key: None for key in old if key.startswith(RESULTS) and key not in new}
         try:
             await self._bench.api.patch(PODS, name, {"metadata": {"annotations": {**gone, **new}}}, namespace)
         except NotFound:

@@ -107,11 +107,12 @@ def test_why_a_pod_is_pending_is_what_its_last_attempt_found():
 def test_a_pods_own_annotations_tell_of_all_attempts():
     import json
 
-    from pytest_kscen.scenario.analysis.attempts import PREFIX, attempts_of
+    from pytest_kscen.objects.scenarios import RESULTS
+    from pytest_kscen.scenario.analysis.attempts import attempts_of
 
-    first = {f"{PREFIX}filter-result": json.dumps(FULL)}
-    last = {f"{PREFIX}filter-result": json.dumps(WELL), f"{PREFIX}selected-node": "a"}
-    annotations = {"other": "x", **last, f"{PREFIX}result-history": json.dumps([first, last])}
+    first = {f"{RESULTS}filter-result": json.dumps(FULL)}
+    last = {f"{RESULTS}filter-result": json.dumps(WELL), f"{RESULTS}selected-node": "a"}
+    annotations = {"other": "x", **last, f"{RESULTS}result-history": json.dumps([first, last])}
     live = {"metadata": {"name": "x", "namespace": "default", "annotations": annotations}}
 
     assert [(each.number, each.node, len(each.rejected)) for each in attempts_of(live)] == [(1, "", 2), (2, "a", 1)]

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from pytest_kscen.simulation.scheduler.annotating import LARGEST, PREFIX, Annotating, with_history
+from pytest_kscen.objects.scenarios import RESULTS
+from pytest_kscen.simulation.scheduler.annotating import LARGEST, Annotating, with_history
 
 
 class Kept:
@@ -20,7 +21,7 @@ def kept():
 
 def read(hall, name="p"):
     found = hall.get(name)["metadata"]["annotations"]
-    return {key.removeprefix(PREFIX): value for key, value in found.items()}
+    return {key.removeprefix(RESULTS): value for key, value in found.items()}
 
 
 class TestAttempts:
@@ -91,7 +92,7 @@ class TestAnnotations:
         assert json.loads(found["filter-result"])["n2"]["NodeName"] == "passed"
         assert json.loads(found["bind-result"]) == {"DefaultBinder": "success"}
         (attempt,) = json.loads(found["result-history"])
-        assert attempt == {f"{PREFIX}{key}": value for key, value in found.items() if key != "result-history"}
+        assert attempt == {f"{RESULTS}{key}": value for key, value in found.items() if key != "result-history"}
 
     def test_the_history_is_oldest_first(self, hall):
         hall.nodes(1)
@@ -100,21 +101,21 @@ class TestAnnotations:
         hall.delete("first")
         assert hall.where() == "n1"
         history = json.loads(read(hall)["result-history"])
-        assert [one.get(f"{PREFIX}selected-node") for one in history] == [None, "n1"]
-        assert json.loads(history[0][f"{PREFIX}filter-result"])["n1"]["NodeResourcesFit"] == "Insufficient cpu"
+        assert [one.get(f"{RESULTS}selected-node") for one in history] == [None, "n1"]
+        assert json.loads(history[0][f"{RESULTS}filter-result"])["n1"]["NodeResourcesFit"] == "Insufficient cpu"
 
     def test_what_would_not_fit_is_left_out_and_a_note_says_so(self):
-        new = {f"{PREFIX}filter-result": "f" * 100_000, f"{PREFIX}score-result": "s" * 170_000, f"{PREFIX}selected-node": "n1"}
-        old = {f"{PREFIX}result-history": json.dumps([{"a": "b"}]), "mine": "x" * 1000}
+        new = {f"{RESULTS}filter-result": "f" * 100_000, f"{RESULTS}score-result": "s" * 170_000, f"{RESULTS}selected-node": "n1"}
+        old = {f"{RESULTS}result-history": json.dumps([{"a": "b"}]), "mine": "x" * 1000}
         found = with_history(new, old)
-        assert set(found) == {f"{PREFIX}{name}" for name in ("filter-result", "selected-node", "result-history", "result-cut")}
-        assert found[f"{PREFIX}result-cut"] == (
+        assert set(found) == {f"{RESULTS}{name}" for name in ("filter-result", "selected-node", "result-history", "result-cut")}
+        assert found[f"{RESULTS}result-cut"] == (
             f"left out, as annotations may have {LARGEST} bytes: 2 attempts of the history, score-result"
         )
         assert sum(len(key) + len(value) for key, value in {**old, **found}.items()) <= LARGEST
 
     def test_the_oldest_attempts_go_first(self):
-        new = {f"{PREFIX}filter-result": "f" * 50_000}
-        old = {f"{PREFIX}result-history": json.dumps([{"a": "x" * 100_000}, {"a": "y" * 100_000}])}
-        history = json.loads(with_history(new, old)[f"{PREFIX}result-history"])
+        new = {f"{RESULTS}filter-result": "f" * 50_000}
+        old = {f"{RESULTS}result-history": json.dumps([{"a": "x" * 100_000}, {"a": "y" * 100_000}])}
+        history = json.loads(with_history(new, old)[f"{RESULTS}result-history"])
         assert [next(iter(one.values()))[0] for one in history] == ["y", "f"]
