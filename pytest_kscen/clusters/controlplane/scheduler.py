@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.kube.remote.sockets import Sockets
 
 if TYPE_CHECKING:
     import pathlib
@@ -45,6 +45,7 @@ class RealScheduler:
         self._port = port
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = Sockets()
 
     async def restart(self, configuration: dict[str, Any] | None = None) -> None:
         """Begin anew with this KubeSchedulerConfiguration; what it leaves open is as repeatable as it can be."""
@@ -96,14 +97,15 @@ class RealScheduler:
     async def _metrics(self) -> str:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=5)
-            self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False)
+            connector = aiohttp.TCPConnector(socket_factory=self._sockets.make)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
         async with self._session.get(f"https://127.0.0.1:{self._port}/metrics", ssl=_unverified()) as response:
             return await response.text()
 
     async def close(self) -> None:
         if self._session:
             await self._session.close()
-            await asyncio.sleep(0)  # noqa: TID251  # a turn of the loop, no time
+            await self._sockets.end(self._clock)
 
 
 def _unverified() -> ssl.SSLContext:

@@ -10,13 +10,13 @@ import asyncio
 import itertools
 import logging
 import os
-import socket  # noqa: TID251  # this is the door
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
 import orjson
 import yarl
 
+from pytest_kscen.kube.remote.sockets import Sockets
 from pytest_kscen.objects.errors import Unauthorized, error_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ JSON = "application/json"
 MASTERS = "system:masters"
 READS = frozenset({"GET"})
 REFUSED = 400
-PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # a peer that is gone is noticed within a minute
 
 
 class _RefusedError(Exception):
@@ -61,6 +60,7 @@ class Connection:
         self._clock = clock
         self._reload = reload
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = Sockets()
         self._turns = asyncio.Semaphore(IN_FLIGHT)
         self._streams: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
@@ -114,7 +114,7 @@ class Connection:
             close()
         if self._session:
             await self._session.close()
-            await self._clock.sleep(0)  # a connection is gone one turn of the loop after it was closed
+            await self._sockets.end(self._clock)
 
     async def _persist(self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
         """Ask until there is an answer, or a refusal or a loss that another try would not better."""
@@ -141,7 +141,7 @@ class Connection:
         if self._closed:
             raise ConnectionError(f"{method} {self.access.server}{target}: the connection is closed")
         if self._session is None:
-            self._session = _session()
+            self._session = _session(self._sockets)
         access = self.access
         response = await self._session.request(
             method,
@@ -168,9 +168,9 @@ class Connection:
         return self.access.authorization != before
 
 
-def _session() -> aiohttp.ClientSession:
+def _session(sockets: Sockets) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_IDLE, socket_factory=_probed_socket),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_IDLE, socket_factory=sockets.make),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept-Encoding": "identity"},
         timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT, sock_read=ANSWER_TIMEOUT),
@@ -179,16 +179,6 @@ def _session() -> aiohttp.ClientSession:
     )
     session._retry_connection = False  # noqa: SLF001  # it would repeat a PUT or a DELETE that may have happened
     return session
-
-
-def _probed_socket(address: tuple[Any, ...]) -> socket.socket:
-    family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, seconds in PROBES.items():
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
-    return made
 
 
 def _is_passing(error: Exception) -> bool:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
+import gc
 import ipaddress
 import json
+import socket
 import ssl
+import threading
+import warnings
 from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from scripted import Hasty
+from scripted import Hasty, names
 
+from pytest_kscen.clock import WallRunner
 from pytest_kscen.kube.remote import Access, Connection, RemoteApi, access_of, configuration_of
 from pytest_kscen.objects.resources import NODES
 
@@ -94,3 +100,57 @@ def identity(folder: Any, address: str) -> tuple[Any, Any]:
     (folder / "tls.crt").write_bytes(certificate.public_bytes(pem))
     (folder / "tls.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
     return folder / "tls.crt", folder / "tls.key"
+
+
+@pytest.fixture
+def mute(tmp_path):
+    """A server under TLS that begins each answer and then says nothing more, not even goodbye."""
+    certificate, key = identity(tmp_path, "127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    spoken: list[ssl.SSLSocket] = []
+
+    def speak(listening: Any) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                one = tls.wrap_socket(listening.accept()[0], server_side=True, suppress_ragged_eofs=True)
+                spoken.append(one)
+                one.recv(65536)
+                one.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=speak, args=(listening,), daemon=True)
+        thread.start()
+        yield f"https://127.0.0.1:{listening.getsockname()[1]}", certificate
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for one in spoken:
+            one.close()
+
+
+def test_nothing_stays_open_whose_peer_is_mute(tmp_path, mute):
+    url, certificate = mute
+    gc.collect()
+    with warnings.catch_warnings(record=True) as unclosed:
+        warnings.simplefilter("always", ResourceWarning)
+        leave(kubeconfig(tmp_path / "kubeconfig", {"server": url, "certificate-authority": certificate.name}, {}))
+        gc.collect()
+    assert [str(one.message) for one in unclosed] == []
+
+
+def leave(access: Access) -> None:
+    """A watch that is closed and a request that is cancelled, and the loop is over right after them."""
+    runner = WallRunner()
+    connection = Connection(access, runner.clock)
+    api = RemoteApi(connection)
+
+    async def leave_both() -> None:
+        both = [asyncio.ensure_future(names(api.watch(NODES))), asyncio.ensure_future(api.get(NODES, "n"))]
+        await asyncio.wait(both, timeout=0.2)
+        for one in both:
+            one.cancel()
+        await asyncio.wait(both)
+        await connection.close()
+
+    runner.call(leave_both())
+    runner.close()

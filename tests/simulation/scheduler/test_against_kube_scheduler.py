@@ -137,9 +137,8 @@ class Rival:
         return found
 
     def close(self):
-        self.ask(self.connection.close())
+        self.runner.close(self.connection.close())
         self.processes.close()
-        self.runner.close()
 
 
 @pytest.fixture(scope="module")
