@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.machinery.cel.re2 import BadPattern, compiled
+from pytest_kscen.cel.re2 import BadPattern, compiled
 from pytest_kscen.machinery.schema.leaves import NOTHING
 from pytest_kscen.machinery.schema.structural import EMBEDDED, PRESERVE
 from pytest_kscen.objects.errors import Cause

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel import EvaluationError, Mistakes, Program, compile_expression
-from pytest_kscen.machinery.cel.types import BOOL, STRING, Type, optional_of
-from pytest_kscen.machinery.cel.values import NONE, Optional
+from pytest_kscen.cel import EvaluationError, Mistakes, Program, compile_expression
+from pytest_kscen.cel.types import BOOL, STRING, Type, optional_of
+from pytest_kscen.cel.values import NONE, Optional
 from pytest_kscen.machinery.schema.fieldpaths import BadPath, schema_at
 from pytest_kscen.machinery.schema.verdicts import NOWHERE
 from pytest_kscen.objects.errors import Cause

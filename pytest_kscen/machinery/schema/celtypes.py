@@ -7,11 +7,11 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.functions.times import duration, timestamp
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
-from pytest_kscen.machinery.cel.parsing import RESERVED
-from pytest_kscen.machinery.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
-from pytest_kscen.machinery.cel.values import MapList, SetList
+from pytest_kscen.cel.functions.times import duration, timestamp
+from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.parsing import RESERVED
+from pytest_kscen.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
+from pytest_kscen.cel.values import MapList, SetList
 from pytest_kscen.machinery.schema.leaves import NOTHING
 from pytest_kscen.machinery.schema.structural import EMBEDDED
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.machinery.cel.reading import paths_read
+from pytest_kscen.cel.reading import paths_read
 from pytest_kscen.machinery.schema.celrules import RULES, BadRule, Rule, Situation, compiled_rule, rule_faults
 from pytest_kscen.machinery.schema.celtypes import conversion_by, type_by, with_head
 from pytest_kscen.machinery.schema.judging import UNKNOWN, counterparts
@@ -17,7 +17,7 @@ from pytest_kscen.objects.patches import same_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kscen.machinery.cel.reading import Path
+    from pytest_kscen.cel.reading import Path
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj
 

@@ -6,7 +6,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.re2 import compiled
+from pytest_kscen.cel.re2 import compiled
 from pytest_kscen.machinery.schema import verdicts
 from pytest_kscen.machinery.schema.formats import fits_format, is_text_format, known_format
 

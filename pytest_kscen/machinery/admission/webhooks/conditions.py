@@ -10,8 +10,8 @@ from pytest_kscen.machinery.admission.webhooks.telling import admission_request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_kscen.cel import Program
     from pytest_kscen.machinery.admission.review import Review
-    from pytest_kscen.machinery.cel import Program
     from pytest_kscen.machinery.kinds import Kind
     from pytest_kscen.objects.resources import Obj
 
@@ -44,7 +44,7 @@ class Conditions:
 
 @lru_cache(maxsize=256)
 def _compiled(expression: str) -> Program:
-    from pytest_kscen.machinery.cel import compile_expression
-    from pytest_kscen.machinery.cel.types import DYN
+    from pytest_kscen.cel import compile_expression
+    from pytest_kscen.cel.types import DYN
 
     return compile_expression(expression, dict.fromkeys(VARIABLES, DYN))

@@ -7,10 +7,10 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.functions.operators import FUNCTIONS as OPERATORS
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
-from pytest_kscen.machinery.cel.types import UInt
-from pytest_kscen.machinery.cel.values import comes_before, contains, equal
+from pytest_kscen.cel.functions.operators import FUNCTIONS as OPERATORS
+from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.types import UInt
+from pytest_kscen.cel.values import comes_before, contains, equal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

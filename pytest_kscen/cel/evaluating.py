@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.access import has, maybe, selected, unescaped
-from pytest_kscen.machinery.cel.folding import FOLDS, over_optional, rounds_over
-from pytest_kscen.machinery.cel.mistakes import EvaluationError, no_such_overload
-from pytest_kscen.machinery.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
-from pytest_kscen.machinery.cel.types import Type
+from pytest_kscen.cel.access import has, maybe, selected, unescaped
+from pytest_kscen.cel.folding import FOLDS, over_optional, rounds_over
+from pytest_kscen.cel.mistakes import EvaluationError, no_such_overload
+from pytest_kscen.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.cel.types import Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kscen.machinery.cel.functions import Overload
+    from pytest_kscen.cel.functions import Overload
 
     Variables = dict[str, Any]
     Evaluate = Callable[[Variables], Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
-from pytest_kscen.machinery.cel.values import NONE, Optional
+from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.values import NONE, Optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from pytest_kscen.machinery.cel.mistakes import EvaluationError, no_such_overload
-from pytest_kscen.machinery.cel.types import UInt
+from pytest_kscen.cel.mistakes import EvaluationError, no_such_overload
+from pytest_kscen.cel.types import UInt
 
 SMALLEST, LARGEST, LARGEST_UNSIGNED = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 

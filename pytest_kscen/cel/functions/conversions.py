@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.functions.times import duration, seconds_of, timestamp
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
-from pytest_kscen.machinery.cel.types import BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT, Type, UInt
-from pytest_kscen.machinery.cel.values import LARGEST, LARGEST_UNSIGNED, SMALLEST, shown, unsigned
+from pytest_kscen.cel.functions.times import duration, seconds_of, timestamp
+from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.types import BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT, Type, UInt
+from pytest_kscen.cel.values import LARGEST, LARGEST_UNSIGNED, SMALLEST, shown, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable

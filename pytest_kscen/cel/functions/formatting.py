@@ -6,8 +6,8 @@ import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
-from pytest_kscen.machinery.cel.values import shown
+from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.values import shown
 from pytest_kscen.objects.errors import quoted
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
+from pytest_kscen.cel.mistakes import EvaluationError
 from pytest_kscen.objects.errors import quoted
 
 if TYPE_CHECKING:

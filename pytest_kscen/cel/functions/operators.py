@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.access import item, maybe_item
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
-from pytest_kscen.machinery.cel.types import UInt
-from pytest_kscen.machinery.cel.values import MapList, SetList, comes_before, contains, equal, unsigned, whole
+from pytest_kscen.cel.access import item, maybe_item
+from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.types import UInt
+from pytest_kscen.cel.values import MapList, SetList, comes_before, contains, equal, unsigned, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

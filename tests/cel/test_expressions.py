@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kscen.machinery.cel import EvaluationError, Mistakes, compile_expression
-from pytest_kscen.machinery.cel.types import DYN, INT, STRING, Type, list_of, map_of
+from pytest_kscen.cel import EvaluationError, Mistakes, compile_expression
+from pytest_kscen.cel.types import DYN, INT, STRING, Type, list_of, map_of
 
 # a real kube-apiserver found all of these true
 TRUE = r"""

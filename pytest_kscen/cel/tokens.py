@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from pytest_kscen.machinery.cel.mistakes import Mistake, Mistakes
-from pytest_kscen.machinery.cel.types import UInt
+from pytest_kscen.cel.mistakes import Mistake, Mistakes
+from pytest_kscen.cel.types import UInt
 
 QUOTED = r"""\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
 BARE = r"""\"\"\".*?\"\"\"|'''.*?'''|"[^"\n]*"|'[^'\n]*'"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.syntax import Ident, Node, Select
+from pytest_kscen.cel.syntax import Ident, Node, Select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

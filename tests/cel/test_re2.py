@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.machinery.cel.re2 import BadPattern, compiled
+from pytest_kscen.cel.re2 import BadPattern, compiled
 
 
 @pytest.mark.parametrize(

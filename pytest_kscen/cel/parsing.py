@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kscen.machinery.cel.mistakes import Mistake, Mistakes
-from pytest_kscen.machinery.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
-from pytest_kscen.machinery.cel.tokens import END, Token, tokens_of
+from pytest_kscen.cel.mistakes import Mistake, Mistakes
+from pytest_kscen.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.cel.tokens import END, Token, tokens_of
 
 LEVELS = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
 RANKS = {operator: rank for rank, level in enumerate(LEVELS) for operator in level}

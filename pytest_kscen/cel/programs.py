@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.checking import Checker
-from pytest_kscen.machinery.cel.evaluating import Compiler
-from pytest_kscen.machinery.cel.mistakes import EvaluationError, Mistakes
-from pytest_kscen.machinery.cel.parsing import tree_of
+from pytest_kscen.cel.checking import Checker
+from pytest_kscen.cel.evaluating import Compiler
+from pytest_kscen.cel.mistakes import EvaluationError, Mistakes
+from pytest_kscen.cel.parsing import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kscen.machinery.cel.syntax import Node
-    from pytest_kscen.machinery.cel.types import Type
+    from pytest_kscen.cel.syntax import Node
+    from pytest_kscen.cel.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
+from pytest_kscen.cel.mistakes import EvaluationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

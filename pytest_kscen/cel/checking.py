@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.functions import declared
-from pytest_kscen.machinery.cel.functions.times import duration, timestamp
-from pytest_kscen.machinery.cel.mistakes import Mistake
-from pytest_kscen.machinery.cel.re2 import compiled
-from pytest_kscen.machinery.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
-from pytest_kscen.machinery.cel.types import (
+from pytest_kscen.cel.functions import declared
+from pytest_kscen.cel.functions.times import duration, timestamp
+from pytest_kscen.cel.mistakes import Mistake
+from pytest_kscen.cel.re2 import compiled
+from pytest_kscen.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -32,7 +32,7 @@ from pytest_kscen.machinery.cel.types import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kscen.machinery.cel.functions import Overload
+    from pytest_kscen.cel.functions import Overload
 
 LITERALS = {bool: BOOL, int: INT, UInt: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
 NAMES = {name: Type("type", (Type(name),)) for name in ("int", "uint", "double", "bool", "string", "bytes", "type")}

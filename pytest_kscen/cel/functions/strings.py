@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.functions.formatting import formatted
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
-from pytest_kscen.machinery.cel.re2 import BadPattern, compiled
+from pytest_kscen.cel.functions.formatting import formatted
+from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.re2 import BadPattern, compiled
 from pytest_kscen.objects.errors import quoted
 
 if TYPE_CHECKING:

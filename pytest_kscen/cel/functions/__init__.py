@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.cel.types import Type, UInt, type_named
-from pytest_kscen.machinery.cel.values import Optional
+from pytest_kscen.cel.types import Type, UInt, type_named
+from pytest_kscen.cel.values import Optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ def _is_a(value: Any, wanted: Type) -> bool:
 @cache
 def declared() -> dict[str, tuple[Overload, ...]]:
     """The overloads of every function, by its name."""
-    from pytest_kscen.machinery.cel.functions import addresses, conversions, kubernetes, lists, operators, optionals, strings, times
+    from pytest_kscen.cel.functions import addresses, conversions, kubernetes, lists, operators, optionals, strings, times
 
     found: dict[str, list[Overload]] = {}
     for library in (operators, conversions, strings, lists, times, optionals, kubernetes, addresses):

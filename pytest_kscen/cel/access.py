@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kscen.machinery.cel.mistakes import EvaluationError, no_such_overload
-from pytest_kscen.machinery.cel.values import NONE, Optional, is_number
+from pytest_kscen.cel.mistakes import EvaluationError, no_such_overload
+from pytest_kscen.cel.values import NONE, Optional, is_number
 
 ESCAPED = {"__underscores__": "__", "__dot__": ".", "__dash__": "-", "__slash__": "/"}
 

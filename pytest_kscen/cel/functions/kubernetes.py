@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
-from pytest_kscen.machinery.cel.mistakes import EvaluationError
-from pytest_kscen.machinery.cel.values import LARGEST, NONE, SMALLEST, Optional
+from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.values import LARGEST, NONE, SMALLEST, Optional
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import quoted
 
