@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.options import SETTINGS
-from pytest_kscen.scenario.files import Document, ScenarioRefused, checked, documents
+from pytest_kscen.scenario.files import ScenarioRefused, checked
 
 if TYPE_CHECKING:
     import pathlib
@@ -30,7 +31,7 @@ class ScenarioFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         try:
             found = list(_scenarios(self.path))
-        except ScenarioRefused as refusal:
+        except DocumentRefused as refusal:
             raise self.CollectError(str(refusal)) from None
         for document, expectations in found:
             yield ScenarioItem.of(self, document, expectations)

@@ -18,9 +18,9 @@ from pytest_kscen.scenario.files import ScenarioRefused
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from pytest_kscen.objects.documents import Document
     from pytest_kscen.scenario.analysis.lives import Life
     from pytest_kscen.scenario.analysis.result import Result
-    from pytest_kscen.scenario.files import Document
 
 API_VERSION, KIND = "kscen.io/v1alpha1", "Expectations"
 PHASES = (SUCCEEDED, FAILED, PAUSED)

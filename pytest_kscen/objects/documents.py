@@ -1,0 +1,142 @@
+"""YAML files as somebody hands them over: documents, each of which knows its lines.
+
+Whatever a file holds, it is read or refused, with the file and the line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_kscen.objects.guesses import nearest
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Iterator, Mapping
+
+Path = tuple[str, ...]
+TIMESTAMP = "tag:yaml.org,2002:timestamp"
+REPEATED = 10  # how often a file may say its own length by references to what it said before
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+)  # what yaml raises for a value that its tag denies
+
+
+class DocumentRefused(ValueError):
+    """What was given cannot be what it should be. The words say where, and why."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Times stay text, as Kubernetes has them."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # as yaml declares it
+        first: [(tag, regexp) for tag, regexp in resolvers if tag != TIMESTAMP]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file."""
+
+    where: str
+    content: Any
+    lines: Mapping[Path, int] = field(default_factory=dict, repr=False)
+
+    def line_at(self, *path: str) -> int:
+        """The line of what is at this path, or of the nearest above it."""
+        while path not in self.lines and path:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+    def at(self, *path: str) -> str:
+        """The file and the line."""
+        return f"{self.where}:{self.line_at(*path)}"
+
+    def kind_is(self, api_version: str, kind: str) -> bool:
+        obj = self.content if isinstance(self.content, dict) else {}
+        return (obj.get("apiVersion"), obj.get("kind")) == (api_version, kind)
+
+    @property
+    def name(self) -> str:
+        """That of its object; empty if it has none."""
+        metadata = self.content.get("metadata") if isinstance(self.content, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return name if isinstance(name, str) else ""
+
+
+def documents(path: pathlib.Path) -> list[Document]:
+    """Those that are not empty."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DocumentRefused(f"there is no file {str(path)!r}{_beside(path)}") from None
+    except (OSError, ValueError) as error:
+        raise DocumentRefused(f"{path} cannot be read: {error}") from error
+    try:
+        return list(_read(path, text))
+    except yaml.YAMLError as error:
+        raise DocumentRefused(_no_yaml(path, error)) from None
+    except RecursionError:
+        raise DocumentRefused(f"{path} is nested too deeply to be read") from None
+
+
+def _read(path: pathlib.Path, text: str) -> Iterator[Document]:
+    loader = _Loader(text)
+    while loader.check_node():
+        node: Any = loader.get_node()
+        line = node.start_mark.line + 1
+        lines = _lines(node, most=REPEATED * len(text))
+        if not lines:
+            raise DocumentRefused(f"{path}:{line} refers to itself, or repeats itself beyond measure")
+        try:
+            content = loader.construct_document(node)
+        except UNREADABLE as error:
+            raise DocumentRefused(f"{path}:{line} has a value that is not what its tag says: {error}") from None
+        if content is not None:
+            yield Document(str(path), content, lines)
+
+
+def _lines(root: yaml.Node, *, most: int) -> dict[Path, int]:
+    """The line of each key, by its path; none if they are more than that."""
+    found: dict[Path, int] = {(): root.start_mark.line + 1}
+    todo: list[tuple[Path, yaml.Node]] = [((), root)]
+    seen = 0
+    while todo:
+        path, node = todo.pop()
+        for key, marked, value in _parts(node):
+            seen += 1
+            if seen > most:
+                return {}
+            here = (*path, key)
+            found[here] = marked.start_mark.line + 1  # of two keys the second counts
+            if not isinstance(value, yaml.ScalarNode):
+                todo.append((here, value))
+    return found
+
+
+def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
+    """What it has: under which key, whose line tells, and what is there."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield str(key.value) if isinstance(key, yaml.ScalarNode) else "", key, value
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            yield str(number), value, value
+
+
+def _no_yaml(path: pathlib.Path, error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = " ".join(part for part in (getattr(error, "context", ""), getattr(error, "problem", "")) if part)
+    return f"{path}{f':{mark.line + 1}' if mark else ''} is no YAML: {problem or error}"
+
+
+def _beside(path: pathlib.Path) -> str:
+    folder = path.parent
+    return nearest(path.name, (each.name for each in folder.iterdir())) if folder.is_dir() else ""
