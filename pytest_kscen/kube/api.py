@@ -10,7 +10,7 @@ from pytest_kscen.kube.requests import MERGE_PATCH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kscen.kube.requests import Watch
+    from pytest_kscen.kube.requests import HttpAnswer, HttpCall, Watch
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -62,6 +62,12 @@ class Api(Protocol):
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch: ...
 
     async def log(self, name: str, namespace: str, *, container: str = "") -> str: ...
+
+    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
+        """Ask a Service (`name:port`, `https:name:port`) or a Pod over HTTP, through the API server.
+
+        Whatever comes back is the answer, also the API server's own word that there is nobody to ask.
+        """
 
     async def resource_of(self, api_version: str, kind: str) -> Resource: ...
 

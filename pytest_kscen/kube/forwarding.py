@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.kube.api import Api, Listing
-    from pytest_kscen.kube.requests import Watch
+    from pytest_kscen.kube.requests import HttpAnswer, HttpCall, Watch
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -29,6 +29,9 @@ class ForwardingApi:
 
     async def log(self, name: str, namespace: str, *, container: str = "") -> str:
         return await self._api.log(name, namespace, container=container)
+
+    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
+        return await self._api.proxy(resource, name, namespace, call)
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return await self._api.resource_of(api_version, kind)

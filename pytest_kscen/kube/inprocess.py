@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from pytest_kscen.kube.api import Listing
-from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS, MERGE_PATCH, Options, Request
+from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS, MERGE_PATCH, HttpAnswer, Options, Request
+from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kscen.kube.requests import Server, Watch
+    from pytest_kscen.kube.requests import HttpCall, Server, Watch
     from pytest_kscen.objects.resources import Obj, Resource
+
+
+PROXY_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 class InProcessApi:
@@ -87,6 +93,15 @@ class InProcessApi:
     async def log(self, name: str, namespace: str, *, container: str = "") -> str:
         extra = (("container", container),) if container else ()
         return str(await self._ask("get", PODS, namespace=namespace, name=name, subresource="log", options=Options(extra=extra)))
+
+    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
+        verb = PROXY_VERBS.get(call.method, "get")
+        try:
+            answer = await self._ask(verb, resource, namespace=namespace, name=name, subresource="proxy", body=call)
+        except ApiError as error:
+            body = orjson.dumps(error.status)
+            return HttpAnswer(error.status.get("code", error.code), (("Content-Type", "application/json"),), body)
+        return answer  # type: ignore[no-any-return]
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return await self._server.resource_of(api_version, kind)

@@ -63,10 +63,36 @@ class Request:
 
 @dataclass(slots=True)
 class Answer:
-    """What the API says; refusals are exceptions (objects.errors). A log is a string, or `Texts` when it is followed."""
+    """What the API says; refusals are exceptions (objects.errors). A log is a string, or `Texts` when it is followed.
+
+    What is passed on by a proxy has an HttpCall for its body, and is answered by an HttpAnswer.
+    """
 
     body: Any
     code: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    """What is asked over HTTP of something that is no API server. The target is a path with its query, quoted."""
+
+    method: str = "GET"
+    target: str = "/"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What it says."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+    @property
+    def text(self) -> str:
+        return self.body.decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)

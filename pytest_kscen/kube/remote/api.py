@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.kube.remote.connection import Connection
+    from pytest_kscen.kube.requests import HttpAnswer, HttpCall
     from pytest_kscen.objects.resources import Obj, Resource
 
 AGENT = "pytest-kscen"
@@ -98,6 +99,10 @@ class RemoteApi:
     async def log(self, name: str, namespace: str, *, container: str = "") -> str:
         target = _target(PODS, namespace, name, "log", extra=(("container", container),) if container else ())
         return (await self._connection.request("GET", target, agent=self._agent, accept="*/*")).decode(errors="replace")
+
+    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
+        target = _target(resource, namespace, name, "proxy") + call.target
+        return await self._connection.pass_on(target, call, agent=self._agent)
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return await self._discovery.resource_of(api_version, kind, agent=self._agent)

@@ -17,6 +17,7 @@ import orjson
 import yarl
 
 from pytest_kscen.kube.remote.sockets import Sockets
+from pytest_kscen.kube.requests import HttpAnswer
 from pytest_kscen.objects.errors import Unauthorized, error_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.remote.access import Access
+    from pytest_kscen.kube.requests import HttpCall
     from pytest_kscen.objects.errors import ApiError
 
 T = TypeVar("T")
@@ -38,6 +40,7 @@ KEEP_IDLE = 30.0
 JSON = "application/json"
 MASTERS = "system:masters"
 READS = frozenset({"GET"})
+OURS = ("authorization", "impersonate-", "host")  # what a header that is passed on may not begin with
 REFUSED = 400
 
 
@@ -86,6 +89,17 @@ class Connection:
 
         async with self._turns:
             return await self._persist(method, target, ask, attempts)
+
+    async def pass_on(self, target: str, call: HttpCall, *, agent: str) -> HttpAnswer:
+        """Have the server ask somebody behind it, once; whatever it answers is the answer. Credentials stay ours."""
+        given = {name: value for name, value in call.headers if not name.lower().startswith(OURS)}
+        headers = self._headers(agent, "*/*") | given
+        async with self._turns:
+            try:
+                async with await self._asked(call.method, target, headers, call.body or None) as response:
+                    return HttpAnswer(response.status, tuple(response.headers.items()), await response.read())
+            except (aiohttp.ClientError, TimeoutError) as error:
+                raise ConnectionError(f"{call.method} {self.access.server}{target}: {words_of(error)}") from error
 
     async def stream(self, target: str, *, agent: str) -> aiohttp.ClientResponse:
         """An answer that is read as it comes; whoever asked closes it."""
@@ -138,12 +152,22 @@ class Connection:
     async def _once(
         self, method: str, target: str, headers: dict[str, str], body: bytes | None = None, **options: Any
     ) -> aiohttp.ClientResponse:
+        response = await self._asked(method, target, headers, body, **options)
+        if response.status >= REFUSED:
+            raise _RefusedError(await _refusal_of(response), _retry_after(response.headers))
+        for warning in response.headers.getall("Warning", ()):
+            logger.warning("the API server warns: %s", warning)
+        return response
+
+    async def _asked(
+        self, method: str, target: str, headers: dict[str, str], body: bytes | None = None, **options: Any
+    ) -> aiohttp.ClientResponse:
         if self._closed:
             raise ConnectionError(f"{method} {self.access.server}{target}: the connection is closed")
         if self._session is None:
             self._session = _session(self._sockets)
         access = self.access
-        response = await self._session.request(
+        return await self._session.request(
             method,
             yarl.URL(access.server + target, encoded=True),
             data=body,
@@ -154,11 +178,6 @@ class Connection:
             allow_redirects=False,
             **options,
         )
-        if response.status >= REFUSED:
-            raise _RefusedError(await _refusal_of(response), _retry_after(response.headers))
-        for warning in response.headers.getall("Warning", ()):
-            logger.warning("the API server warns: %s", warning)
-        return response
 
     async def _refresh(self) -> bool:
         """Read the credentials again; whether they have changed."""

@@ -1,0 +1,70 @@
+"""Prometheus: an instant query, and an expression over the values that it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+from urllib.parse import urlencode
+
+import orjson
+
+from pytest_kscen.kube.requests import HttpCall
+from pytest_kscen.kube.urls import ask, parts_of
+from pytest_kscen.workflow.probes.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.requests import HttpAnswer
+    from pytest_kscen.workflow.probes.forms.form import Errand
+    from pytest_kscen.workflow.probes.reading import Part
+
+QUERY = "/api/v1/query"
+SUCCESS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """What is asked of a server."""
+
+    patience: ClassVar[float] = 5.0
+
+    url: str
+    query: str
+
+    @classmethod
+    def of(cls, part: Part) -> Self:
+        part.only(("url", "query"))
+        url = part.text("url", required=True)
+        try:
+            if url:
+                parts_of(url)
+        except ValueError as error:
+            part.wrong(str(error), "url")
+        return cls(url.rstrip("/"), part.text("query", required=True))
+
+    async def ask(self, errand: Errand, within: float) -> Outcome:
+        url = f"{self.url}{QUERY}?{urlencode({'query': self.query})}"
+        answer = await ask(errand.actor.api, url, HttpCall(), within)
+        values = values_in(answer)
+        return Outcome(bool(values), f"{self.query} is {_shown(values)}")
+
+
+def values_in(answer: HttpAnswer) -> list[float]:
+    """The numbers of an instant query's answer."""
+    try:
+        said: Any = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        said = None
+    if not isinstance(said, dict) or said.get("status") != "success" or answer.status != SUCCESS:
+        why = said.get("error") if isinstance(said, dict) else None
+        raise ValueError(f"Prometheus answered {answer.status}: {why or answer.text[:200] or 'nothing'}")
+    data = said.get("data") or {}
+    match data.get("resultType"):
+        case "vector":
+            return [float(sample["value"][1]) for sample in data["result"]]
+        case "scalar":
+            return [float(data["result"][1])]
+    raise ValueError(f"an instant query gives a vector or a scalar, and this one a {data.get('resultType')}")
+
+
+def _shown(values: list[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values) or "nothing"

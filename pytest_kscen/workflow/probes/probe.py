@@ -1,0 +1,96 @@
+"""A probe as it is written: when it is asked, how often and how patiently, and in which of four forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.workflow.probes.forms import FORMS
+from pytest_kscen.workflow.probes.reading import Mistake, Part, WrongProbe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.workflow.probes.forms import Form
+
+START, END, EDGES, CONTINUOUS, ON_CHAOS = "Start", "End", "Edges", "Continuous", "OnChaos"
+MODES = (START, END, EDGES, CONTINUOUS, ON_CHAOS)
+KNOWN = ("name", "when", *FORMS, "interval", "timeout", "failureThreshold", "initialDelay", "stopOnFailure", "weight")
+INTERVAL = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One question. Lengths are in seconds."""
+
+    name: str
+    when: str
+    form: Form
+    interval: float = INTERVAL
+    timeout: float = 1.0
+    failure_threshold: int = 1
+    """This many failures in a row are one for good; at an edge it is asked so often."""
+    initial_delay: float = 0.0
+    stop_on_failure: bool = True
+    """Whether what is being probed fails by it, and not only loses in its score."""
+    weight: int = 1
+
+    @property
+    def is_at_start(self) -> bool:
+        return self.when in (START, EDGES)
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.when in (END, EDGES)
+
+    @classmethod
+    def of(cls, body: Any, path: str = "probe") -> Probe:
+        """Read it, or say all that is wrong with it (WrongProbe)."""
+        mistakes: list[Mistake] = []
+        part = Part(body, path, mistakes)
+        part.only(KNOWN)
+        kind = _kind_of(part)
+        form = FORMS[kind].of(part.part(kind)) if kind else None
+        probe = cls(
+            name=part.text("name", required=True),
+            when=part.choice("when", MODES),
+            form=form,  # type: ignore[arg-type]  # without one it is refused below
+            interval=part.length("interval", INTERVAL, above_zero=True),
+            timeout=part.length("timeout", form.patience if form else 1.0, above_zero=True),
+            failure_threshold=part.whole("failureThreshold", 1, 1),
+            initial_delay=part.length("initialDelay", 0.0),
+            stop_on_failure=part.flag("stopOnFailure", default=True),
+            weight=part.whole("weight", 1, 0),
+        )
+        if mistakes:
+            raise WrongProbe(mistakes)
+        return probe
+
+
+def probes_of(bodies: Iterable[Obj] | None, path: str = "probes") -> tuple[Probe, ...]:
+    """All of a node's or a workflow's; no two may have one name."""
+    probes: dict[str, Probe] = {}
+    mistakes: list[Mistake] = []
+    if not isinstance(bodies, list | tuple | None):
+        raise WrongProbe([Mistake(path, "must be a list")])
+    for number, body in enumerate(bodies or ()):
+        place = f"{path}[{number}]"
+        try:
+            probe = Probe.of(body, place)
+        except WrongProbe as wrong:
+            mistakes.extend(wrong.mistakes)
+            continue
+        if probe.name in probes:
+            mistakes.append(Mistake(f"{place}.name", f"there is another probe {probe.name!r}"))
+        probes[probe.name] = probe
+    if mistakes:
+        raise WrongProbe(mistakes)
+    return tuple(probes.values())
+
+
+def _kind_of(part: Part) -> str:
+    named = [kind for kind in FORMS if part.has(kind)]
+    if len(named) != 1:
+        part.wrong(f"needs one of {', '.join(FORMS)}" + (f", and has {' and '.join(named)}" if named else ""))
+    return named[0] if named else ""

@@ -1,0 +1,80 @@
+"""A small embedded cluster, an actor of it, and probes as people write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.objects.resources import CONFIG_MAPS
+from pytest_kscen.workflow.probes import Probe, Probing
+
+SUBJECT = {"workflow": "w", "namespace": "default", "node": "w-node"}
+
+
+class Desk:
+    """Where probes are asked."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.cluster = cluster
+        self.runner = cluster.runner
+        self.journal = Journal(cluster.runner.clock)
+        stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1")
+        self.actor = stage.actor("prober")
+        self.api = cluster.api("test")
+        self.failed: list[tuple[float, str, str]] = []
+
+    def call(self, coroutine) -> Any:
+        return self.runner.call(coroutine)
+
+    def at(self) -> float:
+        return self.journal.now
+
+    def probing(self, *bodies, **options) -> Probing:
+        probes = [Probe.of({"name": "p", "when": "Edges", **body}) for body in bodies]
+
+        def failed(probe: Probe, message: str) -> None:
+            self.failed.append((self.at(), probe.name, message))
+
+        return Probing(self.actor, probes, SUBJECT, failed, **options)
+
+    def ask(self, **form) -> tuple[bool, str]:
+        """What one probe of this form says."""
+        timeout = {"timeout": form.pop("timeout")} if "timeout" in form else {}
+        (verdict,) = self.call(self.probing({**form, **timeout}).at_start())
+        return verdict.passed, verdict.message
+
+    def notes(self) -> list[tuple[float, str, str, bool, int]]:
+        told = [entry for entry in self.journal if entry.what == "workflow-probe"]
+        return [(entry.at, *(entry.data[key] for key in ("probe", "when", "passed", "attempt"))) for entry in told]
+
+    def make(self, resource, name, **rest) -> Any:
+        metadata = {"name": name, "namespace": "default", **rest.pop("metadata", {})}
+        obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest}
+        return self.call(self.api.create(resource, obj))
+
+    def flag(self, value: str) -> None:
+        """The object that `flag_is` looks at."""
+        self.call(self.api.patch(CONFIG_MAPS, "flag", {"data": {"is": value}}, "default"))
+
+
+@pytest.fixture
+def desk():
+    cluster = EmbeddedCluster(nodes=1)
+    desk = Desk(cluster)
+    desk.make(CONFIG_MAPS, "flag", data={"is": "up"})
+    yield desk
+    cluster.close()
+    desk.journal.close()
+
+
+@pytest.fixture
+def flag_is():
+    def flag_is(value: str) -> dict[str, Any]:
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "name": "flag"}
+        return {"kubernetes": {**config_map, "expression": f"object.data['is'] == '{value}'"}}
+
+    return flag_is

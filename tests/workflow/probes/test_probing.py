@@ -1,0 +1,139 @@
+"""When probes are asked, what is counted, and who is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.objects.resources import CONFIG_MAPS
+from pytest_kscen.workflow.probes import score_of
+
+
+def test_edges_are_asked_at_both(desk, flag_is):
+    probing = desk.probing({"name": "a", "when": "Start", **flag_is("up")}, {"name": "b", "when": "End", **flag_is("up")},
+                           {"name": "c", "when": "Edges", **flag_is("up")})  # fmt: skip
+    assert [verdict.probe.name for verdict in desk.call(probing.at_start())] == ["a", "c"]
+    desk.flag("down")
+    verdicts = desk.call(probing.at_end())
+    words = "configmaps flag: \"object.data['is'] == 'up'\" does not hold"
+    assert [(verdict.probe.name, verdict.passed, verdict.stops, verdict.message) for verdict in verdicts] == [
+        ("b", False, True, words),
+        ("c", False, True, words),
+    ]
+    assert desk.notes() == [
+        (0.0, "a", "Start", True, 1),
+        (0.0, "c", "Start", True, 1),
+        (0.0, "b", "End", False, 1),
+        (0.0, "c", "End", False, 1),
+    ]
+    assert [result["verdict"] for result in probing.results] == ["Passed", "Failed", "Failed"]
+    assert probing.score == 33.33
+    assert desk.failed == []
+
+
+def test_at_an_edge_it_may_fail_so_often(desk, flag_is):
+    probing = desk.probing({**flag_is("down"), "failureThreshold": 3, "interval": "5s", "initialDelay": "2s"})
+    desk.runner.start(flip(desk, at=9.0, value="down"), "flip")
+    (verdict,) = desk.call(probing.at_start())
+    assert verdict.passed
+    assert desk.notes() == [(2.0, "p", "Start", False, 1), (7.0, "p", "Start", False, 2), (12.0, "p", "Start", True, 3)]
+    assert probing.results[0]["failures"] == 2
+    assert probing.score == 100
+
+
+def test_a_continuous_probe_fails_for_good_after_failures_in_a_row(desk, flag_is):
+    probing = desk.probing({"when": "Continuous", **flag_is("up"), "interval": "4s", "failureThreshold": 2, "initialDelay": "1s"})
+    for at, value in ((3.0, "down"), (7.0, "up"), (10.0, "down")):
+        desk.runner.start(flip(desk, at=at, value=value), "flip")
+    desk.call(begun(probing))
+    desk.runner.advance(60)
+    asked = [(at, passed, attempt) for at, _, _, passed, attempt in desk.notes()]
+    assert asked == [(1.0, True, 1), (5.0, False, 2), (9.0, True, 3), (13.0, False, 4), (17.0, False, 5)]
+    assert desk.failed == [(17.0, "p", "configmaps flag: \"object.data['is'] == 'up'\" does not hold")]
+    assert desk.call(probing.at_end()) == []
+    assert probing.results == [
+        {
+            "name": "p",
+            "when": "Continuous",
+            "verdict": "Failed",
+            "weight": 1,
+            "count": 5,
+            "failures": 3,
+            "message": "configmaps flag: \"object.data['is'] == 'up'\" does not hold",
+            "lastProbeTime": probing.results[0]["lastProbeTime"],
+        }
+    ]
+
+
+def test_one_that_does_not_stop_goes_on_and_has_failed_all_the_same(desk, flag_is):
+    probing = desk.probing({"when": "Continuous", **flag_is("up"), "stopOnFailure": False})
+    desk.runner.start(flip(desk, at=5.0, value="down"), "flip")
+    desk.runner.start(flip(desk, at=15.0, value="up"), "flip")
+    desk.call(begun(probing))
+    desk.runner.advance(25)
+    assert [(at, passed) for at, _, _, passed, _ in desk.notes()] == [(0.0, True), (10.0, False), (20.0, True)]
+    assert desk.failed == []
+    assert probing.results[0]["verdict"] == "Failed"
+
+
+def test_for_chaos_only_while_some_is_on(desk, flag_is):
+    probing = desk.probing({"when": "OnChaos", **flag_is("up"), "interval": "2s", "initialDelay": "1s"})
+    desk.call(begun(probing))
+    desk.runner.advance(10)
+    desk.call(switched(probing, on=True))
+    desk.call(switched(probing, on=True))
+    desk.runner.advance(4)
+    desk.call(switched(probing, on=False))
+    desk.runner.advance(10)
+    assert [(at, when) for at, _, when, _, _ in desk.notes()] == [(11.0, "OnChaos"), (13.0, "OnChaos")]
+
+
+def test_nothing_is_asked_after_the_end(desk, flag_is):
+    probing = desk.probing({"when": "Continuous", **flag_is("up"), "interval": "1s"})
+    desk.call(begun(probing))
+    desk.runner.advance(2.5)
+    desk.call(probing.at_end())
+    desk.runner.advance(10)
+    assert [at for at, *_ in desk.notes()] == [0.0, 1.0, 2.0]
+
+
+def test_an_answer_that_does_not_come_in_time_is_none(desk):
+    desk.cluster.site.machines.power_off("node-1")
+    container = {"container": {"image": "busybox", "command": ["sleep", "1"]}}
+    assert desk.ask(command=container, timeout="7s") == (False, "there was no answer within 7 s")
+    assert desk.notes() == [(7.0, "p", "Start", False, 1)]
+
+
+def test_results_go_on_where_an_engine_has_left_them(desk, flag_is):
+    first = desk.probing({**flag_is("down")})
+    desk.call(first.at_start())
+    second = desk.probing({**flag_is("up")}, before=first.results)
+    (verdict,) = desk.call(second.at_end())
+    assert verdict.passed
+    assert (second.results[0]["count"], second.results[0]["verdict"]) == (2, "Failed")
+
+
+@pytest.mark.parametrize(
+    ("results", "score"),
+    [
+        ([], None),
+        ([{"weight": 0, "verdict": "Failed"}], None),
+        ([{"weight": 3, "verdict": "Passed"}, {"weight": 1, "verdict": "Failed"}], 75.0),
+        ([{"verdict": "Passed"}, {"verdict": "Awaited"}], 50.0),
+    ],
+)
+def test_the_score_is_the_share_of_the_weights_that_held(results, score):
+    assert score_of(results) == score
+
+
+async def begun(probing):
+    probing.begin_continuous()
+
+
+async def switched(probing, *, on):
+    probing.chaos_is_on(on)
+
+
+async def flip(desk, *, at, value):
+    await desk.actor.clock.sleep(at)
+    await desk.api.patch(CONFIG_MAPS, "flag", {"data": {"is": value}}, "default")
+    await desk.actor.clock.sleep(1e9)
