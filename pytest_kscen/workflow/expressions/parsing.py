@@ -1,0 +1,267 @@
+"""From tokens to a tree, by the language's own table of operators: the higher the number, the closer it binds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from pytest_kscen.cel.patterns import finder
+from pytest_kscen.cel.re2 import BadPattern
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.workflow.expressions.mistakes import Mistake
+from pytest_kscen.workflow.expressions.syntax import (
+    Array,
+    Binary,
+    Call,
+    Condition,
+    Literal,
+    Member,
+    Name,
+    Pairs,
+    Pointer,
+    Slice,
+    Unary,
+    walk,
+)
+from pytest_kscen.workflow.expressions.tokens import WORDS, tokens_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.workflow.expressions.syntax import Node
+    from pytest_kscen.workflow.expressions.tokens import Token
+
+T = TypeVar("T")
+
+DEEPEST = 80
+
+
+class Operator(NamedTuple):
+    """How an operator binds."""
+
+    strength: int
+    to_the_right: bool = False
+
+
+UNARY = {
+    "not": Operator(50),
+    "!": Operator(50),
+    "-": Operator(500),
+    "+": Operator(500),
+}
+BINARY = {
+    "or": Operator(10),
+    "||": Operator(10),
+    "and": Operator(15),
+    "&&": Operator(15),
+    "==": Operator(20),
+    "!=": Operator(20),
+    "<": Operator(20),
+    ">": Operator(20),
+    "<=": Operator(20),
+    ">=": Operator(20),
+    "in": Operator(20),
+    "not in": Operator(20),
+    "matches": Operator(20),
+    "contains": Operator(20),
+    "startsWith": Operator(20),
+    "endsWith": Operator(20),
+    "..": Operator(25),
+    "+": Operator(30),
+    "-": Operator(30),
+    "*": Operator(60),
+    "/": Operator(60),
+    "%": Operator(60),
+    "**": Operator(70, to_the_right=True),
+}
+CONSTANTS = {"true": True, "false": False, "nil": None}
+BUILTINS = frozenset({"len", "all", "none", "any", "one", "filter", "map", "count"})
+
+
+def parse(text: str) -> Node:
+    parser = _Parser(tokens_of(text))
+    tree = parser.expression()
+    parser.expect_end()
+    for node, depth in walk(tree):
+        if depth > DEEPEST:
+            raise Mistake(f"it is nested more than {DEEPEST} deep: group what is chained with brackets", node.at)
+    return tree
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._place = 0
+        self._depth = 0
+        self._closures = 0
+
+    # --- tokens ---
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._place]
+
+    def _take(self) -> Token:
+        token = self._token
+        self._place += token.sort != "end"
+        return token
+
+    def _is(self, *signs: str) -> bool:
+        return self._token.sort == "sign" and self._token.text in signs
+
+    def _skip(self, sign: str) -> bool:
+        found = self._is(sign)
+        self._place += found
+        return found
+
+    def _expect(self, sign: str) -> None:
+        if not self._skip(sign):
+            raise Mistake(f"{sign!r} is expected here, not {self._token}", self._token.at)
+
+    def expect_end(self) -> None:
+        if self._token.sort != "end":
+            guess = nearest(self._token.text, WORDS) if self._token.sort == "name" else ""
+            raise Mistake(f"an operator or the end is expected here, not {self._token}{guess}", self._token.at)
+
+    # --- operators ---
+
+    def expression(self, least: int = 0) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise Mistake(f"it is nested more than {DEEPEST} deep", self._token.at)
+        left = self._operand()
+        while self._token.sort == "sign" and (operator := BINARY.get(self._token.text)) and operator.strength >= least:
+            token = self._take()
+            right = self.expression(operator.strength + (not operator.to_the_right))
+            left = _checked(Binary(token.text, left, right, token.at))
+        if not least:
+            left = self._condition(left)
+        self._depth -= 1
+        return left
+
+    def _condition(self, test: Node) -> Node:
+        at = self._token.at
+        if not self._skip("?"):
+            return test
+        if self._skip(":"):
+            return Condition(test, test, self.expression(), at)
+        then = self.expression()
+        self._expect(":")
+        return Condition(test, then, self.expression(), at)
+
+    def _operand(self) -> Node:
+        token = self._token
+        if token.sort == "sign" and (operator := UNARY.get(token.text)):
+            self._take()
+            return self._behind(Unary(token.text, self.expression(operator.strength), token.at))
+        return self._behind(self._primary())
+
+    # --- what stands by itself ---
+
+    def _primary(self) -> Node:
+        token = self._token
+        if self._is("#", "."):
+            return self._pointer(token)
+        self._take()
+        if token.sort in {"number", "string"}:
+            return Literal(token.value, token.at)
+        if token.sort == "name":
+            return self._named(token)
+        match token.text:
+            case "(":
+                inside = self.expression()
+                self._expect(")")
+                return inside
+            case "[":
+                return Array(tuple(self._listed("]", self.expression)), token.at)
+            case "{":
+                return Pairs(tuple(self._listed("}", self._pair)), token.at)
+        raise Mistake(f"a value is expected here, not {token}", token.at)
+
+    def _pointer(self, token: Token) -> Node:
+        """`#`, which may be left out before a dot."""
+        if not self._closures:
+            raise Mistake(f"{token} stands for an element, and means something only in a closure", token.at)
+        self._skip("#")
+        return Pointer(token.at)
+
+    def _named(self, token: Token) -> Node:
+        if token.text in CONSTANTS:
+            return Literal(CONSTANTS[token.text], token.at)
+        if not self._is("("):
+            return Name(token.text, token.at)
+        if token.text not in BUILTINS:
+            raise Mistake(f"there is no function {token.text!r}{nearest(token.text, BUILTINS)}", token.at)
+        self._take()
+        over = self.expression()
+        closure = None
+        if token.text != "len":
+            self._expect(",")
+            closure = self._closure()
+        self._expect(")")
+        return Call(token.text, over, closure, token.at)
+
+    def _closure(self) -> Node:
+        self._expect("{")
+        self._closures += 1
+        inside = self.expression()
+        self._closures -= 1
+        self._expect("}")
+        return inside
+
+    def _listed(self, close: str, one: Callable[[], T]) -> list[T]:
+        """With commas between them, and one at the end if it pleases."""
+        found: list[T] = []
+        while not self._skip(close):
+            if found:
+                self._expect(",")
+                if self._skip(close):
+                    break
+            found.append(one())
+        return found
+
+    def _pair(self) -> tuple[Node, Node]:
+        token = self._token
+        if token.sort in {"number", "string", "name"}:
+            self._take()
+            key: Node = Literal(token.value if token.sort == "string" else token.text, token.at)
+        elif self._is("("):
+            key = self.expression()
+        else:
+            raise Mistake(f"a key is expected here (a string, a name, a number or (an expression)), not {token}", token.at)
+        self._expect(":")
+        return key, self.expression()
+
+    # --- what stands behind ---
+
+    def _behind(self, node: Node) -> Node:
+        while self._is(".", "?.", "["):
+            token = self._take()
+            node = self._in_brackets(node, token.at) if token.text == "[" else self._dotted(node, token)
+        return node
+
+    def _dotted(self, node: Node, dot: Token) -> Node:
+        token = self._take()
+        if token.sort != "name" and token.text not in WORDS:
+            raise Mistake(f"a name is expected behind {dot}, not {token}", token.at)
+        if self._is("("):
+            raise Mistake(f"there are no methods, so {token} cannot be called", token.at)
+        return Member(node, Literal(token.text, token.at), dot.text == "?.", token.at)
+
+    def _in_brackets(self, node: Node, at: int) -> Node:
+        first = None if self._is(":") else self.expression()
+        if not self._skip(":"):
+            self._expect("]")
+            return Member(node, first or Literal(None, at), safe=False, at=at)
+        last = None if self._is("]") else self.expression()
+        self._expect("]")
+        return Slice(node, first, last, at)
+
+
+def _checked(node: Binary) -> Binary:
+    """A pattern that is written out is read at once."""
+    if node.operator == "matches" and isinstance(node.right, Literal) and isinstance(node.right.value, str):
+        try:
+            finder(node.right.value)
+        except BadPattern as refusal:
+            raise Mistake(str(refusal), node.right.at) from None
+    return node

@@ -1,0 +1,105 @@
+"""An expression's text as words, numbers, strings and signs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from pytest_kscen.workflow.expressions.mistakes import Mistake
+
+LONGEST = 4096
+WORDS = frozenset({"and", "or", "not", "in", "matches", "contains", "startsWith", "endsWith"})
+"""Operators that are words; behind a dot they are names."""
+TOKEN = re.compile(
+    r"""(?P<number>0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:\d[\d_]*(?:\.(?!\.)[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)(?!\w)"""
+    r"""|(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
+    r"""|(?P<name>[A-Za-z_$][\w$]*)"""
+    r"""|(?P<sign>\*\*|\.\.|\?\.|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,#()\[\]{}])""",
+    re.ASCII,
+)
+SPACE = re.compile(r"\s*", re.ASCII)
+NOT_IN = re.compile(r"\s+in\b", re.ASCII)
+ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"'}
+MEANT = {"=": "==", "&": "&&", "|": "||", "^": "**", "`": "'"}
+"""What people write in other languages."""
+INT64 = range(-(2**63), 2**63)
+
+
+class Token(NamedTuple):
+    """`sort` is one of number, string, name, sign, end."""
+
+    sort: str
+    text: str
+    at: int
+    value: Any = None
+
+    def __str__(self) -> str:
+        return "the end" if self.sort == "end" else repr(self.text)
+
+
+def tokens_of(text: str) -> list[Token]:
+    if len(text) > LONGEST:
+        raise Mistake(f"it has {len(text)} characters; at most {LONGEST} are read")
+    tokens: list[Token] = []
+    at = SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
+    while at < len(text):
+        token, at = _token(text, at)
+        tokens.append(token)
+        at = SPACE.match(text, at).end()  # type: ignore[union-attr]
+    return [*tokens, Token("end", "", len(text))]
+
+
+def _token(text: str, at: int) -> tuple[Token, int]:
+    found = TOKEN.match(text, at)
+    if not found:
+        raise Mistake(_unreadable(text, at), at)
+    sort, piece, end = str(found.lastgroup), found[0], found.end()
+    if sort == "number":
+        return Token(sort, piece, at, _number(piece, at)), end
+    if sort == "string":
+        return Token(sort, piece, at, _unescaped(piece[1:-1], at)), end
+    if piece == "not" and (more := NOT_IN.match(text, end)):
+        return Token("sign", "not in", at), more.end()
+    return Token("sign" if piece in WORDS else sort, piece, at), end
+
+
+def _unreadable(text: str, at: int) -> str:
+    letter = text[at]
+    if letter in "\"'":
+        return f"the string has no closing {letter}"
+    if letter.isdigit() or letter == ".":
+        return f"{text[at : at + 20].split(maxsplit=1)[0]!r} is no number"
+    meant = f" (did you mean {MEANT[letter]!r}?)" if letter in MEANT else ""
+    return f"{letter!r} means nothing here{meant}"
+
+
+def _number(piece: str, at: int) -> int | float:
+    plain = piece.replace("_", "")
+    if plain[:2].lower() in {"0x", "0o", "0b"}:
+        value: int | float = int(plain, 0) if plain[2:] else -(2**64)
+    elif set(plain) & set(".eE"):
+        value = float(plain)
+        if value == float("inf"):
+            raise Mistake(f"{piece} is beyond a 64-bit number", at)
+        return value
+    else:
+        value = int(plain) if len(plain) < 400 else 2**64  # noqa: PLR2004 — longer ones take long to read
+    if value not in INT64:
+        raise Mistake(f"{piece} is no whole number of 64 bits", at)
+    return value
+
+
+def _unescaped(inside: str, at: int) -> str:
+    def one(found: re.Match[str]) -> str:
+        code = found[1] or found[2] or found[3]
+        if code or found[4]:
+            number = int(code, 16) if code else int(found[4], 8)
+            if number > 0x10FFFF or 0xD800 <= number < 0xE000:  # noqa: PLR2004
+                raise Mistake(f"{found[0]} is no character", at)
+            return chr(number)
+        if found[5] not in ESCAPED:
+            raise Mistake(f"{found[0]!r} is no escape: write '\\\\' for a backslash", at + 1 + found.start())
+        return ESCAPED[found[5]]
+
+    return ESCAPE.sub(one, inside)

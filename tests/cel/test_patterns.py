@@ -1,0 +1,76 @@
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_kscen.cel.patterns import TooMuchWork, finder
+from pytest_kscen.cel.re2 import BadPattern, compiled
+
+CASES = [
+    (r"", "", True),
+    (r"^$", "", True),
+    (r"^a+b$", "aaab", True),
+    (r"^(a|b)*c$", "abbac", True),
+    (r"^(a|b)*c$", "abbad", False),
+    (r"a{2,3}b", "ab aab", True),
+    (r"^a{2,3}$", "aaaa", False),
+    (r"^(ab){2}$", "abab", True),
+    (r"(?i)ERR(or)?", "an error", True),
+    (r"x(?i:y+)z", "xYyz", True),
+    (r"x(?i:y+)z", "XYyz", False),
+    (r"(?m)^b*$", "a\nbb\na", True),
+    (r"^b*$", "a\nbb\na", False),
+    (r"a.*b", "a\nb", False),
+    (r"(?s)a.*b", "a\nb", True),
+    (r"\bok+\b", "not ok.", True),
+    (r"\bok+\b", "not okay", False),
+    (r"\Bk+", "ok", True),
+    (r"[^\d\s]+\.log", "x.log", True),
+    (r"\p{Lu}+x", "ÉÀx", True),
+    (r"(a*)*b", "a" * 50, False),
+    (r"(|a)+$", "aaa", True),
+    (r"(){1000}a?", "", True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "found"), CASES)
+def test_what_is_found(pattern, text, found):
+    assert finder(pattern).finds(text) is found
+
+
+pieces = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "^", "$", r"\b", "(a|b)", "(ab|)", "(?i:A)", "\n"])
+repeats = st.sampled_from(["", "", "*", "+", "?", "{2}", "{1,3}", "{0,}", "*?"])
+patterns = st.lists(st.tuples(pieces, repeats).map("".join), max_size=5).map("".join)
+
+
+@given(patterns, st.text("abA\n", max_size=8))
+@settings(max_examples=500, deadline=None)
+def test_it_finds_what_python_finds(pattern, text):
+    try:
+        expected = compiled(pattern).search(text) is not None
+    except BadPattern:
+        return
+    assert finder(pattern).finds(text) is expected
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*)(.*)(.*)(.*)b", "(a?){50}a{50}b"])
+def test_time_grows_with_the_text_alone(pattern):
+    began = time.process_time()
+    assert not finder(pattern).finds("a" * 100_000)
+    assert time.process_time() - began < 0.5
+
+
+def test_work_can_be_limited():
+    with pytest.raises(TooMuchWork):
+        finder("(a|b)*a(a|b){500}c").finds("ab" * 1000, effort=10_000)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [("((a{1000}){1000})", "expression too large"), ("(" * 200 + ")" * 200, "expression nests too deeply")],
+)
+def test_what_is_too_large_is_refused(pattern, words):
+    with pytest.raises(BadPattern, match=re.escape(f"{words}: `")):
+        finder(pattern)
