@@ -13,6 +13,7 @@ COMMANDS = {
     "scenario-controller": ("pytest_kscen.runs.controlling", "play the Scenarios that are applied to a cluster"),
     "record": ("pytest_kscen.runs.recording", "turn a cluster, as it stands, into a Scenario file"),
     "record-api": ("pytest_kscen.machinery.recorded.record", "record what a real API server serves into the package"),
+    "record-chaos-mesh": ("pytest_kscen.objects.chaos_definitions.recording", "record Chaos Mesh's definitions into the package"),
     "record-protobuf": ("pytest_kscen.machinery.recorded.numbering", "record how protobuf numbers Kubernetes' fields"),
 }
 

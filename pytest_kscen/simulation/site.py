@@ -35,6 +35,8 @@ class Site:
     """The embedded one; a real control plane brings its own."""
     gates: Gates = field(default_factory=Gates)
     """Where a Scenario holds the cluster's controllers."""
+    has_chaos_mesh: bool = False
+    """Once somebody has brought it."""
 
     @classmethod
     def of(cls, clock: Clock, chance: Chance, *, nodes: int = 0, hosts: ipaddress.IPv4Address = HOSTS) -> Site:

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Packets of one kind: from one machine to a port of another."""
+    """Packets of one kind: from one machine to a port of another. Those of pods carry these pods' addresses."""
 
     source: str
     target: str
     protocol: str = "TCP"
     port: int = 0
+    source_address: str = ""
+    target_address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,12 @@ class Passage:
     """Seconds that each takes longer."""
     load: float = 0.0
     """The share of the link's capacity that others use."""
+
+    def covers(self, other: Passage) -> bool:
+        """Whether the packets are treated at least as badly."""
+        return self.blocked or (
+            not other.blocked and self.loss >= other.loss and self.delay >= other.delay and self.load >= other.load
+        )
 
     def also(self, other: Passage) -> Passage:
         """Both one after the other."""

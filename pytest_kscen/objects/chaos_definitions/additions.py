@@ -1,0 +1,101 @@
+"""What our engine adds to the four definitions that it lives by: every field is optional, and none of the shipped ones changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+TEXT: Obj = {"type": "string"}
+MOMENT: Obj = {"type": "string", "format": "date-time"}
+COUNT: Obj = {"type": "integer", "minimum": 0}
+NUMBER: Obj = {"type": "number"}
+FLAG: Obj = {"type": "boolean"}
+ANYTHING: Obj = {"x-kubernetes-preserve-unknown-fields": True}
+OBJECT: Obj = {"type": "object", **ANYTHING}
+TEXTS: Obj = {"type": "array", "items": TEXT}
+
+
+def record(required: tuple[str, ...] = (), **fields: Any) -> Obj:
+    return {"type": "object", **({"required": list(required)} if required else {}), "properties": fields}
+
+
+def many(items: Obj) -> Obj:
+    return {"type": "array", "items": items}
+
+
+RETRY = record(limit=COUNT, backoff=record(duration=TEXT, factor=NUMBER, maxDuration=TEXT))
+HTTP = record(
+    ("url",),
+    url=TEXT,
+    method=TEXT,
+    headers={"type": "object", "additionalProperties": TEXTS},
+    body=TEXT,
+    criteria=record(statusCode=TEXT, body=TEXT),
+)
+PROBE = record(
+    ("name",),
+    name=TEXT,
+    when={"type": "string", "enum": ["Start", "End", "Edges", "Continuous", "OnChaos"]},
+    http=HTTP,
+    command=record(container=OBJECT, volumes=many(OBJECT), exitCode={"type": "integer"}, expression=TEXT),
+    kubernetes=record(
+        ("kind",), apiVersion=TEXT, kind=TEXT, name=TEXT, namespace=TEXT, labelSelector=TEXT, expression=TEXT, timeout=TEXT
+    ),
+    prometheus=record(("url", "query"), url=TEXT, query=TEXT, expression=TEXT),
+    interval=TEXT,
+    timeout=TEXT,
+    initialDelay=TEXT,
+    failureThreshold={"type": "integer", "minimum": 1},
+    stopOnFailure=FLAG,
+    weight=NUMBER,
+)
+TEMPLATE = {"retry": RETRY, "probes": many(PROBE), "duration": TEXT}
+WORKFLOW = {
+    "parameters": many(record(("name",), name=TEXT, value=ANYTHING, paths=TEXTS)),
+    "onExit": TEXT,
+    "probes": many(PROBE),
+}
+PROBE_STATUS = record(
+    ("name",),
+    name=TEXT,
+    node=TEXT,
+    when=TEXT,
+    passed=FLAG,
+    message=TEXT,
+    at=MOMENT,
+    attempts=COUNT,
+    failures=COUNT,
+    weight=NUMBER,
+)
+WORKFLOW_STATUS = {"phase": TEXT, "message": TEXT, "resilienceScore": NUMBER, "probes": many(PROBE_STATUS)}
+NODE = {"retry": RETRY, "probes": many(PROBE)}
+NODE_STATUS = {
+    "phase": TEXT,
+    "phases": many(record(("phase",), phase=TEXT, at=MOMENT)),
+    "message": TEXT,
+    "startTime": MOMENT,
+    "endTime": MOMENT,
+    "attempt": COUNT,
+    "probes": many(PROBE_STATUS),
+}
+
+
+def column(name: str, path: str, type_: str = "string") -> Obj:
+    return {"name": name, "jsonPath": path, "type": type_}
+
+
+AGE = column("Age", ".metadata.creationTimestamp", "date")
+COLUMNS = {
+    "Workflow": [column("Phase", ".status.phase"), column("Entry", ".spec.entry"), AGE],
+    "WorkflowNode": [
+        column("Template", ".spec.templateName"),
+        column("Type", ".spec.type"),
+        column("Phase", ".status.phase"),
+        column("Workflow", ".spec.workflowName"),
+        AGE,
+    ],
+    "Schedule": [column("Type", ".spec.type"), column("Schedule", ".spec.schedule"), column("Last", ".status.time", "date"), AGE],
+    "StatusCheck": [column("Mode", ".spec.mode"), column("Url", ".spec.http.url"), AGE],
+}

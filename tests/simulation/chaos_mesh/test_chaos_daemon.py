@@ -1,0 +1,41 @@
+def test_a_partition_is_said_when_it_is_there_and_goes_before_its_object_does(mesh):
+    mesh.pod("a", node="node-1")
+    mesh.pod("b", node="node-2")
+    mesh.pod("other", node="node-2")
+    mesh.cluster.advance(10)
+    assert not mesh.cut("a", "b")
+    target = {"mode": "all", "selector": {"labelSelectors": {"app": "b"}}}
+    mesh.chaos("NetworkChaos", app="a", action="partition", direction="to", target=target)
+    mesh.cluster.advance(0)
+    assert mesh.conditions("NetworkChaos") == "SI"
+    assert mesh.phases("NetworkChaos") == {"default/a": "Injected", "default/b": "Injected"}
+    assert [mesh.cut(*pair) for pair in (("a", "b"), ("b", "a"), ("a", "other"), ("other", "a"))] == [True, False, False, False]
+    mesh.delete("NetworkChaos")
+    mesh.cluster.advance(0)
+    assert mesh.see("NetworkChaos") is None
+    assert not mesh.cut("a", "b")
+
+
+def test_a_pod_that_is_to_be_killed_is_gone_before_it_is_said(mesh):
+    for name in "ab":
+        mesh.pod(name, app="x")
+    mesh.cluster.advance(10)
+    mesh.chaos("PodChaos", app="x", mode="one", action="pod-kill")
+    mesh.cluster.advance(1)
+    assert mesh.conditions("PodChaos") == "SI"
+    (killed,) = mesh.phases("PodChaos")
+    assert killed.removeprefix("default/") not in mesh.pods()
+    assert len(mesh.pods()) == 1
+    mesh.delete("PodChaos")
+    mesh.cluster.advance(1)
+    assert mesh.see("PodChaos") is None
+
+
+def test_who_selects_nothing_says_so(mesh):
+    mesh.chaos("PodChaos", app="nobody", action="pod-kill")
+    mesh.cluster.advance(1)
+    assert mesh.conditions("PodChaos") == "R"
+    assert ("Failed", "Failed to select targets: no pod is selected") in mesh.events()
+    mesh.delete("PodChaos")
+    mesh.cluster.advance(1)
+    assert mesh.see("PodChaos") is None
