@@ -10,7 +10,8 @@ from pytest_kscen.machinery.rules.filling import fill
 from pytest_kscen.machinery.rules.jobs import default_job_spec, job_spec
 from pytest_kscen.machinery.rules.pods.preparing import drop_disabled
 from pytest_kscen.machinery.rules.preparing import keep_spec, keep_status
-from pytest_kscen.machinery.rules.schedules import schedule_fault, zone_faults
+from pytest_kscen.machinery.rules.schedules import zone_faults
+from pytest_kscen.objects.cron import fault_of
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _spec(spec: Obj, before: Obj | None) -> Causes:
 
 def _schedule(spec: Obj, before: Obj) -> Causes:
     schedule = spec["schedule"]
-    if fault := schedule_fault(schedule):
+    if fault := fault_of(schedule):
         yield Cause.invalid("spec.schedule", schedule, fault)
     if "TZ" in schedule:
         had_zone = "TZ" in before.get("schedule", "")

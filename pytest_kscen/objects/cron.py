@@ -1,0 +1,341 @@
+"""Schedules as cron writes them, in the dialect of Kubernetes and Chaos Mesh (robfig/cron v3), and the instants they name.
+
+A schedule is read once. From an instant it jumps to the next one field by field: the day, then the hour, the minute and the
+second that are next allowed. A time zone's clock is followed between two of its changes, so that an hour that is left out
+in spring names no instant, and one that comes twice in autumn names two.
+"""
+
+from __future__ import annotations
+
+import bisect
+import calendar
+import datetime
+import functools
+import re
+import zoneinfo
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import durationpy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOUR, DAY = 3600, 86400
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+EVERY = "@every "
+YEARS_AHEAD = 9
+"""The longest way from one 29th of February to the next is eight."""
+LAST_YEAR = datetime.MAXYEAR - 1
+EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+
+
+class CronError(ValueError):
+    """The schedule cannot be read."""
+
+
+class Field(NamedTuple):
+    """A field of a schedule: its range, and the names that its numbers may have."""
+
+    low: int
+    high: int
+    names: tuple[str, ...] = ()
+
+
+SECOND = Field(0, 59)
+FIELDS = (Field(0, 59), Field(0, 23), Field(1, 31), Field(1, 12, MONTHS), Field(0, 6, WEEKDAYS))
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a field lets through."""
+
+    numbers: frozenset[int]
+    any: bool
+    """Whether it says `*` or `?`."""
+
+    @functools.cached_property
+    def at_least(self) -> list[int | None]:
+        """The first allowed number from each number on."""
+        numbers = sorted(self.numbers)
+        return [min((each for each in numbers if each >= start), default=None) for start in range(61)]
+
+
+@dataclass(frozen=True)
+class Cron:
+    """One schedule."""
+
+    text: str
+    zone: datetime.tzinfo = datetime.UTC
+    period: int = 0
+    """Of an `@every`, which counts from the last time instead of from the clock's face."""
+    fields: tuple[Allowed, ...] = field(default=(), repr=False)
+    """Seconds, minutes, hours, days of the month, months, weekdays."""
+
+    @classmethod
+    def of(cls, text: str, zone: datetime.tzinfo = datetime.UTC, *, seconds: bool = True) -> Cron:
+        """Of five fields, or six if seconds may come first; a zone in the text goes before the given one."""
+        try:
+            return _read(text, zone, seconds=seconds)
+        except ValueError as fault:
+            raise CronError(f"{text!r} is no schedule: {fault}") from None
+
+    def next_after(self, instant: float) -> float | None:
+        """The first time after this instant; none for a 30th of February."""
+        start = int(instant // 1)
+        if self.period:
+            return float(start + self.period)
+        return self._next(start + 1)
+
+    def after(self, instant: float) -> Iterator[float]:
+        """All times after this instant."""
+        following = self.next_after(instant)
+        while following is not None:
+            yield following
+            following = self.next_after(following)
+
+    def missed(self, since: float, now: float) -> tuple[float | None, int]:
+        """The last time since an instant, and how many there were: more than a few are counted by their distance."""
+        times = self.after(since)
+        first, second = next(times, None), next(times, None)
+        if first is None or first > now:
+            return None, 0
+        if second is None or second > now:
+            return first, 1
+        distance = max(1.0, second - first)
+        count = int((now - first) // distance) + 1
+        last = first
+        for moment in self.after(first + (count - 2) * distance - 1):
+            if moment > now:
+                break
+            last = moment
+        return last, count
+
+    # --- the clock's face ---
+
+    def _next(self, start: int) -> float | None:
+        """From this instant on, from one change of the zone's clock to the next."""
+        while True:
+            offset, until = _clock_at(self.zone, start)
+            face = self._face(start + offset)
+            if face is None:
+                return None
+            if until is None or face - offset < until:
+                return float(face - offset)
+            start = until
+
+    def _face(self, face: int) -> int | None:
+        """The first allowed time on a clock without a zone, in its seconds, from this one on."""
+        day, rest = divmod(face, DAY)
+        today = datetime.date.fromordinal(EPOCH_DAY + day)
+        if self._is_allowed(today) and (found := self._within_day(rest)) is not None:
+            return day * DAY + found
+        date, first = self._day_after(today), self._within_day(0)
+        return None if date is None or first is None else (date.toordinal() - EPOCH_DAY) * DAY + first
+
+    def _within_day(self, rest: int) -> int | None:
+        seconds, minutes, hours = (each.at_least for each in self.fields[:3])
+        hour, minute, second = rest // HOUR, rest % HOUR // 60, rest % 60
+        found = _later((hour, minute, second), (hours, minutes, seconds))
+        return None if found is None else found[0] * HOUR + found[1] * 60 + found[2]
+
+    def _day_after(self, date: datetime.date) -> datetime.date | None:
+        for year in range(date.year, min(date.year + YEARS_AHEAD, LAST_YEAR) + 1):
+            for month in range(date.month if year == date.year else 1, 13):
+                if month in self.fields[4].numbers:
+                    begin = date.day + 1 if (year, month) == (date.year, date.month) else 1
+                    for day in range(begin, calendar.monthrange(year, month)[1] + 1):
+                        if self._is_allowed(candidate := datetime.date(year, month, day)):
+                            return candidate
+        return None
+
+    def _is_allowed(self, date: datetime.date) -> bool:
+        """Of two fields that name days, either one will do; one that says any day does not count."""
+        _, _, _, days, months, weekdays = self.fields
+        if date.month not in months.numbers:
+            return False
+        by_day, by_weekday = date.day in days.numbers, date.isoweekday() % 7 in weekdays.numbers
+        return by_day and by_weekday if days.any or weekdays.any else by_day or by_weekday
+
+
+def _later(now: tuple[int, int, int], allowed: tuple[list[int | None], ...]) -> tuple[int, int, int] | None:
+    """The first allowed hour, minute and second, from this one on."""
+    hours, minutes, seconds = allowed
+    hour, minute, second = now
+    first_minute, first_second = minutes[0], seconds[0]
+    if first_minute is None or first_second is None:
+        return None
+    if hours[hour] == hour:
+        if minutes[minute] == minute and (found := seconds[second]) is not None:
+            return hour, minute, found
+        if (found := minutes[minute + 1]) is not None:
+            return hour, found, first_second
+    found = hours[hour + 1]
+    return None if found is None else (found, first_minute, first_second)
+
+
+# --- a zone's clock ---
+
+
+def _clock_at(zone: datetime.tzinfo, instant: int) -> tuple[int, int | None]:
+    """How far a zone's clock is ahead at this instant, and until when."""
+    if zone is datetime.UTC:
+        return 0, None
+    year = datetime.datetime.fromtimestamp(instant, datetime.UTC).year
+    changes = _changes(zone, year)
+    place = bisect.bisect_right(changes, instant)
+    if place < len(changes):
+        return _ahead(zone, instant), changes[place]
+    return _ahead(zone, instant), _new_year(year + 1)
+
+
+@functools.lru_cache(maxsize=1024)
+def _changes(zone: datetime.tzinfo, year: int) -> list[int]:
+    """When a zone's clock is put forward or back in a year."""
+    return [
+        _change_between(zone, day, day + DAY)
+        for day in range(_new_year(year), _new_year(year + 1), DAY)
+        if _ahead(zone, day) != _ahead(zone, day + DAY)
+    ]
+
+
+def _change_between(zone: datetime.tzinfo, before: int, after: int) -> int:
+    old = _ahead(zone, before)
+    while after - before > 1:
+        middle = (before + after) // 2
+        before, after = (middle, after) if _ahead(zone, middle) == old else (before, middle)
+    return after
+
+
+def _ahead(zone: datetime.tzinfo, instant: int) -> int:
+    offset = datetime.datetime.fromtimestamp(instant, zone).utcoffset()
+    return int(offset.total_seconds()) if offset else 0
+
+
+@functools.lru_cache(maxsize=1024)
+def _new_year(year: int) -> int:
+    return calendar.timegm((year, 1, 1, 0, 0, 0))
+
+
+@functools.lru_cache(maxsize=256)
+def unknown_zone(name: str) -> str:
+    """What Go says of a time zone that there is not; empty if there is."""
+    if name in {"", "UTC", "Local"}:
+        return ""
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return f"unknown time zone {name}"
+    return ""
+
+
+# --- reading ---
+
+
+def fault_of(text: str, *, seconds: bool = False) -> str:
+    """What the parser that Kubernetes uses says of a schedule; empty if it can read it."""
+    try:
+        _read(text, datetime.UTC, seconds=seconds)
+    except ValueError as fault:
+        return str(fault)
+    return ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(text: str, zone: datetime.tzinfo, *, seconds: bool) -> Cron:
+    rest = text
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        assignment, _, rest = text.partition(" ")
+        name = assignment.partition("=")[2]
+        if unknown := unknown_zone(name):
+            raise ValueError(f"provided bad location {name}: {unknown}")
+        zone = datetime.UTC if name in {"", "UTC", "Local"} else zoneinfo.ZoneInfo(name)
+        rest = rest.strip()
+    if rest.strip().startswith(EVERY):
+        return Cron(text, zone, _period(rest.strip()))
+    if rest.strip().startswith("@"):
+        if rest.strip() not in MACROS:
+            raise ValueError(f"unrecognized descriptor: {rest.strip()}")
+        rest = MACROS[rest.strip()]
+    return Cron(text, zone, 0, _fields(rest.split(), seconds=seconds))
+
+
+def _period(text: str) -> int:
+    duration = text.removeprefix(EVERY)
+    try:
+        return max(1, int(durationpy.from_str(duration).total_seconds()))
+    except (durationpy.DurationError, OverflowError):
+        words = f'failed to parse duration {text}: time: invalid duration "{duration}"'
+        raise ValueError(words) from None
+
+
+def _fields(texts: list[str], *, seconds: bool) -> tuple[Allowed, ...]:
+    least = len(FIELDS)
+    if len(texts) not in {least, least + seconds}:
+        count = f"{least} to {least + 1}" if seconds else f"exactly {least}"
+        raise ValueError(f"expected {count} fields, found {len(texts)}: [{' '.join(texts)}]")
+    if len(texts) == least:
+        texts = ["0", *texts]
+    return tuple(_allowed(text, each) for text, each in zip(texts, (SECOND, *FIELDS), strict=True))
+
+
+def _allowed(text: str, about: Field) -> Allowed:
+    numbers: set[int] = set()
+    anything = False
+    for part in filter(None, text.split(",")):
+        spread, is_any = _spread(part, about)
+        numbers.update(spread)
+        anything = anything or is_any
+    return Allowed(frozenset(numbers), anything)
+
+
+def _spread(text: str, about: Field) -> tuple[range, bool]:
+    span, *steps = text.split("/")
+    low, high, is_single = _span(text, span.split("-"), about)
+    step = 1
+    if steps:
+        if len(steps) > 1:
+            raise ValueError(f"too many slashes: {text}")
+        step = _number(steps[0])
+        high = about.high if is_single else high
+    if low < about.low:
+        raise ValueError(f"beginning of range ({low}) below minimum ({about.low}): {text}")
+    if high > about.high:
+        raise ValueError(f"end of range ({high}) above maximum ({about.high}): {text}")
+    if low > high:
+        raise ValueError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
+    if not step:
+        raise ValueError(f"step of range should be a positive number: {text}")
+    return range(low, high + 1, step), span[:1] in {"*", "?"} and step == 1
+
+
+def _span(text: str, ends: list[str], about: Field) -> tuple[int, int, bool]:
+    """The ends of a range, and whether only one was given."""
+    if ends[0] in {"*", "?"}:
+        return about.low, about.high, len(ends) == 1
+    low = _named_number(ends[0], about)
+    if len(ends) > 2:  # noqa: PLR2004
+        raise ValueError(f"too many hyphens: {text}")
+    return low, _named_number(ends[-1], about), len(ends) == 1
+
+
+def _named_number(text: str, about: Field) -> int:
+    return about.names.index(text.lower()) + about.low if text.lower() in about.names else _number(text)
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
+        raise ValueError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
+    if int(text) < 0:
+        raise ValueError(f"negative number ({int(text)}) not allowed: {text}")
+    return int(text)
