@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.chaos.cleanup import clear_after, clear_before, clear_operations
 from pytest_kscen.chaos.observer import Observer
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
     from pytest_kscen.runs.plan import Plan
 
 
+class Companion(Protocol):
+    """What a test has brought into the run besides its plan."""
+
+    async def heal(self) -> None:
+        """Take back what disturbs the cluster."""
+
+    async def clear(self) -> None:
+        """Leave nothing behind."""
+
+
 class Life:
     """One run's actors."""
 
@@ -44,6 +54,7 @@ class Life:
         self._crash: Exception | None = None
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
+        self.companions: list[Companion] = []
 
     def stop(self) -> None:
         """End before the time."""
@@ -77,6 +88,10 @@ class Life:
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         self._others.append(self._begun(coroutine, name))
+
+    def begin_beside(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """What lives as long as a companion of the run wants it to; its crash is the run's."""
+        return self._begun(coroutine, name)
 
     def _begun(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
@@ -136,6 +151,8 @@ class Life:
         self._calm.give()
         if shaking := [*self._chaos, *self.season.shakers]:
             await asyncio.wait(shaking)
+        for companion in self.companions:
+            await self._try(f"healing {companion}", companion.heal())
         self._director.note("healed")
 
     async def _judge_liveness(self) -> None:
@@ -148,6 +165,8 @@ class Life:
         if self._plan.chaos or self.stage.parent or self.season.shakers:
             await unless(self.season.abandoned, Observer.of(self.stage).settle())
             await self._try("clearing chaos away", clear_after(self.stage))
+        for companion in reversed(self.companions):
+            await self._try(f"clearing {companion} away", companion.clear())
         if self._crash and not self.season.abandoned.given:
             await self._try("clearing volumes away", clear_volumes(self.stage))
         await self._try("looking for leftovers", self._look_for_leftovers())

@@ -11,10 +11,12 @@ from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.durations import seconds_of
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.runs.applied import Applied
 from pytest_kscen.runs.chaos_by_hand import ChaosByHand
 from pytest_kscen.runs.interrupts import heard
 from pytest_kscen.runs.life import Life
 from pytest_kscen.runs.volumes_by_hand import VolumesByHand
+from pytest_kscen.runs.workflows import Workflow, Workflows
 
 if TYPE_CHECKING:
     import pathlib
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.runs.plan import Plan
 
 T = TypeVar("T")
@@ -52,6 +55,9 @@ class Run:
         self.chaos = ChaosByHand(self)
         self.volumes = VolumesByHand(self)
         self.life = Life(self.stage, plan)
+        self._applied = Applied(self.stage.actor("run"))
+        self.workflows = Workflows(self)
+        self.life.companions += [self._applied, self.workflows]
         self._signals = contextlib.ExitStack()
         self._waits = False
         self._outcome: Outcome | None = None
@@ -83,6 +89,15 @@ class Run:
         else:
             while self.life.goes_on:
                 self.call(self.life.last(DAY))
+
+    def apply(self, *objects: Obj, available_within: str | float | timedelta | None = None) -> None:
+        """Make these objects, or make them so, and wait until they are available; they are gone after the run."""
+        within = None if available_within is None else seconds_of(available_within)
+        self.do(self._applied.apply(objects, within))
+
+    def workflow(self, workflow: Obj | pathlib.Path | str, *, name: str = "") -> Workflow:
+        """Put a Chaos Mesh Workflow on, an object or the file that it is in, and go on beside it."""
+        return self.workflows.put_on(workflow, name)
 
     def advance(self, duration: str | float | timedelta) -> None:
         """Let time pass; whoever is told to stop meanwhile goes no further."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
+from pytest_kscen.kube.events import Recorder
 from pytest_kscen.kube.informer import Ref
 from pytest_kscen.kube.own_writes import OwnWrites
 from pytest_kscen.objects.errors import Conflict, conflict
 from pytest_kscen.simulation.controller import Controller, K, at_once
-from pytest_kscen.simulation.events import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

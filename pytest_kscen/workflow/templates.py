@@ -6,9 +6,9 @@ They are read as they stand; whether they make sense is for `validation` to say,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.chaos_mesh import KINDS, ChaosKind
 from pytest_kscen.objects.durations import seconds_of_text
 
 if TYPE_CHECKING:
@@ -37,12 +37,17 @@ class Template:
 
     @property
     def is_chaos(self) -> bool:
-        return self.type in KINDS
+        return self.type.endswith("Chaos")
+
+    @property
+    def chaos_kind(self) -> ChaosKind:
+        """One that we do not know is handed to the cluster as it is."""
+        return KINDS.get(self.type) or ChaosKind(self.type, self.type[0].lower() + self.type[1:])
 
     @property
     def chaos(self) -> Obj:
-        """The spec of its chaos."""
-        return dict(self.body.get(KINDS[self.type].key) or {})
+        """The spec of its chaos; how long it lasts is the engine's affair."""
+        return {name: value for name, value in (self.body.get(self.chaos_kind.key) or {}).items() if name != "duration"}
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -68,13 +73,11 @@ class Definition:
 
     entry: str
     templates: dict[str, Template]
-    spec: Obj = field(repr=False)
+    exit: str = ""
+    """The template that is run when all else is over."""
+    spec: Obj = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, spec: Obj) -> Definition:
         templates = (Template.of(each) for each in spec.get("templates") or ())
-        return cls(spec.get("entry") or "", {each.name: each for each in templates}, spec)
-
-    def option(self, name: str, default: Any = None) -> Any:
-        """What the spec has beyond the shipped one."""
-        return self.spec.get(name, default)
+        return cls(spec.get("entry") or "", {each.name: each for each in templates}, spec.get("onExit") or "", spec)

@@ -1,7 +1,7 @@
 import pytest
 
+from pytest_kscen.kube.events import Recorder
 from pytest_kscen.objects.resources import EVENTS, NODES
-from pytest_kscen.simulation.events import Recorder
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default", "uid": "u-1", "resourceVersion": "7"}}
 

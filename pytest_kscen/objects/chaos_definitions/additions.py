@@ -73,12 +73,11 @@ WORKFLOW_STATUS = {"phase": TEXT, "message": TEXT, "resilienceScore": NUMBER, "p
 NODE = {"retry": RETRY, "probes": many(PROBE)}
 NODE_STATUS = {
     "phase": TEXT,
-    "phases": many(record(("phase",), phase=TEXT, at=MOMENT)),
     "message": TEXT,
     "startTime": MOMENT,
     "endTime": MOMENT,
-    "attempt": COUNT,
     "probes": many(PROBE_STATUS),
+    "engine": record(attempt=COUNT, ending=TEXT, cleaning=FLAG, heldUntil=MOMENT, children=TEXTS, chosen=TEXTS),
 }
 
 

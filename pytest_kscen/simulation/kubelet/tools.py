@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.events import Recorder
     from pytest_kscen.simulation.brood import Brood
-    from pytest_kscen.simulation.events import Recorder
     from pytest_kscen.simulation.images import Images
     from pytest_kscen.simulation.kubelet.volumes import Mounter
     from pytest_kscen.simulation.logs import Logs

@@ -18,9 +18,9 @@ from pytest_kscen.simulation.pictures import claim_of
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.events import Recorder
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.simulation.events import Recorder
 
 Content = dict[str, str]
 TOKEN = "simulated"  # noqa: S105  # what stands where a real pod finds its token

@@ -13,9 +13,9 @@ import zlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
+from pytest_kscen.kube.correlation import Correlator
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
 from pytest_kscen.objects.resources import EVENTS
-from pytest_kscen.simulation.correlation import Correlator
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock

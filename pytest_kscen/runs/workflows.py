@@ -1,0 +1,150 @@
+"""Workflows in a run: an engine lives beside the test from the first one on, and when the run is over all are ended and gone."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, OWN, SHIPPED, phase_of
+from pytest_kscen.workflow.story import Story, Told
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.journal import Entry
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.workflows import Family
+    from pytest_kscen.runs.run import Run
+
+GONE = 600.0
+"""Seconds that workflows, and the chaos of theirs, have to go."""
+
+
+class Workflow:
+    """One that a test has put on: what it asks is answered from the journal."""
+
+    def __init__(self, name: str, namespace: str) -> None:
+        self.name = name
+        self.namespace = namespace
+        self.story = Story(Told(name))
+        self._looked_at = False
+
+    @property
+    def phase(self) -> str:
+        self._looked_at = True
+        return self.story.workflow.phase
+
+    @property
+    def message(self) -> str:
+        """Why it is in this phase."""
+        return self.story.workflow.message
+
+    @property
+    def duration(self) -> float | None:
+        return self.story.workflow.duration
+
+    @property
+    def nodes(self) -> list[Told]:
+        """In the order in which they were begun."""
+        return list(self.story.nodes.values())
+
+    def node(self, name: str) -> Told | None:
+        """The node of this name, or the latest of this template; None if there is none."""
+        return self.story.node(name)
+
+    def finished(self) -> bool:
+        return self.story.workflow.is_over
+
+    @property
+    def has_failed_unseen(self) -> bool:
+        return not self._looked_at and self.story.workflow.phase == FAILED
+
+
+class Workflows:
+    """One run's."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._handles: dict[tuple[str, str], Workflow] = {}
+        self._engine: asyncio.Task[Any] | None = None
+        self._family: Family = SHIPPED
+        self._actor: Actor | None = None
+
+    def put_on(self, workflow: Obj | pathlib.Path | str, name: str = "") -> Workflow:
+        """Have it driven from now on, by another name than its own if one is given."""
+        obj = workflow if isinstance(workflow, dict) else yaml.safe_load(pathlib.Path(workflow).read_text())
+        actor = self._open()
+        metadata = {"namespace": "default", **obj["metadata"], **({"name": name} if name else {})}
+        metadata["labels"] = {**(metadata.get("labels") or {}), **actor.labels}
+        resource = self._family.workflows
+        made = {**obj, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        handle = self._handles[metadata["namespace"], metadata["name"]] = Workflow(metadata["name"], metadata["namespace"])
+        self._run.do(actor.api.create(resource, made))
+        return handle
+
+    def _open(self) -> Actor:
+        if self._actor is None:
+            from pytest_kscen.workflow.manager import WorkflowManager
+
+            self._family = family_on(self._run.cluster)
+            self._actor = self._run.stage.actor("workflow-engine")
+            self._run.journal.follow(self._hear)
+            engine = WorkflowManager(self._actor, self._family).run()
+            self._engine = self._run.call(self._begin(engine))
+        return self._actor
+
+    async def _begin(self, engine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        return self._run.life.begin_beside(engine, "workflow-engine")
+
+    def _hear(self, entry: Entry) -> None:
+        if entry.what in {"workflow-phase", "workflow-node"}:
+            handle = self._handles.get((entry.data["namespace"], entry.data["workflow"]))
+            if handle:
+                handle.story.take(entry)
+
+    async def heal(self) -> None:
+        """Those that are still on are aborted: their chaos is removed."""
+        abort = {"metadata": {"annotations": {ABORT: "true"}}}
+        for handle in self._on():
+            with contextlib.suppress(NotFound):
+                await self._api.patch(self._family.workflows, handle.name, abort, handle.namespace)
+        for handle in self._on():
+            await self._wait(handle, lambda obj: obj is None or phase_of(obj) in OVER)
+
+    async def clear(self) -> None:
+        """None is left, nor what they have made."""
+        for handle in self._handles.values():
+            with contextlib.suppress(NotFound):
+                await self._api.delete(self._family.workflows, handle.name, handle.namespace, propagation="Foreground")
+        for handle in self._handles.values():
+            await self._wait(handle, lambda obj: obj is None)
+        if self._engine:
+            self._engine.cancel()
+
+    def _on(self) -> list[Workflow]:
+        return [handle for handle in self._handles.values() if not handle.finished()]
+
+    async def _wait(self, handle: Workflow, condition: Callable[[Obj | None], bool]) -> None:
+        where = (self._family.workflows, handle.name, handle.namespace)
+        await wait_for(self._api, self._run.stage.clock, *where, condition=condition, timeout=GONE)
+
+    @property
+    def _api(self) -> Api:
+        return self._open().api
+
+
+def family_on(cluster: Cluster) -> Family:
+    """Simulated clusters get Chaos Mesh's definitions and a daemon; where Chaos Mesh itself runs, the engine has its own group."""
+    from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
+
+    bring_chaos_mesh(cluster)
+    return SHIPPED if cluster.owned else OWN

@@ -1,0 +1,156 @@
+"""The actors: each does one thing to the world for a node, on the playground, and says what has happened to it by that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
+from pytest_kscen.objects.workflows import ABORT, SCHEDULE
+from pytest_kscen.workflow.events import Happening
+from pytest_kscen.workflow.tables.machine import Act
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.objects.workflows import Family
+    from pytest_kscen.workflow.playground import Playground
+    from pytest_kscen.workflow.trees import Node, Tree
+    from pytest_kscen.workflow.watches import Watches
+
+SNAPSHOT, SNAPSHOT_FOLDER = "workflow.json", "/var/run/chaos-mesh"
+SNAPSHOT_VOLUME = "workflow-snapshot"
+OUTPUT_LIMIT = 1024 * 1024
+"""Bytes of a task's output that an expression may look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What actors work with."""
+
+    family: Family
+    playground: Playground
+    watches: Watches
+
+
+class Impossible(Exception):
+    """What a node needs cannot be done; the words say why."""
+
+
+async def _resource(hands: Hands, node: Node) -> Resource:
+    """Of which resource the object is that a node makes."""
+    if node.template.type == SCHEDULE:
+        return hands.family.schedules
+    kind = node.template.chaos_kind
+    return await hands.playground.api.resource_of(kind.resource.api_version, kind.kind)
+
+
+async def create_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    """A Schedule is in effect as soon as it is there; chaos says so itself."""
+    resource = await _resource(hands, node)
+    if node.template.type == SCHEDULE:
+        await hands.playground.create(resource, tree, node, {"spec": node.template.body["schedule"]})
+        return Happening.INJECTED
+    hands.watches.follow(resource)
+    await hands.playground.create(resource, tree, node, {"spec": node.template.chaos})
+    return None
+
+
+async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    resource = await _resource(hands, node)
+    hands.watches.follow(resource)
+    return None if await hands.playground.delete(resource, tree, node.name) else Happening.CLEANED
+
+
+async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    """With a picture of the workflow, as it is now, in a file."""
+    task = node.template.body["task"]
+    hands.watches.follow(PODS)
+    snapshot = {key: tree.root.obj[key] for key in ("apiVersion", "kind", "metadata", "spec", "status") if key in tree.root.obj}
+    await hands.playground.create(CONFIG_MAPS, tree, node, {"data": {SNAPSHOT: orjson.dumps(snapshot).decode()}})
+    mount = {"name": SNAPSHOT_VOLUME, "mountPath": SNAPSHOT_FOLDER, "readOnly": True}
+    container = {**task["container"], "volumeMounts": [*(task["container"].get("volumeMounts") or ()), mount]}
+    volume = {"name": SNAPSHOT_VOLUME, "configMap": {"name": node.name}}
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [*(task.get("volumes") or ()), volume]}
+    labels = (task.get("metadata") or {}).get("labels") or task.get("labels") or {}
+    await hands.playground.create(PODS, tree, node, {"metadata": {"labels": labels}, "spec": spec})
+    return None
+
+
+async def end_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    await hands.playground.delete(PODS, tree, node.name)
+    return None
+
+
+async def evaluate(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    """Which branches are chosen by what the pod has come to."""
+    from pytest_kscen.workflow.expressions import ExpressionError, select
+
+    variables = await _context(hands, tree, node)
+    node.context = [f"{name}: {value}" for name, value in variables.items()]
+    node.evaluations, chosen = [], []
+    for branch in node.template.branches:
+        try:
+            is_chosen = select(branch.expression, variables)
+        except ExpressionError as error:
+            raise Impossible(f"the branch to {branch.target!r}: {error}") from None
+        node.evaluations.append({"target": branch.target, "evaluationResult": str(is_chosen)})
+        chosen += [branch.target] * is_chosen
+    node.chosen = chosen
+    return None
+
+
+async def _context(hands: Hands, tree: Tree, node: Node) -> dict[str, object]:
+    """What expressions may speak of."""
+    pod = await hands.playground.api.get(PODS, node.name, tree.key.namespace)
+    container = node.template.body["task"]["container"]["name"]
+    text = await hands.playground.api.log(node.name, tree.key.namespace, container=container)
+    if len(text) > OUTPUT_LIMIT:
+        raise Impossible(f"its pod has written more than {OUTPUT_LIMIT} bytes, and expressions look at no more: let it write less")
+    return {"exitCode": _exit_code(pod, container), "stdout": text.strip()}
+
+
+def _exit_code(pod: Obj, container: str) -> int:
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        if status["name"] == container and "terminated" in (status.get("state") or {}):
+            return int(status["state"]["terminated"]["exitCode"])
+    reason = (pod.get("status") or {}).get("reason") or "no container has come to an end"
+    raise Impossible(f"its pod has no exit code: {reason}")
+
+
+async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    hands.watches.follow(hands.family.status_checks)
+    body = dict(node.template.body["statusCheck"])
+    if node.template.deadline is not None:
+        body.setdefault("duration", f"{node.template.deadline:g}s")
+    await hands.playground.create(hands.family.status_checks, tree, node, {"spec": body})
+    return None
+
+
+async def delete_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    await hands.playground.delete(hands.family.status_checks, tree, node.name)
+    return None
+
+
+async def abort_workflow(hands: Hands, tree: Tree, node: Node) -> Happening | None:  # noqa: ARG001  # whichever node it was
+    """As a person would."""
+    patch = {"metadata": {"annotations": {ABORT: "true"}}}
+    tree.root.obj = await hands.playground.api.patch(hands.family.workflows, tree.key.name, patch, tree.key.namespace)
+    return None
+
+
+ACTORS: dict[Act, Callable[[Hands, Tree, Node], Awaitable[Happening | None]]] = {
+    Act.CREATE_CHAOS: create_chaos,
+    Act.DELETE_CHAOS: delete_chaos,
+    Act.RUN_POD: run_pod,
+    Act.END_POD: end_pod,
+    Act.EVALUATE: evaluate,
+    Act.CREATE_CHECK: create_check,
+    Act.DELETE_CHECK: delete_check,
+    Act.ABORT_WORKFLOW: abort_workflow,
+}
+OUTWARD = frozenset(ACTORS) - {Act.EVALUATE}
+"""Before these the API knows of the node what they are a part of."""

@@ -1,0 +1,68 @@
+"""What may happen to a node, in the design document's words, and what the document leaves open in the same style."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Happening(StrEnum):
+    """The rows of the state machines."""
+
+    CREATED = "NodeCreated"
+    PICK = "NodePickChildToSchedule"
+    CHILD_SUCCEED = "ChildNodeSucceed"
+    CHILD_FAILED = "ChildNodeFailed"
+    AWAKE = "NodeHoldingAwake"
+    INJECTED = "NodeChaosInjected"
+    NOT_INJECTED = "NodeChaosNotInjected"
+    CLEANED = "NodeChaosCleaned"
+    NOT_CLEANED = "NodeChaosNotCleaned"
+    POD_SPAWNED = "NodeTaskPodSpawned"
+    POD_ENDED = "NodeTaskPodEnded"
+    EVALUATED = "NodeBranchesEvaluated"
+    CHECK_HELD = "NodeStatusCheckHeld"
+    CHECK_FAILED = "NodeStatusCheckFailed"
+    DEADLINE = "NodeDeadlineExceed"
+    PARENT_DEADLINE = "ParentNodeDeadlineExceed"
+    ABORTED = "NodeAborted"
+    FAILED_ELSEWHERE = "NodeFailedElsewhere"
+    FAULT = "NodeFault"
+    """Something that it needs could not be done; the message says what."""
+    RESUMED = "EngineResumed"
+    """The engine has come back, and knows what the API says of the node."""
+
+
+ENDINGS = (Happening.DEADLINE, Happening.PARENT_DEADLINE, Happening.ABORTED, Happening.FAILED_ELSEWHERE, Happening.FAULT)
+"""What ends a node before it is done, the gravest last."""
+PASSED_ON = {
+    Happening.DEADLINE: Happening.PARENT_DEADLINE,
+    Happening.PARENT_DEADLINE: Happening.PARENT_DEADLINE,
+    Happening.ABORTED: Happening.ABORTED,
+    Happening.FAILED_ELSEWHERE: Happening.FAILED_ELSEWHERE,
+    Happening.FAULT: Happening.FAILED_ELSEWHERE,
+}
+"""What the children of a node are told that is ended by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A workflow's whereabouts."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something has happened to a node, or to a workflow itself if there is no node."""
+
+    workflow: Key
+    node: str
+    happening: Happening
+    message: str = ""
+    turn: int = -1
+    """The node's turn that this was promised in: it is out of date if there was another since. Always valid below zero."""

@@ -1,0 +1,149 @@
+"""The manager: finds what the API knows of workflows, and takes events from the trigger, so many workflows at once as it may.
+
+It lives as long as its cluster is to drive workflows; one that is started anew goes on where the last was cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.informer import Informer
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.workflows import ABORT, INIT, SHIPPED, STATUS_CHECK, TASK, WORKFLOW_LABEL, is_over, phase_of
+from pytest_kscen.workflow.actors import Hands
+from pytest_kscen.workflow.events import Event, Happening, Key
+from pytest_kscen.workflow.playground import Playground
+from pytest_kscen.workflow.repository import Repository, key_of
+from pytest_kscen.workflow.trees import ROOT
+from pytest_kscen.workflow.trigger import OperableTrigger, Rate
+from pytest_kscen.workflow.turns import Turns
+from pytest_kscen.workflow.voice import Voice
+from pytest_kscen.workflow.watches import Watches
+
+if TYPE_CHECKING:
+    from typing import Never
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.workflows import Family
+    from pytest_kscen.workflow.trees import Tree
+
+logger = logging.getLogger(__name__)
+
+CONCURRENCY = 100
+
+
+class WorkflowManager:
+    """The actor."""
+
+    def __init__(
+        self, actor: Actor, family: Family = SHIPPED, *, concurrency: int = CONCURRENCY, per_second: float | None = None
+    ) -> None:
+        """`per_second` holds events back that come faster."""
+        self._actor = actor
+        self._family = family
+        self._concurrency = concurrency
+        self._repository = Repository(actor, family)
+        self._trigger = OperableTrigger("workflows", actor.clock, Rate(actor.clock, per_second) if per_second else None)
+        self._voice = Voice(actor)
+        self._workflows = Informer(actor.api, actor.clock, family.workflows)
+        self._nodes = Informer(actor.api, actor.clock, family.nodes)
+
+    async def run(self) -> Never:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._workflows.run(), name="workflows")
+            group.create_task(self._nodes.run(), name="workflow nodes")
+            await self._workflows.synced()
+            await self._nodes.synced()
+            watches = Watches(self._actor, self._family, self._trigger, group)
+            hands = Hands(self._family, Playground(self._actor), watches)
+            turns = Turns(self._actor.clock, self._repository, self._trigger, self._voice, hands)
+            self._resume(watches)
+            self._workflows.on_change(self._workflow_changed)
+            self._nodes.on_change(self._node_changed)
+            group.create_task(self._trigger.run(), name="delayed events")
+            for number in range(self._concurrency):
+                group.create_task(self._work(turns), name=f"worker {number}")
+        raise AssertionError
+
+    async def _work(self, turns: Turns) -> Never:
+        while True:
+            event = await self._trigger.acquire()
+            try:
+                await turns.take(event)
+            except (ApiError, ConnectionError) as error:  # what one workflow meets stops no other
+                self._actor.log(logging.ERROR, "refused", workflow=str(event.workflow), node=event.node, error=str(error))
+                self._actor.note("workflow-refused", workflow=str(event.workflow), node=event.node, error=str(error))
+            finally:
+                self._trigger.done(event)
+
+    # --- what the API has ---
+
+    def _resume(self, watches: Watches) -> None:
+        """Go on with all that is not over."""
+        trees: dict[Key, Tree] = {}
+        for workflow in self._workflows:
+            if not is_over(workflow):
+                trees[key_of(workflow)] = self._planted(workflow)
+        for obj in sorted(self._nodes, key=lambda each: each["spec"]["startTime"]):
+            key = Key(obj["metadata"]["namespace"], obj["metadata"]["labels"][WORKFLOW_LABEL])
+            if tree := trees.get(key):
+                self._take_up(tree, obj, watches)
+        for tree in trees.values():
+            for node in (tree.root, *tree.nodes.values()):
+                if not node.is_over:
+                    self._trigger.notify(Event(tree.key, node.name, Happening.RESUMED))
+
+    def _planted(self, workflow: Obj) -> Tree:
+        tree = self._repository.plant(workflow)
+        if tree.root.phase == INIT:
+            self._voice.phase(tree, tree.root)
+        return tree
+
+    def _take_up(self, tree: Tree, obj: Obj, watches: Watches) -> None:
+        node = self._repository.graft(tree, obj)
+        tree.made += 1
+        if node.parent == ROOT:
+            tree.root.children.append(node.name)
+        if node.is_over:
+            return
+        if node.template.is_chaos:
+            watches.follow(node.template.chaos_kind.resource)
+        elif node.template.type == TASK:
+            watches.follow(PODS)
+        elif node.template.type == STATUS_CHECK:
+            watches.follow(self._family.status_checks)
+
+    def _workflow_changed(self, new: Obj | None, old: Obj | None) -> None:
+        key = key_of(new or old or {})
+        if new is None:
+            self._repository.trees.pop(key, None)
+            self._trigger.forget(key)
+            return
+        tree = self._repository.trees.get(key)
+        if tree is None:
+            if phase_of(new) != INIT:
+                return
+            tree = self._planted(new)
+            self._trigger.notify(Event(key, ROOT, Happening.CREATED))
+        elif not tree.root.is_over:
+            tree.root.obj = new
+        if _is_aborted(new) and not (old and _is_aborted(old)):
+            self._voice.ended_from_outside(tree.root)
+            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, "it was aborted"))
+
+    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new is None or not _is_aborted(new) or (old and _is_aborted(old)):
+            return
+        key = Key(new["metadata"]["namespace"], new["metadata"]["labels"][WORKFLOW_LABEL])
+        if tree := self._repository.trees.get(key):
+            if node := tree.node(new["metadata"]["name"]):
+                self._voice.ended_from_outside(node)
+            self._trigger.notify(Event(key, new["metadata"]["name"], Happening.ABORTED, "it was aborted"))
+
+
+def _is_aborted(obj: Obj) -> bool:
+    return bool((obj["metadata"].get("annotations") or {}).get(ABORT) == "true")

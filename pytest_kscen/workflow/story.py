@@ -1,0 +1,91 @@
+"""What a workflow has come to, from the journal alone: its phases, and those that each node went through, with their times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.workflows import INIT, OVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.journal import Entry
+
+
+@dataclass(slots=True)
+class Told:
+    """A node's, or the workflow's, life so far."""
+
+    name: str
+    template: str = ""
+    type: str = ""
+    parent: str = ""
+    history: list[tuple[str, float]] = field(default_factory=list)
+    """Phases and when they began, in seconds since the run began."""
+    message: str = ""
+
+    @property
+    def phases(self) -> list[str]:
+        return [phase for phase, _ in self.history]
+
+    @property
+    def phase(self) -> str:
+        return self.history[-1][0] if self.history else INIT
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in OVER
+
+    @property
+    def started(self) -> float | None:
+        return self.history[0][1] if self.history else None
+
+    @property
+    def ended(self) -> float | None:
+        return self.history[-1][1] if self.is_over else None
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from its first phase to its last; None as long as it is on."""
+        return None if self.started is None or self.ended is None else self.ended - self.started
+
+    def add(self, entry: Entry) -> None:
+        self.history.append((entry.data["phase"], entry.at))
+        self.message = entry.data.get("message", self.message)
+
+
+@dataclass(slots=True)
+class Story:
+    """One workflow's."""
+
+    workflow: Told
+    nodes: dict[str, Told] = field(default_factory=dict)
+
+    def node(self, name: str) -> Told | None:
+        """That of this name, or the latest of this template."""
+        if name in self.nodes:
+            return self.nodes[name]
+        return next((told for told in reversed(self.nodes.values()) if told.template == name), None)
+
+    def nodes_of(self, template: str) -> list[Told]:
+        return [told for told in self.nodes.values() if told.template == template]
+
+    def take(self, entry: Entry) -> None:
+        """One more entry of the journal, if it is about this workflow."""
+        if entry.what == "workflow-phase":
+            self.workflow.add(entry)
+        elif entry.what == "workflow-node":
+            data = entry.data
+            told = self.nodes.setdefault(data["node"], Told(data["node"], data["template"], data["type"], data["parent"]))
+            told.add(entry)
+
+
+def stories(entries: Iterable[Entry]) -> dict[tuple[str, str], Story]:
+    """Those of all workflows in a journal, by namespace and name."""
+    found: dict[tuple[str, str], Story] = {}
+    for entry in entries:
+        if entry.what in {"workflow-phase", "workflow-node"}:
+            key = (entry.data["namespace"], entry.data["workflow"])
+            found.setdefault(key, Story(Told(key[1]))).take(entry)
+    return found

@@ -1,0 +1,156 @@
+"""How a state machine is written down: a row for each event, a cell for each phase, in it what is done, in order.
+
+A cell may have alternatives: the first whose guard holds is taken. An empty cell means that nothing is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kscen.workflow.events import Happening
+
+
+class Whom(StrEnum):
+    """Who is told."""
+
+    SELF = "itself"
+    PARENT = "the parent"
+    CHILDREN = "the children that are not over"
+
+
+class Guard(StrEnum):
+    """What may hold of a node when something happens to it."""
+
+    ALWAYS = "always"
+    HAS_NEXT = "a child is left to be made"
+    CHILDREN_OVER = "all children are over"
+    IS_ENDING = "it is being ended"
+    ENDING_AND_CHILDREN_OVER = "it is being ended, and all children are over"
+    IS_CLEANING = "what it has made is being removed"
+    CLEANING_AND_ENDING = "what it has made is being removed, because it is being ended"
+    POD_COUNTS = "its pod's end has not been looked at"
+    ABORTS = "it takes the workflow with it"
+    EXIT_LEFT = "the exit handler is left to be run"
+
+
+class Act(StrEnum):
+    """What is done to the world, and to the node besides its phase."""
+
+    MAKE_CHILDREN = "create the children that come next"
+    MAKE_EXIT = "create the exit handler's node"
+    HEAR_CHILDREN = "take in which children are over"
+    CREATE_CHAOS = "create the resource"
+    DELETE_CHAOS = "remove the resource"
+    RUN_POD = "run the pod"
+    END_POD = "end the pod"
+    EVALUATE = "evaluate the branches' expressions"
+    CREATE_CHECK = "create the status check"
+    DELETE_CHECK = "remove the status check"
+    ABORT_WORKFLOW = "abort the workflow"
+    MARK = "remember why it is being ended"
+
+
+class Result(StrEnum):
+    """What a node is when it is over; why it was ended may decide."""
+
+    SUCCEED = "Succeed"
+    FAILED = "Failed"
+    AS_ENDED = "as what ended it has it"
+    AS_CHILDREN = "as its children"
+
+
+class Wait(StrEnum):
+    """How long until something is told."""
+
+    LENGTH = "its duration"
+    DEADLINE = "what is left of its deadline"
+    INJECTION = "the time in which chaos is in effect, or has failed"
+    CLEANING = "the time in which chaos is gone, or has failed"
+
+
+@dataclass(frozen=True, slots=True)
+class To:
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The last phase, and the parent is told."""
+
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    whom: Whom
+    happening: Happening | None
+    """None: what ends the node, as it is passed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Told to itself after this time."""
+
+    happening: Happening
+    wait: Wait
+
+
+Step: TypeAlias = To | Over | Tell | Later | Act
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    guard: Guard
+    steps: tuple[Step, ...]
+
+
+Cell: TypeAlias = tuple[Alternative, ...]
+Row: TypeAlias = "Mapping[str, Cell]"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One type's."""
+
+    name: str
+    phases: tuple[str, ...]
+    rows: Mapping[Happening, Row]
+
+    def cell(self, happening: Happening, phase: str) -> Cell:
+        return self.rows.get(happening, {}).get(phase, ())
+
+
+def do(*steps: Step) -> Cell:
+    """A cell without alternatives."""
+    return (Alternative(Guard.ALWAYS, steps),)
+
+
+def if_(guard: Guard, *steps: Step) -> Cell:
+    """One alternative; others are added with +."""
+    return (Alternative(guard, steps),)
+
+
+def to(phase: str) -> To:
+    return To(phase)
+
+
+def over(result: Result) -> Over:
+    return Over(result)
+
+
+def tell_itself(happening: Happening) -> Tell:
+    return Tell(Whom.SELF, happening)
+
+
+def tell_children(happening: Happening | None = None) -> Tell:
+    return Tell(Whom.CHILDREN, happening)
+
+
+def every(happenings: tuple[Happening, ...], row: Row) -> dict[Happening, Row]:
+    """The same row for each of these."""
+    return dict.fromkeys(happenings, row)

@@ -1,0 +1,36 @@
+"""StatusCheck: a check is made, and asks again and again until it holds, has failed too often, or its time is up."""
+
+from __future__ import annotations
+
+from pytest_kscen.objects.workflows import FAILED, INIT, RUNNING, SUCCEED
+from pytest_kscen.workflow.events import ENDINGS, Happening
+from pytest_kscen.workflow.tables.machine import Act, Guard, Machine, Result, do, every, if_, over, tell_itself, to
+from pytest_kscen.workflow.tables.serial import DEADLINE
+
+STATUS_CHECK = Machine(
+    "StatusCheck",
+    (INIT, RUNNING, SUCCEED, FAILED),
+    {
+        Happening.CREATED: {
+            INIT: do(DEADLINE, to(RUNNING), Act.CREATE_CHECK),
+        },
+        Happening.CHECK_HELD: {
+            RUNNING: do(Act.DELETE_CHECK, over(Result.SUCCEED)),
+        },
+        Happening.CHECK_FAILED: {
+            RUNNING: if_(Guard.ABORTS, Act.MARK, Act.DELETE_CHECK, Act.ABORT_WORKFLOW, over(Result.FAILED))
+            + do(Act.DELETE_CHECK, over(Result.SUCCEED)),
+        },
+        **every(
+            ENDINGS,
+            {
+                INIT: do(Act.MARK, over(Result.AS_ENDED)),
+                RUNNING: do(Act.MARK, Act.DELETE_CHECK, over(Result.AS_ENDED)),
+            },
+        ),
+        Happening.RESUMED: {
+            INIT: do(tell_itself(Happening.CREATED)),
+            RUNNING: do(DEADLINE, Act.CREATE_CHECK),
+        },
+    },
+)

@@ -1,0 +1,34 @@
+"""The workflow itself: its entry is run, then its exit handler if it has one, and it is over when they are."""
+
+from __future__ import annotations
+
+from pytest_kscen.objects.workflows import FAILED, INIT, RUNNING, SUCCEED
+from pytest_kscen.workflow.events import Happening
+from pytest_kscen.workflow.tables.machine import Act, Guard, Machine, Result, do, every, if_, over, tell_children, tell_itself, to
+
+CHILD_OVER = {
+    RUNNING: if_(Guard.EXIT_LEFT, Act.MAKE_EXIT, to(RUNNING), tell_children(Happening.CREATED)) + do(over(Result.AS_CHILDREN)),
+}
+
+WORKFLOW = Machine(
+    "Workflow",
+    (INIT, RUNNING, SUCCEED, FAILED),
+    {
+        Happening.CREATED: {
+            INIT: do(Act.MAKE_CHILDREN, to(RUNNING), tell_children(Happening.CREATED)),
+        },
+        Happening.CHILD_SUCCEED: CHILD_OVER,
+        Happening.CHILD_FAILED: CHILD_OVER,
+        **every(
+            (Happening.ABORTED, Happening.FAULT),
+            {
+                INIT: do(Act.MARK, over(Result.FAILED)),
+                RUNNING: do(Act.MARK, tell_children()),
+            },
+        ),
+        Happening.RESUMED: {
+            INIT: do(tell_itself(Happening.CREATED)),
+            RUNNING: do(Act.HEAR_CHILDREN),
+        },
+    },
+)

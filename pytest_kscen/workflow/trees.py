@@ -1,0 +1,172 @@
+"""A workflow that is on, as a tree: the workflow itself at its root, below it a node for each template that was begun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.workflows import FAILED, INIT, OVER, STATUS_CHECK, SUCCEED, TASK
+from pytest_kscen.workflow.events import ENDINGS, Happening
+from pytest_kscen.workflow.schedulers import scheduler_of
+from pytest_kscen.workflow.tables.machine import Guard, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.workflow.events import Key
+    from pytest_kscen.workflow.templates import Definition, Template
+
+ROOT = ""
+"""The name by which the workflow itself goes in its tree."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A template that was begun, or the workflow."""
+
+    name: str
+    template: Template
+    parent: str | None
+    started: float
+    obj: Obj = field(repr=False)
+    """As the API had it last."""
+    phase: str = INIT
+    ended: float | None = None
+    attempt: int = 1
+    """The first, or which of its retries."""
+    children: list[str] = field(default_factory=list)
+    """Of this attempt."""
+    ending: Happening | None = None
+    """Why it is being ended before it is done."""
+    is_cleaning: bool = False
+    """What it has made is being removed."""
+    held_until: float | None = None
+    message: str = ""
+    chosen: list[str] | None = None
+    """The branches that a Task goes on with, once its pod was looked at."""
+    evaluations: list[Obj] = field(default_factory=list)
+    context: list[str] = field(default_factory=list)
+    turn: int = 0
+    """How often its phase has changed."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in OVER
+
+    def mark(self, happening: Happening, message: str) -> None:
+        """Remember why it is ended; what is graver stands."""
+        why = happening if happening in ENDINGS else Happening.FAULT
+        if self.ending is None or ENDINGS.index(why) > ENDINGS.index(self.ending):
+            self.ending = why
+            self.message = message or self.message
+
+    def again(self) -> None:
+        """Another attempt, as if it had just been made."""
+        self.attempt += 1
+        self.children = []
+        self.ending = None
+        self.is_cleaning = False
+        self.held_until = None
+        self.chosen = None
+        self.evaluations, self.context = [], []
+
+
+@dataclass(slots=True, eq=False)
+class Tree:
+    """One workflow."""
+
+    key: Key
+    definition: Definition
+    root: Node
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """Without the root, in the order in which they were made."""
+    made: int = 0
+
+    def node(self, name: str) -> Node | None:
+        return self.root if name == ROOT else self.nodes.get(name)
+
+    def children(self, node: Node) -> list[Node]:
+        return [self.nodes[name] for name in node.children]
+
+    def next_below(self, node: Node) -> list[Template]:
+        """The templates to be begun below this node, as the scheduler of its type picks them."""
+        return [self.definition.templates[name] for name in scheduler_of(node)(self, node)]
+
+    def holds(self, guard: Guard, node: Node) -> bool:
+        """Whether this is so of the node."""
+        return _GUARDS[guard](self, node)
+
+    def result(self, result: Result, node: Node) -> str:
+        """The phase that a node ends in."""
+        if result is Result.AS_CHILDREN:
+            return FAILED if any(child.phase == FAILED for child in self.children(node)) else SUCCEED
+        if result is Result.AS_ENDED:
+            return as_ended(node)
+        return result.value
+
+
+def as_ended(node: Node) -> str:
+    """What ends by its time is as it should be, but for what was to come to a result."""
+    by_time = node.ending is Happening.PARENT_DEADLINE or (node.ending is Happening.DEADLINE and not needs_result(node.template))
+    return SUCCEED if by_time or node.ending is None else FAILED
+
+
+def needs_result(template: Template) -> bool:
+    """Whether it is for nothing if its time is over before it is done."""
+    is_continuous = (template.body.get("statusCheck") or {}).get("mode") == "Continuous"
+    return template.type == TASK or (template.type == STATUS_CHECK and not is_continuous)
+
+
+def _always(tree: Tree, node: Node) -> bool:  # noqa: ARG001  # all guards are asked alike
+    return True
+
+
+def _has_next(tree: Tree, node: Node) -> bool:
+    return bool(tree.next_below(node))
+
+
+def _children_over(tree: Tree, node: Node) -> bool:
+    return all(child.is_over for child in tree.children(node))
+
+
+def _is_ending(tree: Tree, node: Node) -> bool:  # noqa: ARG001
+    return node.ending is not None
+
+
+def _ending_and_children_over(tree: Tree, node: Node) -> bool:
+    return _is_ending(tree, node) and _children_over(tree, node)
+
+
+def _is_cleaning(tree: Tree, node: Node) -> bool:  # noqa: ARG001
+    return node.is_cleaning
+
+
+def _cleaning_and_ending(tree: Tree, node: Node) -> bool:
+    return _is_cleaning(tree, node) and _is_ending(tree, node)
+
+
+def _pod_counts(tree: Tree, node: Node) -> bool:  # noqa: ARG001
+    return node.chosen is None
+
+
+def _aborts(tree: Tree, node: Node) -> bool:  # noqa: ARG001
+    return bool(node.template.body.get("abortWithStatusCheck"))
+
+
+def _exit_left(tree: Tree, node: Node) -> bool:
+    return bool(tree.definition.exit) and len(node.children) == 1
+
+
+_GUARDS: dict[Guard, Callable[[Tree, Node], bool]] = {
+    Guard.ALWAYS: _always,
+    Guard.HAS_NEXT: _has_next,
+    Guard.CHILDREN_OVER: _children_over,
+    Guard.IS_ENDING: _is_ending,
+    Guard.ENDING_AND_CHILDREN_OVER: _ending_and_children_over,
+    Guard.IS_CLEANING: _is_cleaning,
+    Guard.CLEANING_AND_ENDING: _cleaning_and_ending,
+    Guard.POD_COUNTS: _pod_counts,
+    Guard.ABORTS: _aborts,
+    Guard.EXIT_LEFT: _exit_left,
+}

@@ -1,0 +1,232 @@
+"""A turn: an event is looked up in the node's table, and what stands there is done.
+
+What has become of a node is written before anything outside is done for it, and before anybody is told: an engine that is
+cut off in between finds by the API what it has to do again, and what it does again changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.workflows import FAILED, INIT, SUCCEED, WAITING_FOR_CHILD
+from pytest_kscen.workflow.actors import ACTORS, OUTWARD, Impossible
+from pytest_kscen.workflow.events import PASSED_ON, Event, Happening
+from pytest_kscen.workflow.retries import delay_before, may_retry
+from pytest_kscen.workflow.tables import WORKFLOW, machine_of
+from pytest_kscen.workflow.tables.machine import Act, Later, Over, Tell, To, Wait, Whom
+from pytest_kscen.workflow.trees import ROOT
+
+if TYPE_CHECKING:
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.workflow.actors import Hands
+    from pytest_kscen.workflow.repository import Repository
+    from pytest_kscen.workflow.tables.machine import Machine, Step
+    from pytest_kscen.workflow.templates import Template
+    from pytest_kscen.workflow.trees import Node, Tree
+    from pytest_kscen.workflow.trigger import OperableTrigger
+    from pytest_kscen.workflow.voice import Voice
+
+logger = logging.getLogger(__name__)
+
+INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
+"""Seconds in which chaos has to be in effect, and to be gone."""
+MOST_NODES = 10_000
+"""That a workflow may come to: branches may lead back, but not for ever."""
+
+
+class Turns:
+    """Takes one event after the other."""
+
+    def __init__(self, clock: Clock, repository: Repository, trigger: OperableTrigger, voice: Voice, hands: Hands) -> None:
+        self.hands = hands
+        self.voice = voice
+        self._clock = clock
+        self._repository = repository
+        self._trigger = trigger
+
+    async def take(self, event: Event) -> None:
+        tree = self._repository.trees.get(event.workflow)
+        node = tree.node(event.node) if tree else None
+        if tree is None or node is None or node.is_over or event.turn not in (-1, node.turn):
+            return
+        for alternative in _machine(node).cell(event.happening, node.phase):
+            if tree.holds(alternative.guard, node):
+                turn = Turn(self, tree, node, event)
+                await turn.take(alternative.steps)
+                return
+
+    # --- what a turn needs ---
+
+    async def save(self, tree: Tree, node: Node) -> None:
+        try:
+            await self._repository.save(tree, node)
+        except NotFound:  # somebody has deleted it, and all that it stands for
+            self._trigger.forget(tree.key)
+
+    def tell(self, tree: Tree, node: Node, happening: Happening, message: str = "") -> None:
+        self._trigger.notify(Event(tree.key, node.name, happening, message))
+
+    def tell_later(self, tree: Tree, node: Node, happening: Happening, instant: float, *, in_this_turn: bool = True) -> None:
+        self._trigger.notify_at(Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1), instant)
+
+    async def make(self, tree: Tree, parent: Node, templates: list[Template]) -> None:
+        tree.made += len(templates)
+        if tree.made > MOST_NODES:
+            raise Impossible(f"the workflow would come to more than {MOST_NODES} nodes: is there a loop that never ends?")
+        made = [await self._repository.make(tree, parent, template) for template in templates]
+        self.voice.made(tree, parent, made)
+
+    def now(self) -> float:
+        return self._clock.now()
+
+
+class Turn:
+    """One event's, of one node."""
+
+    def __init__(self, turns: Turns, tree: Tree, node: Node, event: Event) -> None:
+        self._turns = turns
+        self._tree = tree
+        self._node = node
+        self._event = event
+        self._is_unsaved = False
+        self._told: list[tuple[Node, Happening, str]] = []
+        self._later: list[tuple[Happening, float, bool]] = []
+
+    async def take(self, steps: tuple[Step, ...]) -> None:
+        try:
+            for step in steps:
+                await self._step(step)
+        except (ApiError, Impossible, ConnectionError) as error:
+            why = error.message if isinstance(error, ApiError) else str(error)
+            self._told = [(self._node, Happening.FAULT, why)]
+            if isinstance(step, Act):
+                self._turns.voice.could_not(step, self._node, why)
+        await self._save()
+        for happening, instant, in_this_turn in self._later:
+            self._turns.tell_later(self._tree, self._node, happening, instant, in_this_turn=in_this_turn)
+        for node, happening, message in self._told:
+            self._turns.tell(self._tree, node, happening, message)
+
+    async def _step(self, step: Step) -> None:
+        match step:
+            case To(phase):
+                self._to(phase)
+            case Over(result):
+                self._over(self._tree.result(result, self._node))
+            case Tell(whom, happening):
+                self._tell(whom, happening or PASSED_ON[self._node.ending or Happening.FAULT])
+            case Later(happening, wait):
+                self._wait(happening, wait)
+            case Act():
+                await self._act(step)
+
+    def _to(self, phase: str) -> None:
+        if phase != self._node.phase:
+            self._node.turn += 1
+        self._node.phase = phase
+        self._is_unsaved = True
+        self._turns.voice.phase(self._tree, self._node)
+
+    def _over(self, phase: str) -> None:
+        node = self._node
+        if phase == FAILED:
+            node.message = node.message or self._event.message or self._of_children()
+            if may_retry(node):
+                self._try_again()
+                return
+        node.ended = self._turns.now()
+        self._to(phase)
+        self._turns.voice.over(node)
+        parent = None if node.parent is None else self._tree.node(node.parent)
+        if parent:
+            happening = Happening.CHILD_SUCCEED if phase == SUCCEED else Happening.CHILD_FAILED
+            self._told.append((parent, happening, _with_name(node)))
+
+    def _try_again(self) -> None:
+        self._later.append((Happening.CREATED, self._turns.now() + delay_before(self._node), True))
+        self._node.again()
+        self._to(INIT)
+
+    def _of_children(self) -> str:
+        failed = [child for child in self._tree.children(self._node) if child.phase == FAILED]
+        return _with_name(failed[0]) if failed else ""
+
+    def _tell(self, whom: Whom, happening: Happening) -> None:
+        if whom is Whom.SELF:
+            self._told.append((self._node, happening, ""))
+        elif whom is Whom.CHILDREN:
+            for child in self._tree.children(self._node):
+                if not child.is_over:
+                    self._told.append((child, happening, self._node.message))
+
+    def _wait(self, happening: Happening, wait: Wait) -> None:
+        node, now = self._node, self._turns.now()
+        if wait is Wait.DEADLINE:
+            if node.template.deadline is not None:
+                self._later.append((happening, node.started + node.template.deadline, False))
+            return
+        if wait is Wait.LENGTH:
+            if node.held_until is None:
+                node.held_until = now + (node.template.deadline or 0.0)
+            self._later.append((happening, node.held_until, True))
+            return
+        self._later.append((happening, now + (INJECTED_WITHIN if wait is Wait.INJECTION else CLEANED_WITHIN), True))
+
+    async def _act(self, act: Act) -> None:
+        node = self._node
+        self._is_unsaved = self._is_unsaved or act not in (Act.HEAR_CHILDREN, Act.MAKE_CHILDREN)
+        match act:
+            case Act.MARK:
+                node.mark(self._event.happening, self._why())
+            case Act.MAKE_CHILDREN:
+                await self._turns.make(self._tree, node, self._tree.next_below(node))
+            case Act.MAKE_EXIT:
+                exit_template = self._tree.definition.templates[self._tree.definition.exit]
+                await self._turns.make(self._tree, node, [exit_template])
+            case Act.HEAR_CHILDREN:
+                self._hear_children()
+            case _:
+                await self._play(act)
+
+    async def _play(self, act: Act) -> None:
+        node = self._node
+        node.is_cleaning = node.is_cleaning or act is Act.DELETE_CHAOS
+        if act in OUTWARD:
+            await self._save()
+        if happening := await ACTORS[act](self._turns.hands, self._tree, node):
+            self._told.append((node, happening, ""))
+        self._turns.voice.did(act, node)
+
+    def _hear_children(self) -> None:
+        """Of those that came to their end while nobody listened, one that failed counts for all."""
+        finished = [child for child in self._tree.children(self._node) if child.is_over]
+        if failed := [child for child in finished if child.phase == FAILED]:
+            self._told.append((self._node, Happening.CHILD_FAILED, _with_name(failed[0])))
+        elif finished and (len(finished) == len(self._node.children) or self._node.phase == WAITING_FOR_CHILD):
+            self._told.append((self._node, Happening.CHILD_SUCCEED, ""))
+
+    def _why(self) -> str:
+        if self._event.happening is Happening.NOT_INJECTED:
+            why = self._turns.hands.watches.why_not_injected(self._tree, self._node)
+            return f"it was not in effect within {INJECTED_WITHIN:g} s: {why}"
+        if self._event.happening is Happening.NOT_CLEANED:
+            return f"it was not gone within {CLEANED_WITHIN:g} s"
+        return self._event.message
+
+    async def _save(self) -> None:
+        if self._is_unsaved:
+            self._is_unsaved = False
+            await self._turns.save(self._tree, self._node)
+
+
+def _machine(node: Node) -> Machine:
+    return WORKFLOW if node.name == ROOT else machine_of(node.template.type)
+
+
+def _with_name(node: Node) -> str:
+    """Why it failed, with its name once."""
+    if node.phase != FAILED or not node.message:
+        return ""
+    return node.message if node.children else f"{node.template.name}: {node.message}"

@@ -1,0 +1,99 @@
+"""What the engine tells: the journal and the log of each phase, and the cluster's users by Events with the shipped reasons."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.events import Recorder
+from pytest_kscen.objects.workflows import FAILED, SCHEDULE
+from pytest_kscen.workflow.events import Happening
+from pytest_kscen.workflow.tables.machine import Act
+from pytest_kscen.workflow.trees import ROOT
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.workflow.trees import Node, Tree
+
+COMPONENT = "kscen-workflow"
+ENDED = {
+    Happening.DEADLINE: ("NodeDeadlineExceed", "its deadline is over"),
+    Happening.PARENT_DEADLINE: ("ParentNodeDeadlineExceed", "its parent's deadline is over"),
+    Happening.ABORTED: ("ParentNodeAborted", "it was aborted"),
+}
+DONE = {
+    Act.CREATE_CHAOS: ("ChaosCRCreated", "created {kind} {name}"),
+    Act.DELETE_CHAOS: ("ChaosCRDeleted", "removed {kind} {name}"),
+    Act.RUN_POD: ("TaskPodSpawned", "runs pod {name}"),
+    Act.EVALUATE: ("ConditionalBranchesSelected", "goes on with: {chosen}"),
+    Act.CREATE_CHECK: ("StatusCheckCreated", "created status check {name}"),
+    Act.DELETE_CHECK: ("StatusCheckDeleted", "removed status check {name}"),
+}
+NOT_DONE = {
+    Act.CREATE_CHAOS: "ChaosCRCreateFailed",
+    Act.DELETE_CHAOS: "ChaosCRDeleteFailed",
+    Act.RUN_POD: "TaskPodSpawnFailed",
+    Act.CREATE_CHECK: "StatusCheckCreatedFailed",
+    Act.DELETE_CHECK: "StatusCheckDeletedFailed",
+}
+
+
+class Voice:
+    """One engine's."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self._recorder = Recorder(actor.api, actor.clock, COMPONENT)
+
+    def phase(self, tree: Tree, node: Node) -> None:
+        """A node, or the workflow, is in this phase from now on."""
+        where = {"workflow": tree.key.name, "namespace": tree.key.namespace}
+        told = {**where, "phase": node.phase}
+        message, why = ({"message": node.message}, {"why": node.message}) if node.message else ({}, {})
+        level = logging.WARNING if node.phase == FAILED else logging.INFO
+        if node.name == ROOT:
+            self._actor.note("workflow-phase", **told, **message)
+            self._actor.log(level, "workflow", **told, **why)
+            return
+        about = {"node": node.name, "template": node.template.name, "type": node.template.type, "parent": node.parent}
+        attempt = {"attempt": node.attempt} if node.attempt > 1 else {}
+        self._actor.note("workflow-node", **told, **message, **about, **attempt)
+        self._actor.log(level, "node", **told, **why, **about, **attempt)
+
+    def made(self, tree: Tree, parent: Node, children: list[Node]) -> None:
+        names = ", ".join(child.name for child in children)
+        reason = "EntryCreated" if parent.name == ROOT else "NodesCreated"
+        self._recorder.normal(parent.obj, reason, f"created {names}")
+        for child in children:
+            self.phase(tree, child)
+
+    def over(self, node: Node) -> None:
+        if ended := ENDED.get(node.ending) if node.ending else None:
+            self._recorder.normal(node.obj, *ended)
+        what = "Workflow" if node.name == ROOT else "Node"
+        if node.phase == FAILED:
+            self._recorder.warning(node.obj, f"{what}Failed", node.message)
+        else:
+            self._recorder.normal(node.obj, f"{what}Accomplished", f"{what.lower()} accomplished")
+
+    def ended_from_outside(self, node: Node) -> None:
+        self._recorder.normal(
+            node.obj, "WorkflowAborted" if node.name == ROOT else "NodeAborted", "it was aborted by its annotation"
+        )
+
+    def pod_ended(self, node: Node) -> None:
+        self._recorder.normal(node.obj, "TaskPodPodCompleted", f"pod {node.name} has come to its end")
+
+    def did(self, act: Act, node: Node) -> None:
+        if act in DONE:
+            reason, words = DONE[act]
+            self._recorder.normal(node.obj, reason, words.format(**_words(node)))
+
+    def could_not(self, act: Act, node: Node, why: str) -> None:
+        if act in NOT_DONE:
+            self._recorder.warning(node.obj, NOT_DONE[act], why)
+
+
+def _words(node: Node) -> dict[str, str]:
+    kind = SCHEDULE if node.template.type == SCHEDULE else node.template.type
+    return {"kind": kind, "name": node.name, "chosen": ", ".join(node.chosen or ()) or "nothing"}

@@ -1,0 +1,101 @@
+"""The triggers on the real world: what becomes of what nodes have made is an event for the node, whoever did it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.informer import Informer
+from pytest_kscen.kube.picture import Ref
+from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, SELECTED
+from pytest_kscen.objects.conditions import condition, is_true
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
+from pytest_kscen.workflow.events import Event, Happening, Key
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.objects.workflows import Family
+    from pytest_kscen.workflow.trees import Node, Tree
+    from pytest_kscen.workflow.trigger import OperableTrigger
+
+FAILED_CHECKS, COMPLETED = ("FailureThresholdExceed",), "Completed"
+POD_OVER = ("Succeeded", "Failed")
+
+
+class Watches:
+    """One for each resource of which nodes have made something."""
+
+    def __init__(self, actor: Actor, family: Family, trigger: OperableTrigger, group: asyncio.TaskGroup) -> None:
+        self._actor = actor
+        self._trigger = trigger
+        self._group = group
+        self._informers: dict[Resource, Informer] = {}
+        self._readers: dict[Resource, Callable[[Obj | None, Obj | None], tuple[Happening, str] | None]] = {
+            PODS: pod_changed,
+            family.status_checks: check_changed,
+        }
+
+    def follow(self, resource: Resource) -> None:
+        """From now on, if not before."""
+        if resource in self._informers:
+            return
+        reader = self._readers.get(resource, chaos_changed)
+        informer = self._informers[resource] = Informer(self._actor.api, self._actor.clock, resource, labels=NODE_LABEL)
+
+        def changed(new: Obj | None, old: Obj | None) -> None:
+            labels = ((new or old) or {})["metadata"].get("labels") or {}
+            if WORKFLOW_LABEL in labels and (heard := reader(new, old)):
+                namespace = ((new or old) or {})["metadata"].get("namespace", "")
+                happening, message = heard
+                self._trigger.notify(Event(Key(namespace, labels[WORKFLOW_LABEL]), labels[NODE_LABEL], happening, message))
+
+        informer.on_change(changed)
+        self._group.create_task(informer.run(), name=f"watch of nodes' {resource.plural}")
+
+    def why_not_injected(self, tree: Tree, node: Node) -> str:
+        """What chaos that is not in effect says of itself."""
+        informer = self._informers.get(node.template.chaos_kind.resource)
+        chaos = informer.objects.get(Ref(tree.key.namespace, node.name)) if informer else None
+        if chaos and not is_true(chaos, SELECTED):
+            return "it has selected nothing"
+        told = [record.get("id", "") for record in _records(chaos or {}) if record.get("phase") != "Injected"]
+        return f"it is not in effect on {', '.join(told)}" if told else "nobody has said that it is in effect"
+
+
+def _records(chaos: Obj) -> list[Obj]:
+    return ((chaos.get("status") or {}).get("experiment") or {}).get("containerRecords") or []
+
+
+def chaos_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
+    """It is in effect, or it is gone."""
+    if new is None:
+        return Happening.CLEANED, "its resource is gone, and the engine has not removed it"
+    if is_true(new, ALL_INJECTED) and not is_true(old, ALL_INJECTED):
+        return Happening.INJECTED, ""
+    return None
+
+
+def pod_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
+    """It has come to its end, or it has vanished before."""
+    was_over = _pod_phase(old) in POD_OVER
+    if new is None:
+        return None if was_over else (Happening.FAULT, "its pod has vanished before it came to its end")
+    return (Happening.POD_ENDED, "") if _pod_phase(new) in POD_OVER and not was_over else None
+
+
+def _pod_phase(pod: Obj | None) -> str:
+    return str(((pod or {}).get("status") or {}).get("phase") or "")
+
+
+def check_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
+    """It has come to a result."""
+    if new is None or not is_true(new, COMPLETED) or is_true(old, COMPLETED):
+        return None
+    for failed in FAILED_CHECKS:
+        if is_true(new, failed):
+            return Happening.CHECK_FAILED, f"the status check has failed: {(condition(new, failed) or {}).get('reason') or failed}"
+    return Happening.CHECK_HELD, ""
