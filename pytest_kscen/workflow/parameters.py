@@ -1,0 +1,106 @@
+"""A workflow's parameters: plain values, put at their paths in its spec.
+
+A path names what stands in the spec already, so that nothing is written that would not be read: `templates[cut].deadline`,
+`templates[0].networkChaos.delay.latency`. In brackets stands the name of a list's element, its number, or a map's key.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.guesses import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+STEP = re.compile(r"\.?(?P<name>[^.\[\]]+)|\[(?P<inside>[^\[\]]+)\]")
+KINDS = {bool: "a bool", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a map", type(None): "nothing"}
+
+
+class ParameterError(ValueError):
+    """A parameter that there is not, has no value, or does not fit where it goes."""
+
+
+def apply_parameters(spec: Obj, given: Mapping[str, Any]) -> Obj:
+    """The spec with its parameters' values in their places: those given, else the declared ones."""
+    parameters = list(_declared(spec))
+    names = [parameter["name"] for parameter in parameters]
+    for name in given:
+        if name not in names:
+            known = f"; there are {', '.join(names)}" if names else "; the workflow has none"
+            raise ParameterError(f"there is no parameter {name!r}{nearest(name, names)}{known}")
+    result: Obj = copy.deepcopy(dict(spec))
+    for at, parameter in enumerate(parameters):
+        value = _value(parameter, given)
+        for path in parameter.get("paths") or ():
+            _put(result, str(path), value, f"parameter {parameter['name']!r}: {path}")
+        result["parameters"][at]["value"] = copy.deepcopy(value)
+    return result
+
+
+def _declared(spec: Obj) -> Iterable[Obj]:
+    seen = set()
+    for at, parameter in enumerate(spec.get("parameters") or ()):
+        name = parameter.get("name")
+        if not name or not isinstance(name, str):
+            raise ParameterError(f"parameters[{at}]: a parameter needs a name")
+        if name in seen:
+            raise ParameterError(f"parameter {name!r} is declared twice")
+        seen.add(name)
+        yield parameter
+
+
+def _value(parameter: Obj, given: Mapping[str, Any]) -> Any:
+    name = parameter["name"]
+    if name in given:
+        return given[name]
+    if "value" not in parameter:
+        raise ParameterError(f"parameter {name!r} has no value: give one, or declare one that it has otherwise")
+    return parameter["value"]
+
+
+def _put(spec: Obj, path: str, value: Any, who: str) -> None:
+    *way, last = _steps(path, who)
+    holder: Any = spec
+    for step in way:
+        holder = holder[_key(holder, step, who)]
+    key = _key(holder, last, who)
+    there = holder[key]
+    if there is not None and _kind(there) != _kind(value):
+        raise ParameterError(f"{who}: {_kind(there)} stands there ({there!r}), and {value!r} is {_kind(value)}")
+    holder[key] = copy.deepcopy(value)
+
+
+def _steps(path: str, who: str) -> list[str]:
+    steps, at = [], 0
+    while found := STEP.match(path, at):
+        steps.append(found["name"] or found["inside"])
+        at = found.end()
+    if not steps or at < len(path) or path.startswith("."):
+        raise ParameterError(f"{who}: that is no path; write one as in templates[cut].deadline")
+    return steps
+
+
+def _key(holder: Any, step: str, who: str) -> str | int:
+    """What the step means in a map or a list."""
+    if isinstance(holder, dict):
+        if step in holder:
+            return step
+        raise ParameterError(f"{who}: there is no {step!r}{nearest(step, map(str, holder))}")
+    if not isinstance(holder, list):
+        raise ParameterError(f"{who}: there is nothing below {_kind(holder)}, so no {step!r}")
+    names = [str(each.get("name")) for each in holder if isinstance(each, dict) and each.get("name")]
+    for at, each in enumerate(holder):
+        if isinstance(each, dict) and each.get("name") == step:
+            return at
+    if step.isdecimal() and step.isascii() and int(step) < len(holder):
+        return int(step)
+    raise ParameterError(f"{who}: of {len(holder)} elements none is {step!r}{nearest(step, names)}")
+
+
+def _kind(value: Any) -> str:
+    return KINDS.get(type(value)) or f"a {type(value).__name__}"
