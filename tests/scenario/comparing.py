@@ -1,43 +1,56 @@
-"""Where the pods of a scenario went on two clusters, and whether a difference may be luck: where the best scores were equal."""
+"""What becomes of the pods of a scenario on two clusters. Where nodes are equally good, the second goes where the first went."""
 
+from collections import Counter
+from dataclasses import dataclass, field
 
-def fates(played):
-    """By pod: what became of it, in order: a node each time it was bound, and who was sent away."""
-    found = {}
-    for event in played.timeline:
-        if event.pod_scheduled:
-            found.setdefault(event.pod_scheduled.pod.name, []).append(event.pod_scheduled.bound_to)
-        elif event.pod_unscheduled:
-            found.setdefault(event.pod_unscheduled.pod.name, []).append("preempted")
-    return found
-
-
-def first_tie(played):
-    """The first pod for which several nodes were the best; None if there was none."""
-    for event in played.timeline.of("podAttempted"):
-        attempt = event.pod_attempted
-        totals = [sum(map(int, scores.values())) for scores in (attempt.results.get("finalscore-result") or {}).values()]
-        if attempt.node and len(totals) > 1 and totals.count(max(totals)) > 1:
-            return attempt.pod.name
-    return None
+BOUND, SENT_AWAY = "bound", "sent away"
 
 
 def order(played):
-    """The pods in the order in which they were bound or sent away, with their nodes."""
+    """The pods in the order in which they were bound or sent away, each with its node."""
     found = []
     for event in played.timeline:
-        if event.pod_scheduled:
-            found.append((event.pod_scheduled.pod.name, event.pod_scheduled.bound_to))
-        elif event.pod_unscheduled:
-            found.append((event.pod_unscheduled.pod.name, "preempted"))
+        if what := event.pod_scheduled:
+            found.append((BOUND, what.pod.name, what.bound_to))
+        elif what := event.pod_unscheduled:
+            found.append((SENT_AWAY, what.pod.name, what.bound_to))
     return found
 
 
-def until_luck(played, other):
-    """Both orders up to the first pod whose place was a matter of luck."""
-    lucky = first_tie(played)
-    ours, theirs = order(played), order(other)
-    if lucky is None:
-        return ours, theirs
-    end = next((number for number, (pod, _) in enumerate(ours) if pod == lucky), len(ours))
-    return ours[:end], theirs[:end]
+class Follower:
+    """A judge of ties: the node must be one of the best here as well."""
+
+    def __init__(self, theirs):
+        self.ties = []
+        """Pod, the nodes that were equally good, and the one that was taken elsewhere; nothing if it was none of them."""
+        self._places = {(name, node) for what, name, node in theirs if what == BOUND}
+
+    def __call__(self, pod, equals):
+        theirs = next((node for node in equals if (pod.name, node) in self._places), "")
+        self.ties.append((pod.name, equals, theirs))
+        return theirs or equals[0]
+
+
+@dataclass
+class Tally:
+    """What many comparisons have come to."""
+
+    decided: int = 0
+    """Pods bound or sent away where one node was the best."""
+    ties: int = 0
+    kinds: Counter = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+
+    def add(self, name, ours, theirs, ties):
+        strays = [f"{pod}: none of {', '.join(equals)}" for pod, equals, where in ties if not where]
+        self.kinds.update(what for what, *_ in ours)
+        self.ties += len(ties)
+        self.decided += len(ours) - len(ties)
+        if strays or ours != theirs:
+            self.differences.append("\n  ".join([name, f"ours   {ours}", f"theirs {theirs}", *strays]))
+
+    def __str__(self):
+        return (
+            f"{self.kinds[BOUND]} pods bound and {self.kinds[SENT_AWAY]} sent away: {self.decided} times one node was the best, "
+            f"{self.ties} times several; {len(self.differences)} scenarios differ"
+        )

@@ -1,6 +1,6 @@
 """The real kube-scheduler, unmodified and on a real control plane, does with a scenario what the embedded one does with it.
 
-Scores that are equal leave the choice to chance on either side: what comes after the first such pod is not compared.
+Where several nodes are equally good either side leaves it to chance: theirs must be one of our best, and is then ours too.
 `python -m tests.scenario.test_same_placements 200` compares as many scenarios, and prints those that differ.
 """
 
@@ -13,7 +13,7 @@ from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
-from tests.scenario.comparing import first_tie, order, until_luck
+from tests.scenario.comparing import Follower, Tally, order
 from tests.scenario.generating import generated
 from tests.scenario.objects import create, done, node, pod, scenario
 
@@ -31,11 +31,12 @@ def real():
     cluster.close()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_scenario_ends_the_same_on_both(real, seed):
-    ours, theirs, _ = both(real, seed)
+def test_scenarios_go_the_same_way_on_both(real):
+    tally = compared(real, SEEDS)
 
-    assert ours == theirs
+    assert not tally.differences, "\n".join(tally.differences)
+    assert tally.decided >= 50
+    assert tally.ties >= 3
 
 
 def test_the_same_scenario_is_placed_the_same_again(real):
@@ -53,36 +54,52 @@ def test_a_part_of_a_real_program_cannot_be_held_alone(real):
     assert "'replicaset-controller' is a part of kube-controller-manager on this cluster" in played.message
 
 
-def both(real, seed):
-    """What happened to the pods on each side, as far as it is not luck; and whether luck came in."""
-    drawn = generated(Chance(seed).stream("generated"))
+def compared(real, seeds, tell=lambda _: None):
+    tally = Tally()
+    for seed in seeds:
+        drawn = generated(Chance(seed).stream("generated"))
+        theirs = order(succeeded(real.play(drawn)))
+        follower = Follower(theirs)
+        tally.add(f"seed {seed}", on_embedded(drawn, follower), theirs, follower.ties)
+        tell(tally)
+    return tally
+
+
+def on_embedded(drawn, judge):
     cluster = EmbeddedCluster(1, nodes=0)
+    cluster.site.scheduler.ties.judge = judge
     runner = ScenarioRunner(cluster, Plan())
     try:
-        played = runner.play(drawn)
-        again = real.play(drawn)
-        assert (played.phase, again.phase) == ("Succeeded", "Succeeded"), (played.message, again.message)
-        return *until_luck(played, again), first_tie(played) is not None
+        return order(succeeded(runner.play(drawn)))
     finally:
         runner.close()
         cluster.close()
 
 
-def main():
+def succeeded(played):
+    assert played.phase == "Succeeded", played.message
+    return played
+
+
+def main(count):
+    """Whether all went the same way, and there was enough to compare."""
     cluster = ControlPlaneCluster(1, nodes=0)
-    real, differ, lucky, count = ScenarioRunner(cluster, Plan()), 0, 0, int(sys.argv[1])
+    real, told = ScenarioRunner(cluster, Plan()), 0
+
+    def tell(tally):
+        nonlocal told
+        for difference in tally.differences[told:]:
+            print(difference, flush=True)
+        told = len(tally.differences)
+
     try:
-        for seed in range(count):
-            ours, theirs, luck = both(real, seed)
-            lucky += luck
-            if ours != theirs:
-                differ += 1
-                print(f"seed {seed}\n  ours   {ours}\n  theirs {theirs}", flush=True)
-        print(f"{count} scenarios: {differ} differ; in {lucky} a place was a matter of luck")
+        tally = compared(real, range(count), tell)
     finally:
         real.close()
         cluster.close()
+    print(f"{count} scenarios: {tally}")
+    return not tally.differences and tally.decided >= 5 * count and tally.ties >= count // 4
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(not main(int(sys.argv[1])))

@@ -42,7 +42,7 @@ class Attempting:
         self.sink: Sink | None = None
         self.percentage = 0
         self._bench = handle.bench
-        self._chance = handle.chance
+        self._ties = handle.ties
         self._snapshot = handle.snapshot
         self._queue = handle.queue
         self._nominated = handle.nominated
@@ -137,7 +137,7 @@ class Attempting:
                 with contextlib.suppress(ExtenderError):  # whose opinion is done without
                     scores = await extender.prioritize(state, pod, nodes)
                     sums = with_scores(sums, nodes, scores, extender.weight * (BEST // EXTENDERS_BEST))
-        return best(nodes, sums, self._chance)
+        return nodes[self._ties.decide(pod, best(sums), lambda place: nodes[place].name)]
 
     async def _give_up(self, this: Try, found: Found, *, problem: Status | None = None, narrowed: Narrowed | None = None) -> None:
         """No node will do: perhaps something can be done about it."""

@@ -10,7 +10,6 @@ from pytest_kscen.simulation.scheduler.framework.status import failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kscen.chance import Stream
     from pytest_kscen.simulation.scheduler.framework.nodes import NodeInfo
     from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
     from pytest_kscen.simulation.scheduler.framework.profile import Profile
@@ -109,11 +108,9 @@ def with_scores(sums: Any, nodes: Sequence[NodeInfo], scores: dict[str, int], we
     return sums + [weight * scores.get(node.name, 0) for node in nodes]
 
 
-def best(nodes: Sequence[NodeInfo], sums: Any, chance: Stream) -> NodeInfo:
-    """The best node; among equals, chance decides. Where there are no equals, nothing is drawn."""
+def best(sums: Any) -> list[int]:
+    """Where the highest of these sums stand."""
     if isinstance(sums, list):
         most = max(sums)
-        equals = [place for place, total in enumerate(sums) if total == most]
-    else:
-        equals = (sums == sums.max()).nonzero()[0].tolist()
-    return nodes[equals[0] if len(equals) == 1 else chance.choice(equals)]
+        return [place for place, total in enumerate(sums) if total == most]
+    return (sums == sums.max()).nonzero()[0].tolist()  # type: ignore[no-any-return]

@@ -21,6 +21,7 @@ from pytest_kscen.simulation.scheduler.framework.preempting import Nominated
 from pytest_kscen.simulation.scheduler.framework.profile import Profile
 from pytest_kscen.simulation.scheduler.framework.registry import Registry
 from pytest_kscen.simulation.scheduler.framework.snapshot import Snapshot
+from pytest_kscen.simulation.scheduler.framework.ties import Ties
 from pytest_kscen.simulation.scheduler.framework.waiting import WaitingPods
 from pytest_kscen.simulation.scheduler.queueing.queue import Queue
 
@@ -64,6 +65,7 @@ class Scheduler:
         self._handle = Handle(
             bench=bench,
             chance=chance,
+            ties=Ties(chance),
             snapshot=Snapshot(),
             nominated=nominated,
             waiting=WaitingPods(),
@@ -71,6 +73,7 @@ class Scheduler:
             brood=Brood(),
         )
         self.queue = self._handle.queue
+        self.ties = self._handle.ties
         self._following = Following(self._handle, self._profiles)
         self._attempting = Attempting(self._handle)
         self._attempting.sink = sink

@@ -7,6 +7,7 @@ from pytest_kscen.simulation.brood import Brood
 from pytest_kscen.simulation.scheduler.framework import CycleState, Handle, PodInfo, Snapshot
 from pytest_kscen.simulation.scheduler.framework.plugin import overrides
 from pytest_kscen.simulation.scheduler.framework.preempting import Nominated
+from pytest_kscen.simulation.scheduler.framework.ties import Ties
 from pytest_kscen.simulation.scheduler.framework.waiting import WaitingPods
 
 GI, MI = 1024**3, 1024**2
@@ -38,7 +39,8 @@ class Stage:
             self.snapshot.see_node(one["metadata"]["name"], one)
         self.handle = Handle(
             bench=None,
-            chance=Chance(1).stream("stage"),
+            chance=(chance := Chance(1).stream("stage")),
+            ties=Ties(chance),
             snapshot=self.snapshot,
             nominated=Nominated(),
             waiting=WaitingPods(),

@@ -12,6 +12,7 @@ from pytest_kscen.simulation.scheduler.framework.preempting import Nominated
 from pytest_kscen.simulation.scheduler.framework.snapshot import Snapshot
 from pytest_kscen.simulation.scheduler.framework.status import Code
 from pytest_kscen.simulation.scheduler.framework.table import rows_of
+from pytest_kscen.simulation.scheduler.framework.ties import Ties
 from pytest_kscen.simulation.scheduler.framework.waiting import WaitingPods
 from pytest_kscen.simulation.scheduler.queueing.queue import Queue
 
@@ -27,7 +28,8 @@ class Rig:
         self.snapshot = Snapshot(large=large)
         self.handle = Handle(
             bench=bench,
-            chance=Chance("rig").stream("scheduler"),
+            chance=(chance := Chance("rig").stream("scheduler")),
+            ties=Ties(chance),
             snapshot=self.snapshot,
             nominated=nominated,
             waiting=WaitingPods(),

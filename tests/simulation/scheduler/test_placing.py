@@ -5,7 +5,7 @@ import pytest
 from pytest_kscen.chance import Chance
 from pytest_kscen.objects.resources import PODS, STORAGE_CLASSES
 from pytest_kscen.simulation.scheduler.choosing import best
-from pytest_kscen.simulation.scheduler.framework import NodeInfo
+from pytest_kscen.simulation.scheduler.framework.ties import Ties
 from pytest_kscen.simulation.volumes.classes import storage_class
 
 HELPLESS = "no new claims to deallocate, preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
@@ -35,19 +35,22 @@ class TestBinding:
         assert sorted(hall.pod(f"p{number}", owner="web") for number in range(3)) == ["n1", "n2", "n3"]
 
     def test_equals_are_drawn_by_the_seed(self):
-        nodes = [NodeInfo(f"n{number}") for number in range(6)]
-
         def drawn(seed):
-            chance = Chance(seed).stream("scheduler")
-            return [best(nodes, [1, 7, 7, 7, 7, 2], chance).name for _ in range(20)]
+            ties = Ties(Chance(seed).stream("scheduler"))
+            return [ties.decide(None, best([1, 7, 7, 7, 7, 2])) for _ in range(20)]
 
         assert drawn(1) == drawn(1)
         assert drawn(1) != drawn(2)
-        assert set(drawn(1)) == {"n1", "n2", "n3", "n4"}
+        assert set(drawn(1)) == {1, 2, 3, 4}
+
+    def test_a_judge_decides_between_equals(self, hall):
+        hall.nodes(6)
+        hall.scheduler.ties.judge = lambda pod, names: names[-1] if pod.name == "last" else names[0]
+        assert (hall.pod("first"), hall.pod("last")) == ("n1", "n6")
 
     def test_where_there_are_no_equals_nothing_is_drawn(self):
         chance = Chance(1).stream("scheduler")
-        assert best([NodeInfo("n0"), NodeInfo("n1")], [1, 2], chance).name == "n1"
+        assert Ties(chance).decide(None, best([1, 2])) == 1
         assert chance.below(1000) == Chance(1).stream("scheduler").below(1000)
 
     def test_the_one_with_the_higher_priority_first(self, hall):

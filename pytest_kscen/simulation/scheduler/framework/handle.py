@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler.framework.profile import Profile
     from pytest_kscen.simulation.scheduler.framework.snapshot import Snapshot
     from pytest_kscen.simulation.scheduler.framework.status import Status
+    from pytest_kscen.simulation.scheduler.framework.ties import Ties
     from pytest_kscen.simulation.scheduler.framework.waiting import WaitingPods
     from pytest_kscen.simulation.scheduler.queueing.queue import Queue
 
@@ -30,6 +31,8 @@ class Handle:
     bench: Bench
     """`bench.api`, `bench.clock`, `bench.informers`, `bench.recorder`."""
     chance: Stream
+    ties: Ties
+    """`ties.decide(pod, names)`: one of several nodes that are equally good."""
     snapshot: Snapshot
     nominated: Nominated
     waiting: WaitingPods

@@ -65,7 +65,7 @@ class DefaultPreemption(Plugin):
             return failure(f"preemption: {error}")
         if not candidates:
             return unschedulable("preemption: no candidate node for preemption")
-        node = self._best(candidates)
+        node = self.handle.ties.decide(pod, least_harm(candidates, self.handle.bench.timestamp()))
         self._evicting.begin(pod, node, candidates[node].pods)
         return Nomination(node)
 
@@ -130,10 +130,6 @@ class DefaultPreemption(Plugin):
                 raise ExtenderError(f'expected at least one victim pod on node "{empty[0]}"')
             candidates = {node: victims for node, victims in answer.items() if victims.pods}
         return candidates
-
-    def _best(self, candidates: Mapping[str, Victims]) -> str:
-        equals = least_harm(candidates, self.handle.bench.timestamp())
-        return equals[0] if len(equals) == 1 else self.handle.chance.choice(equals)
 
 
 def _may_be_helped(status: Status | None) -> bool:
