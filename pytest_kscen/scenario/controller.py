@@ -6,13 +6,14 @@ One that is found running when the controller starts has lost its controller in 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.metadata
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer, Informers
 from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.scenarios import FAILED, ON, OVER, PENDING, SCENARIOS, phase_of
+from pytest_kscen.objects.scenarios import FAILED, ON, PENDING, SCENARIOS, phase_of
 from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.play import Play
 from pytest_kscen.scenario.progress import Progress, Strategy
@@ -52,7 +53,7 @@ class ScenarioController:
         self._scenarios = Informer(actor.api, actor.clock, SCENARIOS)
         self._informers = Informers(actor.api, actor.clock)
         self._on: Play | None = None
-        self._new = asyncio.Event()
+        self._new, self._waits = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> Never:
         async with asyncio.TaskGroup() as group:
@@ -63,13 +64,23 @@ class ScenarioController:
                 if phase_of(scenario) in ON:
                     await self._say(scenario, FAILED, RESTARTED)
             self._scenarios.on_change(self._changed)
+            group.create_task(self._let_wait(), name="scenarios that wait")
             while True:
-                self._new.clear()
-                if waiting := await self._next():
-                    await self._play(waiting)
+                self._waits.clear()
+                if waiting := [each for each in self._scenarios if phase_of(each) == PENDING]:
+                    await self._play(min(waiting, key=_age))
                 else:
-                    await self._new.wait()
+                    await self._waits.wait()
         raise AssertionError
+
+    async def _let_wait(self) -> Never:
+        """Each that is new is Pending, whatever is on; the oldest first."""
+        while True:
+            self._new.clear()
+            for each in sorted((each for each in self._scenarios if not phase_of(each)), key=_age):
+                await self._say(each, PENDING, "")
+            self._waits.set()
+            await self._new.wait()
 
     async def let_in(self, write: Write) -> None:
         """Admission asks: whoever is on may count it."""
@@ -96,42 +107,40 @@ class ScenarioController:
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
         self._new.set()
-        if self._on and new and new["metadata"]["name"] == self._on.progress.name and (not old or new["spec"] != old["spec"]):
-            self._on.spec_is(new)
-
-    async def _next(self) -> Obj | None:
-        """The oldest that waits; all that wait are Pending."""
-        waiting = [each for each in self._scenarios if phase_of(each) not in (*OVER, *ON)]
-        for each in waiting:
-            if phase_of(each) != PENDING:
-                await self._say(each, PENDING, "")
-        waiting.sort(key=_age)
-        return waiting[0] if waiting else None
+        if self._on and (new or old or {})["metadata"]["uid"] == self._on.progress.uid:
+            if new is None:
+                self._on.give_up("it was deleted")
+            elif not old or new["spec"] != old["spec"]:
+                self._on.spec_is(new)
 
     async def _play(self, scenario: Obj) -> None:
-        name = scenario["metadata"]["name"]
-        latest = self._scenarios.get(name) or scenario
-        spec = read(ScenarioSpec, latest["spec"])
-        progress = Progress(name, self._actor, f"pytest-kscen {importlib.metadata.version('pytest-kscen')}", self._strategy)
+        name, uid = scenario["metadata"]["name"], scenario["metadata"]["uid"]
+        spec = read(ScenarioSpec, scenario["spec"])
+        version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
+        progress = Progress(name, uid, self._actor, version, self._strategy)
         convergence = Convergence(self._informers, self._actor.clock, self._settle)
         self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience)
-        self._on.spec_is(latest)
+        self._on.spec_is(scenario)
         try:
             await self._on.run()
-            await self._scenarios.reached((await self._actor.api.get(SCENARIOS, name))["metadata"]["resourceVersion"])
-        except NotFound:  # it was deleted in the middle, and nobody asks any more
-            await self._scenarios.lost(Ref.of(scenario), scenario["metadata"]["uid"])
+            await self._is_seen(scenario)
         finally:
             self._on = None
 
-    async def _say(self, scenario: Obj, phase: str, message: str) -> None:
-        status = {"phase": phase, **({"message": message} if message else {})}
+    async def _is_seen(self, scenario: Obj) -> None:
+        """Go on when what was written about it is here, or its end."""
         try:
-            made = await self._actor.api.patch(SCENARIOS, scenario["metadata"]["name"], {"status": status}, subresource="status")
+            live = await self._actor.api.get(SCENARIOS, scenario["metadata"]["name"])
         except NotFound:
             await self._scenarios.lost(Ref.of(scenario), scenario["metadata"]["uid"])
         else:
-            await self._scenarios.reached(made["metadata"]["resourceVersion"])
+            await self._scenarios.reached(live["metadata"]["resourceVersion"])
+
+    async def _say(self, scenario: Obj, phase: str, message: str) -> None:
+        status = {"phase": phase, **({"message": message} if message else {})}
+        with contextlib.suppress(NotFound):
+            await self._actor.api.patch(SCENARIOS, scenario["metadata"]["name"], {"status": status}, subresource="status")
+        await self._is_seen(scenario)
 
 
 def _age(scenario: Obj) -> tuple[str, str]:

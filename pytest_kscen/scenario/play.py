@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import (
     CONTROLLER_COMPLETED,
@@ -30,7 +31,7 @@ from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
 from pytest_kscen.scenario.shape import read
 from pytest_kscen.scenario.waiters import SCHEDULER
-from pytest_kscen.scenario.waiting import NotConvergedError
+from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
 from pytest_kscen.scenario.writes import DELETE, Meaning, blame, meaning_of
 
 if TYPE_CHECKING:
@@ -120,25 +121,30 @@ class Play:
     # --- the life ---
 
     async def run(self) -> None:
-        """Until it has succeeded or failed."""
+        """Until it has succeeded or failed, whatever comes."""
         try:
             self._check()
             await self.progress.at(RUNNING)
             await clear(self.progress.api, self.progress.actor.clock)
             self._begun = True
             await self._steps()
-        except (ScenarioFailed, OperationFailed, NotConvergedError, NotClearedError) as error:
-            await self.progress.at(FAILED, self._told(str(error)))
+        except (ScenarioFailed, OperationFailed, NotConvergedError, NotClearedError, WaiterFailed) as error:
+            await self._fails(str(error))
+        except ApiError as error:
+            await self._fails(f"the API server refuses: {error.message}")
+        except Exception as error:  # noqa: BLE001  # nothing that goes wrong in one scenario may end all others
+            await self._fails(repr(error))
         else:
-            await self.progress.at(SUCCEEDED)
+            await self.progress.at(SUCCEEDED, self._with_ignored())
 
-    def _told(self, why: str) -> str:
+    async def _fails(self, why: str) -> None:
         major = self.progress.step.step.major
         where = f"step {major}: " if major and f"step {major}" not in why else ""
-        return f"{where}{why}{self._about_ignored()}"
+        await self.progress.at(FAILED, self._with_ignored(f"{where}{why}"))
 
-    def _about_ignored(self) -> str:
-        return f"; ignored, because their steps are past: {', '.join(sorted(self._ignored))}" if self._ignored else ""
+    def _with_ignored(self, message: str = "") -> str:
+        ignored = f"ignored, because their steps are past: {', '.join(sorted(self._ignored))}" if self._ignored else ""
+        return "; ".join(each for each in (message, ignored) if each)
 
     def _check(self) -> list[Operation]:
         operations = named(self.spec.operations)
@@ -171,7 +177,7 @@ class Play:
         while self._next_major() is None:
             self._raise_spoiled()
             self._spec_changed.clear()
-            await self.progress.at(PAUSED, f"all operations are done, and none says that the scenario is{self._about_ignored()}")
+            await self.progress.at(PAUSED, self._with_ignored("all operations are done, and none says that the scenario is"))
             await self._spec_changed.wait()
         self._raise_spoiled()
         await self.progress.at(RUNNING)
@@ -199,13 +205,18 @@ class Play:
         while True:
             await self._others_react()
             await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
-            await self.progress.stands(CONTROLLER_RUNNING)
-            await self._reached([waiter], stops_at_step=True)
-            while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(waiter.name):
+            if await self._goes_on(OPERATING_COMPLETED, CONTROLLER_RUNNING):
                 await self._reached([waiter], stops_at_step=True)
-            if self.progress.step.phase == CONTROLLER_RUNNING:
-                await self.progress.stands(CONTROLLER_COMPLETED)
-                return
+                while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(waiter.name):
+                    await self._reached([waiter], stops_at_step=True)
+                if await self._goes_on(CONTROLLER_RUNNING, CONTROLLER_COMPLETED):
+                    return
+
+    async def _goes_on(self, phase: str, following: str) -> bool:
+        """From one phase to the next, unless a minor step has come, or comes while that is written."""
+        if self.progress.step.phase == phase:
+            await self.progress.stands(following)
+        return self.progress.step.phase == following
 
     async def _others_react(self) -> None:
         await self._reached(self.troupe.before, stops_at_step=False)

@@ -5,6 +5,7 @@ Phase and step are written at every moment; the result when a step ends, when no
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.objects.errors import ApiError, TooLarge
+from pytest_kscen.kube.requests import JSON_PATCH
+from pytest_kscen.objects.errors import ApiError, Invalid, NotFound, TooLarge
 from pytest_kscen.objects.scenarios import OVER, PAUSED, RUNNING, SCENARIOS
 from pytest_kscen.scenario.models import ScenarioResult, ScenarioStep, StepStatus, TimelineEvent
 from pytest_kscen.scenario.shape import written
@@ -60,6 +62,7 @@ class Progress:
     """One scenario's. Whoever reports an event does so before the write that it stands for is done."""
 
     name: str
+    uid: str
     actor: Actor
     version: str
     strategy: Strategy = Strategy.AT_MOVING_NEXT_STEP
@@ -73,6 +76,7 @@ class Progress:
     _made_up: int = 0
     _left_out: int = 0
     _size: int = 0
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def api(self) -> Api:
@@ -112,15 +116,20 @@ class Progress:
 
     async def _write_step(self) -> None:
         self.actor.note("scenario-step", scenario=self.name, **written(self.step))
-        await self._patch({"stepStatus": written(self.step)})
+        async with self._turn:  # what is written later is never older
+            await self._patch({"stepStatus": written(self.step)})
 
     async def write(self, *, step_ended: bool = False) -> None:
         """Phase and step, and the result if it is due; cut where it is too large for one object."""
-        status: Obj = {"phase": self.phase, "message": self.message or None, "stepStatus": written(self.step)}
-        status["observedGeneration"] = self.generation
-        if not self.strategy.is_due(self.phase, step_ended=step_ended):
-            await self._patch(status)
-            return
+        async with self._turn:
+            status: Obj = {"phase": self.phase, "message": self.message or None, "stepStatus": written(self.step)}
+            status["observedGeneration"] = self.generation
+            if self.strategy.is_due(self.phase, step_ended=step_ended):
+                await self._write_result(status)
+            else:
+                await self._patch(status)
+
+    async def _write_result(self, status: Obj) -> None:
         while True:
             try:
                 await self._patch({**status, "scenarioResult": self._result()})
@@ -140,7 +149,26 @@ class Progress:
         return written(ScenarioResult(self.version, by_major_step(self.events), note))  # type: ignore[no-any-return]
 
     async def _patch(self, status: Obj) -> None:
-        await self.api.patch(SCENARIOS, self.name, {"status": status}, subresource="status")
+        """These fields become so, whole.
+
+        If the Scenario is gone, or another has its name, nothing is written: whoever follows Scenarios hears of that.
+        """
+        patch: list[Obj] = [{"op": "test", "path": "/metadata/uid", "value": self.uid}]
+        for name, value in status.items():
+            patch.append({"op": "add", "path": f"/status/{name}", "value": value})
+            if value is None:
+                patch.append({"op": "remove", "path": f"/status/{name}"})
+        try:
+            await self.api.patch(SCENARIOS, self.name, patch, patch_type=JSON_PATCH, subresource="status")
+        except (NotFound, Invalid):
+            if await self._is_there():
+                raise
+
+    async def _is_there(self) -> bool:
+        try:
+            return bool((await self.api.get(SCENARIOS, self.name))["metadata"]["uid"] == self.uid)
+        except NotFound:
+            return False
 
 
 def by_major_step(events: Iterable[TimelineEvent]) -> dict[str, list[TimelineEvent]]:

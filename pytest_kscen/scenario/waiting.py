@@ -59,7 +59,9 @@ class Waiter:
 
     def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
         for resource, rule in self.rules.items():
-            index = cluster[resource].index(f"{self.name} is not done", lambda obj, rule=rule: [True] if rule(obj) else [])  # type: ignore[misc]  # a default binds it
+            index = cluster[resource].index(
+                f"{self.name} is not done", lambda obj, rule=rule: [True] if _may_say(rule, obj) else []
+            )  # type: ignore[misc]  # a default binds it
             for obj in index.of(True):
                 yield f"{resource.kind} {_name(obj)} {rule(obj)}"
 
@@ -70,8 +72,20 @@ class Waiter:
         return self.idle is None or await self.idle()
 
 
+def _may_say(rule: Callable[[Obj], str], obj: Obj) -> bool:
+    """Whether somebody has to look at this object. A rule that fails does so when it is asked, not whenever its object changes."""
+    try:
+        return bool(rule(obj))
+    except Exception:  # noqa: BLE001  # a user's code
+        return True
+
+
 class NotConvergedError(Exception):
     """Somebody has not finished in time."""
+
+
+class WaiterFailed(Exception):
+    """One could not say what is still to be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +142,14 @@ class Convergence:
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
         """By controller: what it is still to do."""
-        found = {waiter.name: list(waiter.unfinished(self._seen)) for waiter in waiters}
+        found = {waiter.name: self._unfinished(waiter) for waiter in waiters}
         return {name: words for name, words in found.items() if words}
+
+    def _unfinished(self, waiter: ControllerWaiter) -> list[str]:
+        try:
+            return list(waiter.unfinished(self._seen))
+        except Exception as error:
+            raise WaiterFailed(f"the waiter of {waiter.name} has failed: {error!r}") from error
 
     async def reached(
         self, waiters: Sequence[ControllerWaiter], *, or_when: Callable[[], object] = lambda: False, patience: float = PATIENCE

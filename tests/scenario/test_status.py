@@ -1,0 +1,89 @@
+"""What is written into a Scenario's status, over a wire that takes its time: never older than what was written before."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from pytest_kscen.journal import Relay
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.objects.errors import TooLarge
+from pytest_kscen.objects.scenarios import CONTROLLER_PAUSED, OPERATING, PENDING, RUNNING, SCENARIOS
+from pytest_kscen.scenario.definition import install
+from pytest_kscen.scenario.progress import Progress
+from pytest_kscen.scenario.writes import NAME
+from tests.scenario.objects import done, scenario
+
+
+class Wire:
+    """The cluster's API, with how long each patch takes, and how many bytes it may have."""
+
+    def __init__(self, api, clock, seconds=(), room=10_000_000):
+        self._api, self._clock, self._seconds, self._room = api, clock, iter(seconds), room
+
+    async def get(self, *arguments):
+        return await self._api.get(*arguments)
+
+    async def patch(self, resource, name, patch, **options):
+        await self._clock.sleep(next(self._seconds, 0))
+        if len(str(patch)) > self._room:
+            raise TooLarge("Request entity too large")
+        return await self._api.patch(resource, name, patch, **options)
+
+
+@pytest.fixture
+def cluster(runner):
+    cluster = runner.cluster
+    cluster.runner.call(install(cluster.api(NAME), cluster.runner.clock))
+    return cluster
+
+
+def progress_on(cluster, **wire):
+    api, clock, call = cluster.api(NAME), cluster.runner.clock, cluster.runner.call
+    uid = call(api.create(SCENARIOS, scenario(done(1))))["metadata"]["uid"]
+    call(api.patch(SCENARIOS, "test", {"status": {"phase": PENDING}}, subresource="status"))
+    actor = Stage(cluster.api, clock, cluster.chance, Relay(), "x").actor(NAME)
+    return Progress("test", uid, dataclasses.replace(actor, api=Wire(api, clock, **wire)), "of today")
+
+
+def status(cluster):
+    return cluster.runner.call(cluster.api().get(SCENARIOS, "test"))["status"]
+
+
+def test_a_step_never_goes_back(cluster):
+    progress = progress_on(cluster, seconds=(0, 0.4, 0.1, 0.2))
+
+    async def many_writes():
+        await progress.stands(OPERATING, major=1)
+        await asyncio.gather(*(progress.next_minor(CONTROLLER_PAUSED) for _ in range(3)))
+
+    cluster.runner.call(many_writes())
+    assert status(cluster)["stepStatus"]["step"] == {"major": 1, "minor": 3}
+
+
+def test_what_is_cut_leaves_the_status_too(cluster):
+    progress = progress_on(cluster, room=2500)
+
+    async def steps():
+        await progress.at(RUNNING)
+        for major in (1, 2, 3, 4):
+            await progress.stands(OPERATING, major=major)
+            progress.happened(controller="x" * 400)
+            progress.happened(controller="y" * 100)
+            await progress.write(step_ended=True)
+
+    cluster.runner.call(steps())
+    result = status(cluster)["scenarioResult"]
+    kept = {major: len(events) for major, events in result["timeline"].items()}
+
+    assert sum(kept.values()) == len(progress.events)
+    assert result["note"].startswith(f"the last {8 - len(progress.events)} of 8 events have no room")
+
+
+def test_nothing_is_written_on_another_of_its_name(cluster):
+    progress = progress_on(cluster)
+    cluster.runner.call(cluster.api().delete(SCENARIOS, "test"))
+    progress_on(cluster)
+    cluster.runner.call(progress.at(RUNNING))
+
+    assert status(cluster)["phase"] == PENDING

@@ -1,0 +1,67 @@
+"""What happens to a Scenario from outside while it is on, and to those that wait behind it."""
+
+import pytest
+
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
+from pytest_kscen.scenario.waiting import Waiter
+from tests.scenario.objects import create, done, node, pod, scenario
+
+
+@pytest.fixture
+def world(runner):
+    """Somebody who deals with Scenarios through the API, beside whoever plays them."""
+    api, call = runner.cluster.api("user"), runner.cluster.runner.call
+
+    class World:
+        def apply(self, one):
+            call(api.create(SCENARIOS, one))
+
+        def delete(self, name):
+            call(api.delete(SCENARIOS, name))
+
+        def live(self, name):
+            return call(api.get(SCENARIOS, name))
+
+        def nodes(self):
+            return [each["metadata"]["name"] for each in call(api.list(NODES)).items]
+
+    return World()
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_one_that_is_deleted_while_it_is_paused_makes_room(runner, world, name):
+    runner.play(scenario(create(1, node()), name="one"))
+    world.delete("one")
+    world.apply(scenario(create(1, node("its-own")), done(1), name=name))
+    runner.cluster.advance(5)
+
+    assert phase_of(world.live(name)) == "Succeeded"
+    assert world.nodes() == ["its-own"]
+
+
+def test_those_behind_one_that_is_on_are_pending(runner, world):
+    one = runner.play(scenario(create(1, node()), name="one"))
+    world.apply(scenario(done(1), name="two"))
+    runner.cluster.advance(5)
+
+    assert (one.phase, phase_of(world.live("two"))) == ("Paused", "Pending")
+
+
+def test_what_was_ignored_is_said_of_one_that_succeeded_too(runner):
+    with runner.scenario(["kube-scheduler"]) as played:
+        played.create(node(), step=3)
+        played.until_paused()
+        played.create(pod("late"), step=2, id="late")
+        played.done(step=4)
+
+    assert (played.phase, played.message) == ("Succeeded", "ignored, because their steps are past: late")
+
+
+def test_a_waiter_that_fails_ends_one_scenario_and_no_other(runner):
+    runner.controllers.add(Waiter("bad-controller", {NODES: lambda node: node["spec"]["nothing"]}))
+    played = runner.play(scenario(create(1, node()), done(1), name="one"))
+    other = runner.play(scenario(done(1), name="two"))
+
+    assert (played.phase, played.message) == ("Failed", "step 1: the waiter of bad-controller has failed: KeyError('nothing')")
+    assert other.phase == "Succeeded"
