@@ -7,6 +7,7 @@ within a stated time ends the wait, with what it was to do.
 from __future__ import annotations
 
 import asyncio
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,9 +60,7 @@ class Waiter:
 
     def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
         for resource, rule in self.rules.items():
-            index = cluster[resource].index(
-                f"{self.name} is not done", lambda obj, rule=rule: [True] if _may_say(rule, obj) else []
-            )  # type: ignore[misc]  # a default binds it
+            index = cluster[resource].index(f"{self.name} is not done", functools.partial(_found_by, rule))
             for obj in index.of(True):
                 yield f"{resource.kind} {_name(obj)} {rule(obj)}"
 
@@ -72,12 +71,12 @@ class Waiter:
         return self.idle is None or await self.idle()
 
 
-def _may_say(rule: Callable[[Obj], str], obj: Obj) -> bool:
+def _found_by(rule: Callable[[Obj], str], obj: Obj) -> list[bool]:
     """Whether somebody has to look at this object. A rule that fails does so when it is asked, not whenever its object changes."""
     try:
-        return bool(rule(obj))
+        return [True] if rule(obj) else []
     except Exception:  # noqa: BLE001  # a user's code
-        return True
+        return [True]
 
 
 class NotConvergedError(Exception):
