@@ -1,0 +1,222 @@
+"""One template, looked at by itself: what its type needs, what it must not have, and whether it ever ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.durations import in_words
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.workflows import PARALLEL, SCHEDULE, SERIAL, STATUS_CHECK, SUSPEND, TASK, TYPES
+from pytest_kscen.workflow.expressions import mistake_in
+from pytest_kscen.workflow.validation.chaos import faults_of_chaos
+from pytest_kscen.workflow.validation.fault import Fault, error, warning
+from pytest_kscen.workflow.validation.probing import faults_of_probes
+from pytest_kscen.workflow.validation.scheduling import faults_of_schedule
+from pytest_kscen.workflow.validation.shapes import Shape, a_list, a_map, a_record, anything, number, one_of, text, whole, yes_or_no
+from pytest_kscen.workflow.validation.texts import (
+    DURATION,
+    NAME,
+    TEXT,
+    a_label,
+    positive,
+    seconds,
+    status_code,
+    subdomain,
+    url,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.workflow.validation.reading import Draft
+
+LONGEST_NAME = 57  # a node's name has six characters more, and is a label's value
+MAKING = (TASK, STATUS_CHECK, SCHEDULE, *KINDS)
+"""Types whose nodes make something, which is labelled with the node's name."""
+CHAOS_KEYS = {kind.key: kind.kind for kind in KINDS.values()}
+BLOCKS: dict[str, tuple[str, ...]] = {
+    "task": (TASK,),
+    "children": (SERIAL, PARALLEL),
+    "conditionalBranches": (TASK,),
+    "statusCheck": (STATUS_CHECK,),
+    "schedule": (SCHEDULE,),
+    **{key: (kind,) for key, kind in CHAOS_KEYS.items()},
+}
+"""What a template may hold, and which types have it."""
+HARMLESS = ("statusCheck",)
+"""What Chaos Mesh overlooks in a template of another type."""
+NEEDED = {TASK: "task", STATUS_CHECK: "statusCheck", SCHEDULE: "schedule", **{kind: each.key for kind, each in KINDS.items()}}
+
+CONTAINER = {
+    **dict.fromkeys(
+        (
+            *("args", "command", "env", "envFrom", "imagePullPolicy", "lifecycle", "livenessProbe", "ports", "readinessProbe"),
+            *("resizePolicy", "resources", "restartPolicy", "restartPolicyRules", "securityContext", "startupProbe", "stdin"),
+            *("stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty", "volumeDevices", "volumeMounts"),
+            "workingDir",
+        ),
+        anything,
+    ),
+    "name": text(a_label),
+    "image": NAME,
+}
+A_TASK = a_record(
+    {"container": a_record(CONTAINER, "name", "image"), "volumes": a_list(anything), "labels": a_map(TEXT)}, "container"
+)
+HTTP = a_record(
+    {
+        "url": text(url),
+        "method": one_of("GET", "POST"),
+        "headers": a_map(a_list(TEXT)),
+        "body": TEXT,
+        "criteria": a_record({"statusCode": text(status_code)}, "statusCode"),
+    },
+    *("url", "criteria"),
+)
+A_STATUS_CHECK = a_record(
+    {
+        "mode": one_of("Synchronous", "Continuous"),
+        "type": one_of("HTTP"),
+        "http": HTTP,
+        "duration": DURATION,
+        "timeoutSeconds": whole(1),
+        "intervalSeconds": whole(1),
+        "failureThreshold": whole(1),
+        "successThreshold": whole(1),
+        "recordsHistoryLimit": whole(1, 1000),
+    },
+    "http",
+)
+BACKOFF = a_record({"duration": text(positive), "factor": number, "maxDuration": text(positive)})
+RETRY = a_record({"limit": whole(0), "backoff": BACKOFF}, "limit")
+BRANCH = a_record({"target": NAME, "expression": TEXT}, "target")
+FIELDS: dict[str, Shape] = {
+    "name": text(subdomain),
+    "templateType": TEXT,
+    "deadline": text(positive),
+    "children": a_list(NAME),
+    "conditionalBranches": a_list(BRANCH),
+    "abortWithStatusCheck": yes_or_no,
+    "task": A_TASK,
+    "statusCheck": A_STATUS_CHECK,
+    "retry": RETRY,
+    **dict.fromkeys(("duration", "schedule", "probes", *CHAOS_KEYS), anything),
+}
+
+
+def faults_of_template(draft: Draft) -> Iterator[Fault]:
+    for rule in RULES:
+        for fault in rule(draft):
+            yield replace(fault, template=draft.name)
+
+
+def _fields(draft: Draft) -> Iterator[Fault]:
+    """What is not of its type is another rule's."""
+    strays = {key for key, types in BLOCKS.items() if draft.type in TYPES and draft.type not in types}
+    body = {key: value for key, value in draft.body.items() if key not in strays}
+    yield from a_record(FIELDS, "name", "templateType")(body, draft.path)
+
+
+def _type(draft: Draft) -> Iterator[Fault]:
+    if draft.type and draft.type not in TYPES:
+        there = f"there are {', '.join(TYPES)}{nearest(draft.type, TYPES)}"
+        yield error((*draft.path, "templateType"), f"there is no templateType {draft.type!r}: {there}")
+
+
+def _name(draft: Draft) -> Iterator[Fault]:
+    if len(draft.name) > LONGEST_NAME and draft.type in MAKING:
+        about = f"what a {draft.type} makes is labelled with it and six characters more, and labels end at 63"
+        yield error((*draft.path, "name"), f"the name has {len(draft.name)} characters, {LONGEST_NAME} is the most: {about}")
+
+
+def _strays(draft: Draft) -> Iterator[Fault]:
+    """What it has beside what its type has; empty ones do no harm."""
+    if draft.type not in TYPES:
+        return
+    for key, types in BLOCKS.items():
+        if draft.body.get(key) not in (None, [], {}) and draft.type not in types:
+            what = f"{key} is a second chaos block" if draft.is_chaos and key in CHAOS_KEYS else f"a {draft.type} has no {key}"
+            told = warning if key in HARMLESS else error
+            yield told((*draft.path, key), f"{what}: it belongs into a template of the type {' or '.join(types)}")
+    if draft.body.get("abortWithStatusCheck") and draft.type != STATUS_CHECK:
+        yield warning((*draft.path, "abortWithStatusCheck"), f"abortWithStatusCheck is ignored in a {draft.type}")
+
+
+def _body(draft: Draft) -> Iterator[Fault]:
+    key = NEEDED.get(draft.type)
+    if key and draft.body.get(key) is None:
+        guess = nearest(key, (each for each in draft.body if each not in FIELDS))
+        yield error(draft.path, f"{key} is missing: a {draft.type} is told there what to do{guess}")
+
+
+def _chaos(draft: Draft) -> Iterator[Fault]:
+    if draft.is_chaos and draft.body.get(draft.key) is not None:
+        yield from faults_of_chaos(draft.type, draft.body[draft.key], (*draft.path, draft.key))
+
+
+def _schedule(draft: Draft) -> Iterator[Fault]:
+    if draft.type == SCHEDULE and draft.body.get("schedule") is not None:
+        yield from faults_of_schedule(draft.body["schedule"], (*draft.path, "schedule"))
+
+
+def _lengths(draft: Draft) -> Iterator[Fault]:
+    """`duration` is the design document's word, `deadline` the shipped one: for chaos they say the same."""
+    duration = draft.body.get("duration")
+    if duration is not None and not draft.is_chaos:
+        why = "write deadline" if draft.type == SUSPEND else "only chaos has one"
+        yield warning((*draft.path, "duration"), f"duration is ignored in a {draft.type or 'template'}: {why}")
+        return
+    if duration is not None:
+        yield from text(positive)(duration, (*draft.path, "duration"))
+    said = {path: length for path, each in draft.lengths.items() if (length := seconds(each)) is not None}
+    if len(set(said.values())) > 1:
+        words = " and ".join(f"{'.'.join(path[len(draft.path) :])} {in_words(length)}" for path, length in said.items())
+        yield error([*said][-1], f"{words} contradict each other: both say how long the chaos lasts; keep the deadline")
+
+
+def _suspend(draft: Draft) -> Iterator[Fault]:
+    if draft.type == SUSPEND and not draft.body.get("deadline"):
+        yield error(draft.path, "deadline is missing: without it a Suspend lasts for ever")
+
+
+def _empty(draft: Draft) -> Iterator[Fault]:
+    if draft.type in (SERIAL, PARALLEL) and not draft.body.get("children"):
+        yield warning(draft.path, f"a {draft.type} without children does nothing")
+
+
+def _expressions(draft: Draft) -> Iterator[Fault]:
+    for path, branch in draft.branches:
+        expression: Any = branch.get("expression")
+        if isinstance(expression, str) and (wrong := mistake_in(expression)):
+            yield error((*path, "expression"), wrong)
+
+
+def _retry(draft: Draft) -> Iterator[Fault]:
+    retry = draft.body.get("retry")
+    backoff = retry.get("backoff") if isinstance(retry, dict) else None
+    factor = backoff.get("factor") if isinstance(backoff, dict) else None
+    if isinstance(factor, int | float) and not factor >= 1:
+        yield error((*draft.path, "retry", "backoff", "factor"), f"{factor} is too small: 1 is the least, by which nothing grows")
+
+
+def _probes(draft: Draft) -> Iterator[Fault]:
+    yield from faults_of_probes(draft.body.get("probes"), (*draft.path, "probes"))
+
+
+RULES: tuple[Callable[[Draft], Iterator[Fault]], ...] = (
+    _fields,
+    _type,
+    _name,
+    _strays,
+    _body,
+    _chaos,
+    _schedule,
+    _lengths,
+    _suspend,
+    _empty,
+    _expressions,
+    _retry,
+    _probes,
+)

@@ -1,0 +1,200 @@
+"""The tree that comes of the templates: whether it ends, how deep and how large it grows, and what never comes.
+
+Everything is walked without recursion, so that no tree is too deep to be judged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.durations import in_words
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.workflows import SCHEDULE, STATUS_CHECK, TYPES
+from pytest_kscen.workflow.validation.fault import Fault, error, warning
+from pytest_kscen.workflow.validation.reading import map_in, text_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_kscen.workflow.validation.reading import Draft
+
+    Edges = Callable[[str], list[str]]
+
+DEEPEST, LARGEST = 200, 10_000
+"""How many levels and how many nodes a tree may have."""
+MOST_CYCLES = 10  # that are told
+ON = object()
+OFF = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Templates by their names, and where one begins."""
+
+    templates: dict[str, Draft]
+    entry: str
+    on_exit: str = ""
+
+    @classmethod
+    def of(cls, drafts: Iterable[Draft], entry: str, on_exit: str) -> Tree:
+        """Of several templates of one name the first counts."""
+        templates: dict[str, Draft] = {}
+        for draft in drafts:
+            templates.setdefault(draft.name, draft)
+        return cls(templates, entry, on_exit)
+
+    @property
+    def roots(self) -> list[str]:
+        return [name for name in (self.entry, self.on_exit) if name in self.templates]
+
+    def sure(self, name: str) -> list[str]:
+        """What comes below it in any case."""
+        return [child for _, child in self.templates[name].children if child in self.templates]
+
+    def always(self, name: str) -> list[str]:
+        """The same, with branches whose expression is empty."""
+        branches = (text_in(branch, "target") for _, branch in self.templates[name].branches if not branch.get("expression"))
+        return [*self.sure(name), *(target for target in branches if target in self.templates)]
+
+    def possible(self, name: str) -> list[str]:
+        """Whatever may come below it."""
+        return [target for _, target in self.templates[name].targets if target in self.templates]
+
+
+def faults_of_tree(tree: Tree) -> Iterator[Fault]:
+    cycles = list(_cycles(tree))
+    yield from _unknown(tree)
+    yield from cycles
+    if not any(each.is_error for each in cycles):
+        yield from _measures(tree)
+    yield from _unreachable(tree)
+    yield from _endless(tree)
+    yield from _longer_than_parents(tree)
+
+
+def walked(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str]]]:
+    """What can be reached, children before their parents; and the first cycles, each from a name to itself."""
+    state: dict[str, object] = {}
+    order: list[str] = []
+    cycles: list[list[str]] = []
+    for root in roots:
+        if root in state:
+            continue
+        state[root] = ON
+        trail = [root]
+        left = [iter(edges(root))]
+        while trail:
+            for name in left[-1]:
+                if name not in state:
+                    state[name] = ON
+                    trail.append(name)
+                    left.append(iter(edges(name)))
+                    break
+                if state[name] is ON and len(cycles) < MOST_CYCLES:
+                    cycles.append([*trail[trail.index(name) :], name])
+            else:
+                left.pop()
+                order.append(trail.pop())
+                state[order[-1]] = OFF
+    return order, cycles
+
+
+def _unknown(tree: Tree) -> Iterator[Fault]:
+    for draft in tree.templates.values():
+        for path, name in draft.targets:
+            if name and name not in tree.templates:
+                yield _in(draft, error(path, f"there is no template {name!r}{nearest(name, tree.templates)}"))
+
+
+def _cycles(tree: Tree) -> Iterator[Fault]:
+    _, cycles = walked(tree.templates, tree.sure)
+    for cycle in cycles:
+        yield _at_edge(tree, cycle, error((), f"{' → '.join(cycle)} goes round for ever, and nothing on the way may end it"))
+    if cycles:
+        return
+    _, cycles = walked(tree.templates, tree.always)
+    for cycle in cycles:
+        why = "every branch on the way is always taken: it goes round until a deadline, or the limit of nodes, ends it"
+        yield _at_edge(tree, cycle, warning((), f"{' → '.join(cycle)}: {why}"))
+
+
+def _at_edge(tree: Tree, cycle: list[str], fault: Fault) -> Fault:
+    """Where the last of a cycle names the first again."""
+    draft = tree.templates[cycle[-2]]
+    path = next(path for path, name in draft.targets if name == cycle[-1])
+    return _in(draft, replace(fault, path=path))
+
+
+def _measures(tree: Tree) -> Iterator[Fault]:
+    depth: dict[str, int] = {}
+    for name in walked(tree.roots, tree.possible)[0]:  # a child that is not there yet closes a loop, and is not counted
+        depth[name] = 1 + max((depth.get(child, 0) for child in tree.possible(name)), default=0)
+    size: dict[str, int] = {}
+    for name in walked(tree.roots, tree.sure)[0]:
+        size[name] = min(LARGEST + 1, 1 + sum(size[child] for child in tree.sure(name)))
+    for root in tree.roots:
+        draft = tree.templates[root]
+        if depth[root] > DEEPEST:
+            yield _in(draft, error(draft.path, f"the tree below it is {depth[root]} levels deep: {DEEPEST} is the most"))
+        if size[root] > LARGEST:
+            about = f"the tree below it has more than {LARGEST:,} nodes, which is the most: a child named twice counts twice"
+            yield _in(draft, error(draft.path, about))
+
+
+def _unreachable(tree: Tree) -> Iterator[Fault]:
+    if tree.entry not in tree.templates:
+        return
+    reached = set(walked(tree.roots, tree.possible)[0])
+    if any(tree.templates[name].type not in TYPES for name in reached):
+        return  # what stands below it, nobody knows
+    for name, draft in tree.templates.items():
+        if name and name not in reached:
+            yield _in(draft, warning(draft.path, f"nothing leads to it from the entry {tree.entry!r}: it never runs"))
+
+
+def _endless(tree: Tree) -> Iterator[Fault]:
+    """What ends by its deadline alone and has none lasts for ever, unless it is below something that is cut off."""
+    unbounded: set[str] = set()
+    todo = [*tree.roots]
+    while todo:
+        name = todo.pop()
+        if name not in unbounded and tree.templates[name].length is None:
+            unbounded.add(name)
+            todo += tree.possible(name)
+    reached = set(walked(tree.roots, tree.possible)[0])
+    for name, draft in tree.templates.items():
+        if not _lasts(draft) or draft.lengths:
+            continue
+        if name in unbounded or name not in reached:
+            yield _in(draft, error(draft.path, f"deadline is missing: without it a {_called(draft)} lasts for ever"))
+        else:
+            about = f"without it a {_called(draft)} lasts until something above it is cut off"
+            yield _in(draft, warning(draft.path, f"deadline is missing: {about}"))
+
+
+def _lasts(draft: Draft) -> bool:
+    return draft.is_chaos or draft.type == SCHEDULE or _is_continuous(draft)
+
+
+def _is_continuous(draft: Draft) -> bool:
+    return draft.type == STATUS_CHECK and text_in(map_in(draft.body, "statusCheck"), "mode") == "Continuous"
+
+
+def _called(draft: Draft) -> str:
+    return f"continuous {draft.type}" if draft.type == STATUS_CHECK else draft.type
+
+
+def _longer_than_parents(tree: Tree) -> Iterator[Fault]:
+    for name, draft in tree.templates.items():
+        for child in Counter(tree.possible(name)):
+            inner, outer = tree.templates[child], draft.length
+            if inner.length is not None and outer is not None and inner.length > outer:
+                path = next(iter(inner.lengths))
+                about = f"{in_words(inner.length)} is longer than its parent {name!r} has: {in_words(outer)}"
+                yield _in(inner, warning(path, about))
+
+
+def _in(draft: Draft, fault: Fault) -> Fault:
+    return replace(fault, template=draft.name)
