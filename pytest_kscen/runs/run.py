@@ -20,7 +20,7 @@ from pytest_kscen.runs.workflows import Workflow, Workflows
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from datetime import timedelta
     from typing import Any
 
@@ -95,9 +95,11 @@ class Run:
         within = None if available_within is None else seconds_of(available_within)
         self.do(self._applied.apply(objects, within))
 
-    def workflow(self, workflow: Obj | pathlib.Path | str, *, name: str = "") -> Workflow:
+    def workflow(
+        self, workflow: Obj | pathlib.Path | str, *, name: str = "", parameters: Mapping[str, Any] | None = None
+    ) -> Workflow:
         """Put a Chaos Mesh Workflow on, an object or the file that it is in, and go on beside it."""
-        return self.workflows.put_on(workflow, name)
+        return self.workflows.put_on(workflow, name, parameters or {})
 
     def advance(self, duration: str | float | timedelta) -> None:
         """Let time pass; whoever is told to stop meanwhile goes no further."""

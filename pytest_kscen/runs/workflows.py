@@ -11,11 +11,12 @@ import yaml
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, OWN, SHIPPED, phase_of
+from pytest_kscen.workflow.parameters import apply_parameters
 from pytest_kscen.workflow.story import Story, Told
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Entry
@@ -32,9 +33,10 @@ GONE = 600.0
 class Workflow:
     """One that a test has put on: what it asks is answered from the journal."""
 
-    def __init__(self, name: str, namespace: str) -> None:
+    def __init__(self, name: str, namespace: str, look: Callable[[Workflow], Obj]) -> None:
         self.name = name
         self.namespace = namespace
+        self._look = look
         self.story = Story(Told(name))
         self._looked_at = False
 
@@ -51,6 +53,16 @@ class Workflow:
     @property
     def duration(self) -> float | None:
         return self.story.workflow.duration
+
+    @property
+    def live(self) -> Obj:
+        """The Workflow as the API has it; never change it."""
+        return self._look(self)
+
+    @property
+    def score(self) -> float | None:
+        """The share of its probes that held, from 0 to 100; None if it has none."""
+        return (self.live.get("status") or {}).get("resilienceScore")
 
     @property
     def nodes(self) -> list[Told]:
@@ -79,15 +91,18 @@ class Workflows:
         self._family: Family = SHIPPED
         self._actor: Actor | None = None
 
-    def put_on(self, workflow: Obj | pathlib.Path | str, name: str = "") -> Workflow:
+    def put_on(self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]) -> Workflow:
         """Have it driven from now on, by another name than its own if one is given."""
         obj = workflow if isinstance(workflow, dict) else yaml.safe_load(pathlib.Path(workflow).read_text())
+        obj = {**obj, "spec": apply_parameters(obj["spec"], parameters)}
         actor = self._open()
         metadata = {"namespace": "default", **obj["metadata"], **({"name": name} if name else {})}
         metadata["labels"] = {**(metadata.get("labels") or {}), **actor.labels}
         resource = self._family.workflows
         made = {**obj, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        handle = self._handles[metadata["namespace"], metadata["name"]] = Workflow(metadata["name"], metadata["namespace"])
+        handle = self._handles[metadata["namespace"], metadata["name"]] = Workflow(
+            metadata["name"], metadata["namespace"], self._look
+        )
         self._run.do(actor.api.create(resource, made))
         return handle
 
@@ -104,6 +119,9 @@ class Workflows:
 
     async def _begin(self, engine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         return self._run.life.begin_beside(engine, "workflow-engine")
+
+    def _look(self, handle: Workflow) -> Obj:
+        return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))
 
     def _hear(self, entry: Entry) -> None:
         if entry.what in {"workflow-phase", "workflow-node"}:

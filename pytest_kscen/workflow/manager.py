@@ -15,6 +15,7 @@ from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import ABORT, INIT, SHIPPED, STATUS_CHECK, TASK, WORKFLOW_LABEL, is_over, phase_of
 from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event, Happening, Key
+from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
 from pytest_kscen.workflow.repository import Repository, key_of
 from pytest_kscen.workflow.trees import ROOT
@@ -60,7 +61,8 @@ class WorkflowManager:
             await self._nodes.synced()
             watches = Watches(self._actor, self._family, self._trigger, group)
             hands = Hands(self._family, Playground(self._actor), watches)
-            turns = Turns(self._actor.clock, self._repository, self._trigger, self._voice, hands)
+            self._hypotheses = Hypotheses(self._actor, self._trigger, group)
+            turns = Turns(self._repository, self._trigger, self._voice, hands, self._hypotheses)
             self._resume(watches)
             self._workflows.on_change(self._workflow_changed)
             self._nodes.on_change(self._node_changed)
@@ -120,7 +122,8 @@ class WorkflowManager:
     def _workflow_changed(self, new: Obj | None, old: Obj | None) -> None:
         key = key_of(new or old or {})
         if new is None:
-            self._repository.trees.pop(key, None)
+            if tree := self._repository.trees.pop(key, None):
+                self._hypotheses.forget(tree)
             self._trigger.forget(key)
             return
         tree = self._repository.trees.get(key)

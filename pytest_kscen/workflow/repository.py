@@ -23,6 +23,7 @@ from pytest_kscen.objects.workflows import (
     phase_of,
 )
 from pytest_kscen.workflow.events import Happening, Key
+from pytest_kscen.workflow.probes import score_of
 from pytest_kscen.workflow.templates import Definition, Template
 from pytest_kscen.workflow.trees import ROOT, Node, Tree
 
@@ -143,6 +144,9 @@ class Repository:
             status["entryNode"] = root.children[0]
         if root.message:
             status["message"] = root.message
+        if root.probes:
+            status["probes"] = root.probes
+            status["resilienceScore"] = score_of(root.probes)
         if root.ended is not None:
             status["endTime"] = timestamp_of(root.ended)
         return status
@@ -160,6 +164,8 @@ class Repository:
         if node.template.is_chaos:
             made = node.template.chaos_kind.resource
             status["chaosResource"] = {"apiGroup": made.group, "kind": made.kind, "name": node.name}
+        if node.probes:
+            status["probes"] = node.probes
         if node.ended is not None:
             status["endTime"] = timestamp_of(node.ended, micro=True)
         return status

@@ -47,6 +47,8 @@ class Node:
     """The branches that a Task goes on with, once its pod was looked at."""
     evaluations: list[Obj] = field(default_factory=list)
     context: list[str] = field(default_factory=list)
+    probes: list[Obj] = field(default_factory=list)
+    """How they have fared."""
     turn: int = 0
     """How often its phase has changed."""
 

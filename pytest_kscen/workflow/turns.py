@@ -19,8 +19,8 @@ from pytest_kscen.workflow.tables.machine import Act, Later, Over, Tell, To, Wai
 from pytest_kscen.workflow.trees import ROOT
 
 if TYPE_CHECKING:
-    from pytest_kscen.clock import Clock
     from pytest_kscen.workflow.actors import Hands
+    from pytest_kscen.workflow.hypotheses import Hypotheses
     from pytest_kscen.workflow.repository import Repository
     from pytest_kscen.workflow.tables.machine import Machine, Step
     from pytest_kscen.workflow.templates import Template
@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
 """Seconds in which chaos has to be in effect, and to be gone."""
+BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
 MOST_NODES = 10_000
 """That a workflow may come to: branches may lead back, but not for ever."""
 
@@ -39,10 +40,13 @@ MOST_NODES = 10_000
 class Turns:
     """Takes one event after the other."""
 
-    def __init__(self, clock: Clock, repository: Repository, trigger: OperableTrigger, voice: Voice, hands: Hands) -> None:
+    def __init__(
+        self, repository: Repository, trigger: OperableTrigger, voice: Voice, hands: Hands, hypotheses: Hypotheses
+    ) -> None:
         self.hands = hands
         self.voice = voice
-        self._clock = clock
+        self.hypotheses = hypotheses
+        self._clock = hands.playground.clock
         self._repository = repository
         self._trigger = trigger
 
@@ -53,6 +57,8 @@ class Turns:
             return
         for alternative in _machine(node).cell(event.happening, node.phase):
             if tree.holds(alternative.guard, node):
+                if event.happening in BEGINNINGS and self.hypotheses.must_be_asked_first(tree, node, event):
+                    return
                 turn = Turn(self, tree, node, event)
                 await turn.take(alternative.steps)
                 return
@@ -60,6 +66,7 @@ class Turns:
     # --- what a turn needs ---
 
     async def save(self, tree: Tree, node: Node) -> None:
+        node.probes = self.hypotheses.shown(tree, node)
         try:
             await self._repository.save(tree, node)
         except NotFound:  # somebody has deleted it, and all that it stands for
@@ -128,10 +135,16 @@ class Turn:
         self._node.phase = phase
         self._is_unsaved = True
         self._turns.voice.phase(self._tree, self._node)
+        if self._node.template.is_chaos:
+            self._turns.hypotheses.chaos_changed(self._tree, self._node)
 
     def _over(self, phase: str) -> None:
-        node = self._node
+        node, hypotheses = self._node, self._turns.hypotheses
+        if hypotheses.must_be_asked_last(self._tree, node, self._event):
+            return
+        phase, refuted = hypotheses.result(self._tree, node, phase)
         if phase == FAILED:
+            node.message = refuted or node.message
             node.message = node.message or self._event.message or self._of_children()
             if may_retry(node):
                 self._try_again()

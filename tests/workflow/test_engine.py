@@ -77,3 +77,59 @@ def test_a_branch_that_cannot_be_evaluated_fails_the_workflow_with_its_reason(pl
     assert "exitCod" in played.message
     assert played.node("long").phase == "Failed"
     assert played.node("next") is None
+
+
+def about_the_map(name, when, expression, **more):
+    of = {"apiVersion": "v1", "kind": "ConfigMap", "name": "map", "namespace": "default", "expression": expression}
+    return {"name": name, "when": when, "kubernetes": of, **more}
+
+
+def with_map(run, **data):
+    run.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map", "namespace": "default"}, "data": data})
+
+
+def test_probes_say_how_a_workflow_has_fared(scenario_runner):
+    obj = workflow("entry", suspend("entry", "25s"))
+    obj["spec"]["probes"] = [
+        about_the_map("steady", "Edges", "object.data.word == 'good'"),
+        about_the_map("always", "Continuous", "object.data.word == 'good'", interval="10s", stopOnFailure=False, weight=3),
+    ]
+    with scenario_runner as run:
+        with_map(run, word="good")
+        put_on = run.workflow(obj)
+        run.advance("15s")
+        with_map(run, word="bad")
+        run.until(put_on.finished)
+        status = put_on.live["status"]
+    assert put_on.phase == "Failed"
+    assert "steady" in put_on.message
+    assert status["resilienceScore"] == 0
+    assert [(probe["name"], probe["verdict"], probe["count"]) for probe in status["probes"]] == [
+        ("steady", "Failed", 2),
+        ("always", "Failed", 3),
+    ]
+
+
+@pytest.mark.parametrize(("when", "phases"), [("Start", ["Init", "Failed"]), ("End", ["Init", "Holding", "Failed"])])
+def test_a_probe_at_an_edge_fails_its_node(scenario_runner, when, phases):
+    probes = [about_the_map("steady", when, "object.data.word == 'good'")]
+    with scenario_runner as run:
+        with_map(run, word="bad")
+        put_on = run.workflow(workflow("entry", template("entry", "Suspend", deadline="5s", probes=probes)))
+        run.until(put_on.finished)
+    assert put_on.phase == "Failed"
+    assert put_on.node("entry").phases == phases
+
+
+def test_a_node_is_tried_again_after_its_back_off(scenario_runner):
+    probes = [about_the_map("steady", "Start", "object.data.word == 'good'")]
+    retry = {"limit": 3, "backoff": {"duration": "10s", "factor": 2}}
+    with scenario_runner as run:
+        with_map(run, word="bad")
+        put_on = run.workflow(workflow("entry", template("entry", "Suspend", deadline="5s", probes=probes, retry=retry)))
+        run.advance("15s")
+        with_map(run, word="good")
+        run.until(put_on.finished)
+    assert put_on.phase == "Succeed"
+    assert [at for phase, at in put_on.node("entry").history if phase == "Init"] == [0, 0, 10]
+    assert put_on.node("entry").ended == 35

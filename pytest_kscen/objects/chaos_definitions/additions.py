@@ -62,12 +62,12 @@ PROBE_STATUS = record(
     name=TEXT,
     node=TEXT,
     when=TEXT,
-    passed=FLAG,
+    verdict=TEXT,
     message=TEXT,
-    at=MOMENT,
-    attempts=COUNT,
+    count=COUNT,
     failures=COUNT,
-    weight=NUMBER,
+    weight=COUNT,
+    lastProbeTime=MOMENT,
 )
 WORKFLOW_STATUS = {"phase": TEXT, "message": TEXT, "resilienceScore": NUMBER, "probes": many(PROBE_STATUS)}
 NODE = {"retry": RETRY, "probes": many(PROBE)}

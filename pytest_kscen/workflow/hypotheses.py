@@ -1,0 +1,159 @@
+"""What must hold while a node, or the workflow, lives: its probes, asked before it begins, meanwhile, and before it is over.
+
+An event that begins or ends a node waits until they have answered, and is then told again. What they say may fail the node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, SUCCEED
+from pytest_kscen.workflow.events import Event, Happening
+from pytest_kscen.workflow.probes import Probing, probes_of
+from pytest_kscen.workflow.repository import owner_reference
+from pytest_kscen.workflow.trees import ROOT
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.workflow.events import Key
+    from pytest_kscen.workflow.probes import Probe, Verdict
+    from pytest_kscen.workflow.trees import Node, Tree
+    from pytest_kscen.workflow.trigger import OperableTrigger
+
+
+@dataclass(slots=True, eq=False)
+class Hypothesis:
+    """One node's probes, in one of its attempts."""
+
+    probing: Probing
+    attempt: int
+    has_begun: bool = False
+    has_ended: bool = False
+    refuted: str = ""
+    """Why the node has failed, though all else went well."""
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class Hypotheses:
+    """Those of all workflows."""
+
+    def __init__(self, actor: Actor, trigger: OperableTrigger, group: asyncio.TaskGroup) -> None:
+        self._actor = actor
+        self._trigger = trigger
+        self._group = group
+        self._of: dict[tuple[Key, str], Hypothesis] = {}
+
+    def must_be_asked_first(self, tree: Tree, node: Node, event: Event) -> bool:
+        """Whether the node cannot begin before its probes have answered; the event comes again then."""
+        hypothesis = self._hypothesis(tree, node)
+        if hypothesis is None or hypothesis.has_begun:
+            return False
+        is_resumed = event.happening is Happening.RESUMED
+        if is_resumed and node.phase == INIT:  # it is told to begin by that
+            return False
+        hypothesis.has_begun = True
+        if is_resumed:
+            hypothesis.probing.begin_continuous()
+            return False
+        self._group.create_task(self._begin(hypothesis, event), name=f"first probes of {node.name or tree.key}")
+        return True
+
+    def must_be_asked_last(self, tree: Tree, node: Node, event: Event) -> bool:
+        """Whether the node cannot be over before its probes have answered."""
+        hypothesis = self._hypothesis(tree, node)
+        if hypothesis is None or hypothesis.has_ended:
+            return False
+        hypothesis.has_ended = True
+        self._group.create_task(self._end(hypothesis, event), name=f"last probes of {node.name or tree.key}")
+        return True
+
+    def result(self, tree: Tree, node: Node, phase: str) -> tuple[str, str]:
+        """In which phase the node is over by what was said, and why if that is another."""
+        hypothesis = self._of.get((tree.key, node.name))
+        if hypothesis and hypothesis.refuted and phase == SUCCEED:
+            return FAILED, hypothesis.refuted
+        return phase, ""
+
+    def chaos_changed(self, tree: Tree, node: Node) -> None:
+        """Chaos of this node is on, or no more: whoever stands above it asks, or stops asking."""
+        for above in _upwards(tree, node):
+            if hypothesis := self._of.get((tree.key, above.name)):
+                hypothesis.probing.chaos_is_on(any(_is_on(each) for each in _below(tree, above)))
+
+    def shown(self, tree: Tree, node: Node) -> list[Obj]:
+        """For a node's status; for the workflow's all that there are."""
+        if node.name != ROOT:
+            return self._results(tree, node)
+        return [result for each in (node, *tree.nodes.values()) for result in self._results(tree, each)]
+
+    def forget(self, tree: Tree) -> None:
+        for each in (tree.root, *tree.nodes.values()):
+            self._of.pop((tree.key, each.name), None)
+
+    def _results(self, tree: Tree, node: Node) -> list[Obj]:
+        hypothesis = self._of.get((tree.key, node.name))
+        named = {"node": node.name} if node.name else {}
+        return [{**result, **named} for result in hypothesis.probing.results] if hypothesis else []
+
+    def _hypothesis(self, tree: Tree, node: Node) -> Hypothesis | None:
+        """Of this attempt; None if the node has no probes."""
+        bodies = tree.definition.spec.get("probes") if node.name == ROOT else node.template.body.get("probes")
+        if not bodies:
+            return None
+        known = self._of.get((tree.key, node.name))
+        if known is None or known.attempt != node.attempt:
+            known = self._of[tree.key, node.name] = Hypothesis(self._probing(tree, node, bodies), node.attempt)
+        return known
+
+    def _probing(self, tree: Tree, node: Node, bodies: list[Obj]) -> Probing:
+        key, name = tree.key, node.name
+        subject = {"workflow": key.name, "namespace": key.namespace, **({"node": name} if name else {})}
+
+        def failed(probe: Probe, why: str) -> None:
+            self._trigger.notify(Event(key, name, Happening.FAULT, f"the probe {probe.name!r} has failed: {why}"))
+
+        before = (node.obj.get("status") or {}).get("probes") or ()
+        return Probing(self._actor, probes_of(bodies), subject, failed, owner=owner_reference(node.obj), before=before)
+
+    async def _begin(self, hypothesis: Hypothesis, event: Event) -> None:
+        verdicts = await hypothesis.probing.at_start()
+        if why := _refutation(verdicts):
+            self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, f"before it began, {why}"))
+            return
+        hypothesis.probing.begin_continuous()
+        self._trigger.notify(event)
+
+    async def _end(self, hypothesis: Hypothesis, event: Event) -> None:
+        hypothesis.refuted = _refutation(await hypothesis.probing.at_end())
+        self._trigger.notify(event)
+
+
+def _refutation(verdicts: list[Verdict]) -> str:
+    """The first that it cannot stand."""
+    for verdict in verdicts:
+        if verdict.stops:
+            return f"the probe {verdict.probe.name!r} has failed: {verdict.message}"
+    return ""
+
+
+def _is_on(node: Node) -> bool:
+    return node.template.is_chaos and node.phase == HOLDING
+
+
+def _upwards(tree: Tree, node: Node) -> Iterator[Node]:
+    above: Node | None = node
+    while above:
+        yield above
+        above = None if above.parent is None else tree.node(above.parent)
+
+
+def _below(tree: Tree, node: Node) -> Iterator[Node]:
+    """The node itself too."""
+    yield node
+    for child in tree.children(node):
+        yield from _below(tree, child)
