@@ -10,6 +10,7 @@ COMMANDS = {
     "story": ("pytest_kscen.reports.command", "tell a volume's story from a run's folder"),
     "judge": ("pytest_kscen.reports.again", "judge a run again from its folder"),
     "scenario-report": ("pytest_kscen.reports.scenarios", "tell what a scenario has come to, or compare two runs of it"),
+    "validate": ("pytest_kscen.runs.validating", "tell what is wrong with Workflows, Schedules and Scenarios"),
     "scenario-controller": ("pytest_kscen.runs.controlling", "play the Scenarios that are applied to a cluster"),
     "record": ("pytest_kscen.runs.recording", "turn a cluster, as it stands, into a Scenario file"),
     "record-api": ("pytest_kscen.machinery.recorded.record", "record what a real API server serves into the package"),

@@ -48,6 +48,8 @@ class Document:
     where: str
     content: Any
     lines: Mapping[Path, int] = field(default_factory=dict, repr=False)
+    repeated: tuple[Path, ...] = ()
+    """Keys that stand there more than once: the last one counts."""
 
     def line_at(self, *path: str) -> int:
         """The line of what is at this path, or of the nearest above it."""
@@ -92,7 +94,7 @@ def _read(path: pathlib.Path, text: str) -> Iterator[Document]:
     while loader.check_node():
         node: Any = loader.get_node()
         line = node.start_mark.line + 1
-        lines = _lines(node, most=REPEATED * len(text))
+        lines, repeated = _lines(node, most=REPEATED * len(text))
         if not lines:
             raise DocumentRefused(f"{path}:{line} refers to itself, or repeats itself beyond measure")
         try:
@@ -100,25 +102,28 @@ def _read(path: pathlib.Path, text: str) -> Iterator[Document]:
         except UNREADABLE as error:
             raise DocumentRefused(f"{path}:{line} has a value that is not what its tag says: {error}") from None
         if content is not None:
-            yield Document(str(path), content, lines)
+            yield Document(str(path), content, lines, repeated)
 
 
-def _lines(root: yaml.Node, *, most: int) -> dict[Path, int]:
-    """The line of each key, by its path; none if they are more than that."""
+def _lines(root: yaml.Node, *, most: int) -> tuple[dict[Path, int], tuple[Path, ...]]:
+    """The line of each key, by its path, and which are there twice; none if there are more than that."""
     found: dict[Path, int] = {(): root.start_mark.line + 1}
     todo: list[tuple[Path, yaml.Node]] = [((), root)]
+    repeated: list[Path] = []
     seen = 0
     while todo:
         path, node = todo.pop()
         for key, marked, value in _parts(node):
             seen += 1
             if seen > most:
-                return {}
+                return {}, ()
             here = (*path, key)
-            found[here] = marked.start_mark.line + 1  # of two keys the second counts
+            if here in found:
+                repeated.append(here)
+            found[here] = marked.start_mark.line + 1
             if not isinstance(value, yaml.ScalarNode):
                 todo.append((here, value))
-    return found
+    return found, tuple(repeated)
 
 
 def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def nearest(word: object, words: Iterable[str]) -> str:
     """A question for the end of a refusal; empty if nothing is near."""
-    found = difflib.get_close_matches(word, list(words), 1)
+    found = difflib.get_close_matches(str(word), list(words), 1)
     return f" (did you mean {found[0]!r}?)" if found else ""

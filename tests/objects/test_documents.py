@@ -40,7 +40,7 @@ def test_each_document_knows_its_lines(tmp_path):
 
 def test_of_two_keys_the_second_counts(tmp_path):
     (found,) = read(tmp_path, "a: 1\nb: 2\na: 3\n")
-    assert (found.content["a"], found.line_at("a")) == (3, 3)
+    assert (found.content["a"], found.line_at("a"), found.repeated) == (3, 3, (("a",),))
 
 
 @pytest.mark.parametrize(

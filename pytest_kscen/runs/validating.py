@@ -1,0 +1,96 @@
+"""`python -m pytest_kscen validate FILE…`: what is wrong with Workflows, Schedules and Scenarios, before they are applied."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects import chaos_mesh
+from pytest_kscen.objects.documents import Document, DocumentRefused, documents
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.objects.workflows import OWN, SHIPPED
+from pytest_kscen.scenario import expectations, files
+from pytest_kscen.workflow.files import judged, told
+from pytest_kscen.workflow.validation import ERROR, WARNING, is_known
+from pytest_kscen.workflow.validation.faults import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FINE, WRONG, UNUSABLE = 0, 1, 2
+OTHERS = (SHIPPED.nodes.kind, SHIPPED.status_checks.kind, *chaos_mesh.KINDS)
+"""What the same group has besides."""
+KNOWN = (*KINDS, SCENARIOS.kind)
+
+Line = tuple[str, str]
+"""How bad it is, and what is said."""
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen validate",
+        description=f"Tell what is wrong with {', '.join(KNOWN)}: what can only hang or fail is an error, what is odd a warning.",
+        epilog="The exit code is 0 if nothing is wrong, 1 if there are errors, 2 if something cannot be read.",
+    )
+    parser.add_argument("files", nargs="+", type=pathlib.Path, metavar="FILE", help="YAML, of several documents or one")
+    parser.add_argument("--strict", action="store_true", help="warnings are errors")
+    chosen = parser.parse_args(arguments)
+    code = FINE
+    counted = {ERROR: 0, WARNING: 0}
+    for path in chosen.files:
+        try:
+            found = documents(path)
+        except DocumentRefused as refusal:
+            print(refusal, file=sys.stderr)
+            code = UNUSABLE
+            continue
+        if not found:
+            print(f"{path}: skipped: it is empty")
+        for document in found:
+            for severity, said in _lines(document, strict=chosen.strict):
+                print(said)
+                if severity in counted:
+                    counted[severity] += 1
+    errors, warnings = counted.values()
+    print(f"{_number(errors, 'error')}, {_number(warnings, 'warning')}")
+    return max(code, WRONG if errors else FINE)
+
+
+def _lines(document: Document, *, strict: bool) -> Iterator[Line]:
+    obj = document.content
+    if _is_meant(document):
+        for fault in judged(document):
+            severity = ERROR if strict else fault.severity
+            yield severity, told(document, fault, severity)
+    elif document.kind_is(SCENARIOS.api_version, SCENARIOS.kind):
+        yield from _refusal(document)
+    elif document.kind_is(expectations.API_VERSION, expectations.KIND):
+        yield "", f"{document.at()}: skipped: expectations are read beside what they are of, when the tests are collected"
+    elif not isinstance(obj, dict) or not obj.get("kind"):
+        yield ERROR, f"{document.at()}: {ERROR}: no object is there that Kubernetes could know: it has no kind"
+    else:
+        yield "", f"{document.at()}: skipped: {obj.get('apiVersion')} {obj['kind']} is none of {', '.join(KNOWN)}"
+
+
+def _is_meant(document: Document) -> bool:
+    """It is known, or nearly: whoever wrote it meant a Workflow, or a Schedule."""
+    if is_known(document.content):
+        return True
+    obj = document.content if isinstance(document.content, dict) else {}
+    kind, group = str(obj.get("kind")), str(obj.get("apiVersion") or SHIPPED.group).partition("/")[0]
+    return bool(nearest(group, (SHIPPED.group, OWN.group)) and nearest(kind, KINDS)) and kind not in OTHERS
+
+
+def _refusal(document: Document) -> Iterator[Line]:
+    try:
+        files.checked(document)
+    except files.ScenarioRefused as refusal:
+        where, _, said = str(refusal).partition(" ")
+        yield ERROR, f"{where}: {ERROR}: {said}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

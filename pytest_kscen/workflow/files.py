@@ -1,0 +1,87 @@
+"""A Workflow as somebody hands it over: an object, or a YAML file of several documents.
+
+What can only hang or fail is refused here, before any cluster is touched, with the file, the line and the template.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.documents import Document, DocumentRefused, documents
+from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
+from pytest_kscen.workflow.validation import ERROR, Fault, faults_of
+from pytest_kscen.workflow.validation.fault import error
+from pytest_kscen.workflow.validation.faults import API_VERSIONS, WORKFLOW
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+MOST_TOLD = 20
+
+
+class WorkflowRefused(DocumentRefused):
+    """What was given is no Workflow that could come to an end. The words say where, and why."""
+
+
+def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj:
+    """The one Workflow of a file, or the object itself, with these values of its parameters in their places."""
+    if isinstance(source, Mapping):
+        return checked(Document("", dict(source)), parameters)
+    if isinstance(source, str | pathlib.Path):
+        return checked(_only_one(pathlib.Path(source)), parameters)
+    raise WorkflowRefused(f"{source!r} is neither a Workflow nor the path of a file that has one")
+
+
+def checked(document: Document, parameters: Mapping[str, Any] | None = None) -> Obj:
+    """What it is a Workflow by, or all that is wrong with it."""
+    obj: Any = document.content
+    kind = obj.get("kind") if isinstance(obj, dict) else None
+    if kind != WORKFLOW:
+        said = f"its kind is {kind!r}" if kind else "it has no kind"
+        raise WorkflowRefused(f"{_where(document)}no Workflow is there: {said}; one begins with apiVersion: {API_VERSIONS[0]}")
+    if parameters:
+        obj = {**obj, "spec": _with(document, obj.get("spec"), parameters)}
+    wrong = [each for each in judged(document, obj) if each.is_error]
+    if wrong:
+        more = [f"and {len(wrong) - MOST_TOLD} more"] if len(wrong) > MOST_TOLD else []
+        raise WorkflowRefused("\n".join([*(told(document, each) for each in wrong[:MOST_TOLD]), *more]))
+    return obj  # type: ignore[no-any-return]  # an object it is
+
+
+def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
+    try:
+        return apply_parameters(spec if isinstance(spec, dict) else {}, parameters)
+    except (ParameterError, AttributeError, TypeError) as refusal:  # the latter two where they are no parameters at all
+        raise WorkflowRefused(f"{_where(document, 'spec', 'parameters')}{refusal}") from None
+
+
+def judged(document: Document, obj: Any = None) -> list[Fault]:
+    """All that is wrong with a Workflow or a Schedule, as it stands in its document: in the order of its lines."""
+    twice = [error(path, f"{path[-1]!r} stands there twice") for path in document.repeated]
+    found = [*twice, *faults_of(document.content if obj is None else obj)]
+    return sorted(found, key=lambda fault: document.line_at(*fault.path))
+
+
+def told(document: Document, fault: Fault, severity: str = "") -> str:
+    """In a line: where it stands, how bad it is, in which template, what it is."""
+    about = f"template {fault.template!r}: " if fault.template else ""
+    if not document.where:
+        return f"{severity or fault.severity}: {fault}"
+    return f"{document.at(*fault.path)}: {severity or fault.severity}: {about}{fault.message}"
+
+
+def _where(document: Document, *path: str) -> str:
+    return f"{document.at(*path)}: {ERROR}: " if document.where else ""
+
+
+def _only_one(path: pathlib.Path) -> Document:
+    found = documents(path)
+    if not found:
+        raise WorkflowRefused(f"{path} is empty: a Workflow begins with apiVersion: {API_VERSIONS[0]} and kind: {WORKFLOW}")
+    workflows = [each for each in found if any(each.kind_is(version, WORKFLOW) for version in API_VERSIONS)]
+    if len(workflows) > 1:
+        names = ", ".join(f"{each.name!r}" for each in workflows)
+        raise WorkflowRefused(f"{path} has {len(workflows)} Workflows, {names}: give one as an object, or each its own file")
+    return workflows[0] if workflows else found[0]

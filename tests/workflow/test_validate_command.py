@@ -1,0 +1,165 @@
+"""`python -m pytest_kscen validate`: what it prints and what it returns, whatever the files hold."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_kscen.__main__ import main
+from tests.scenario.objects import done, scenario
+from tests.workflow.validation.drafts import suspend, workflow
+
+SAMPLES = pathlib.Path(__file__).parents[2] / "scenarios" / "samples"
+BROKEN = """\
+apiVersion: chaos-mesh.org/v1alpha1
+kind: Workflow
+metadata: {name: broken}
+spec:
+  entry: all
+  templates:
+  - name: all
+    templateType: Serial
+    children:
+    - pause
+    - pauze
+  - name: pause
+    templateType: Suspend
+    deadlin: 1s
+"""
+
+
+@pytest.fixture
+def validate(tmp_path, monkeypatch, capsys):
+    """The exit code, and the lines that are printed, those for mistakes last."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*texts, flags=()):
+        names = []
+        for number, text in enumerate(texts):
+            names.append(f"{number}.yaml")
+            pathlib.Path(names[-1]).write_bytes(text if isinstance(text, bytes) else text.encode())
+        code = main(["validate", *flags, *names])
+        said = capsys.readouterr()
+        return code, [*said.out.splitlines(), *said.err.splitlines()]
+
+    return call
+
+
+def test_what_is_right(validate):
+    texts = [yaml.safe_dump(workflow(suspend())), yaml.safe_dump(scenario(done(1)))]
+    assert validate(*texts) == (0, ["0 errors, 0 warnings"])
+
+
+def test_what_is_wrong_is_told_with_file_line_and_template(validate):
+    assert validate(BROKEN) == (
+        1,
+        [
+            "0.yaml:11: error: template 'all': there is no template 'pauze' (did you mean 'pause'?)",
+            "0.yaml:12: error: template 'pause': deadline is missing: without it a Suspend lasts for ever",
+            "0.yaml:14: warning: template 'pause': nothing is called 'deadlin' here (did you mean 'deadline'?): it is ignored",
+            "2 errors, 1 warning",
+        ],
+    )
+
+
+def test_warnings_are_let_through_unless_strict(validate):
+    text = yaml.safe_dump(workflow(suspend(), suspend("b")), sort_keys=False)
+    code, (told, counted) = validate(text)
+    assert (code, counted) == (0, "0 errors, 1 warning")
+    assert told == "0.yaml:12: warning: template 'b': nothing leads to it from the entry 'pause': it never runs"
+    code, (told, counted) = validate(text, flags=["--strict"])
+    assert (code, counted) == (1, "1 error, 0 warnings")
+    assert told.startswith("0.yaml:12: error: template 'b': ")
+
+
+def test_each_document_and_each_file_is_looked_at(validate):
+    code, lines = validate(f"---\n{BROKEN}---\n{BROKEN}", yaml.safe_dump(workflow(suspend())))
+    assert code == 1
+    assert [line.partition(":")[0] for line in lines[:-1]] == ["0.yaml"] * 6
+    assert [line.split(":")[1] for line in lines[:-1]] == ["12", "13", "15", "27", "28", "30"]
+    assert lines[-1] == "4 errors, 2 warnings"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("apiVersion: v1\nkind: Pod\n", "0.yaml:1: skipped: v1 Pod is none of Workflow, Schedule, Scenario"),
+        ("apiVersion: argoproj.io/v1alpha1\nkind: Workflow\n", "0.yaml:1: skipped: argoproj.io/v1alpha1 Workflow is none of"),
+        ("apiVersion: chaos-mesh.org/v1alpha1\nkind: WorkflowNode\n", "0.yaml:1: skipped: chaos-mesh.org/v1alpha1 WorkflowNode is"),
+        ("apiVersion: kscen.io/v1alpha1\nkind: Expectations\n", "0.yaml:1: skipped: expectations are read beside what they are of"),
+        ("# nothing\n", "0.yaml: skipped: it is empty"),
+    ],
+)
+def test_what_it_does_not_know_it_skips(validate, text, said):
+    code, lines = validate(text)
+    assert code == 0
+    assert lines[0].startswith(said)
+    assert lines[1] == "0 errors, 0 warnings"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "apiVersion: chaos-mesh.org/v1alpha1\nkind: Workflo\n",
+            "0.yaml:2: error: the kind is 'Workflo': it has to be Workflow or",
+        ),
+        ("kind: Workflow\n", "0.yaml:1: error: the apiVersion is nothing: it has to be chaos-mesh.org/v1alpha1 or"),
+        ("- 1\n", "0.yaml:1: error: no object is there that Kubernetes could know: it has no kind"),
+        (BROKEN.replace("deadlin:", "deadline:") + "    deadline: 2s\n", "0.yaml:15: error: 'deadline' stands there twice"),
+        (yaml.safe_dump({**scenario(done(1)), "spek": {}}), "0.yaml:14: error: has 'spek', which no Scenario has (did you mean 's"),
+    ],
+)
+def test_what_is_not_what_it_should_be(validate, text, said):
+    code, lines = validate(text)
+    assert code == 1
+    assert any(line.startswith(said) for line in lines), lines
+
+
+@pytest.mark.parametrize("text", ["a: [", b"\xff\xff", "&a [*a]", "[" * 3000])
+def test_what_cannot_be_read_is_unusable(validate, text):
+    code, lines = validate(text, BROKEN)
+    assert code == 2
+    assert lines[-1].startswith("0.yaml")
+    assert lines[-2] == "2 errors, 1 warning"
+
+
+def test_no_such_file(capsys):
+    assert main(["validate", "nowhere.yaml"]) == 2
+    assert "there is no file 'nowhere.yaml'" in capsys.readouterr().err
+
+
+def test_our_samples_are_right(capsys):
+    samples = sorted(str(path) for path in SAMPLES.rglob("*.yaml"))
+    assert main(["validate", "--strict", *samples]) == 0, capsys.readouterr().out
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.dates() | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3),
+    max_leaves=10,
+)
+keys = st.sampled_from(["apiVersion", "kind", "metadata", "spec"])
+kinds = st.sampled_from(["Workflow", "Schedule", "Scenario", "Expectations"])
+versions = st.sampled_from(
+    ["chaos-mesh.org/v1alpha1", "kscen.io/v1alpha1", "simulation.kube-scheduler-simulator.sigs.k8s.io/v1alpha1"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rest=st.dictionaries(keys | st.text(max_size=3), values), kind=kinds, version=versions)
+def test_whatever_yaml_it_is_there_is_no_traceback(validate, rest, kind, version):
+    code, lines = validate(yaml.safe_dump({"apiVersion": version, "kind": kind, **rest}))
+    assert code in {0, 1}
+    assert lines
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(alphabet="akd:-[]{},&*!|>'\"? \n%1.", max_size=30), at=st.integers(0, len(BROKEN)))
+def test_whatever_text_it_is_there_is_no_traceback(validate, text, at):
+    code, _ = validate(BROKEN[:at] + text + BROKEN[at:])
+    assert code in {0, 1, 2}
