@@ -11,6 +11,7 @@ import bisect
 import calendar
 import datetime
 import functools
+import itertools
 import re
 import zoneinfo
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ MACROS = {
     "@hourly": "0 * * * *",
 }
 EVERY = "@every "
+FEW = 100
 YEARS_AHEAD = 9
 """The longest way from one 29th of February to the next is eight."""
 LAST_YEAR = datetime.MAXYEAR - 1
@@ -105,21 +107,27 @@ class Cron:
             following = self.next_after(following)
 
     def missed(self, since: float, now: float) -> tuple[float | None, int]:
-        """The last time since an instant, and how many there were: more than a few are counted by their distance."""
-        times = self.after(since)
-        first, second = next(times, None), next(times, None)
+        """The last time since an instant, and how many there were: more than a hundred are counted by their distance."""
+        first = self.next_after(since)
         if first is None or first > now:
             return None, 0
-        if second is None or second > now:
-            return first, 1
-        distance = max(1.0, second - first)
-        count = int((now - first) // distance) + 1
-        last = first
-        for moment in self.after(first + (count - 2) * distance - 1):
-            if moment > now:
-                break
-            last = moment
-        return last, count
+        few = list(itertools.takewhile(lambda moment: moment <= now, itertools.islice(self.after(since), FEW + 1)))
+        if len(few) <= FEW:
+            return few[-1], len(few)
+        count = int((now - few[0]) // (few[1] - few[0])) + 1
+        return self._last(since, now), max(count, len(few))
+
+    def _last(self, since: float, now: float) -> float:
+        """The last time until now; there is one since that instant."""
+        if self.period:
+            start = int(since // 1)
+            return float(start + (now - start) // self.period * self.period)
+        before, after = int(since // 1), int(now // 1)
+        while after - before > 1:
+            middle = (before + after) // 2
+            following = self.next_after(middle)
+            before, after = (middle, after) if following is not None and following <= now else (before, middle)
+        return float(after)
 
     # --- the clock's face ---
 

@@ -36,6 +36,9 @@ WORKFLOW_LABEL = "chaos-mesh.org/workflow"
 NODE_LABEL = "chaos-mesh.org/controlled-by"
 """On what a node has made: its name."""
 
+MANAGED_BY = "managed-by"
+"""The label of what a Schedule has spawned: the Schedule's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -60,6 +63,8 @@ class Family:
         return Resource(self.group, chaos_mesh.VERSION, "statuschecks", "StatusCheck")
 
 
+CRON_WORKFLOWS = Resource(OWN_GROUP, chaos_mesh.VERSION, "cronworkflows", "CronWorkflow")
+"""The design document's word for a Schedule that spawns workflows; it is ours in any family."""
 SHIPPED, OWN = Family(chaos_mesh.GROUP), Family(OWN_GROUP)
 
 

@@ -81,6 +81,22 @@ def test_what_is_no_schedule(text, why):
     assert str(error.value) == f"{text!r} is no schedule: {why}"
 
 
+@pytest.mark.parametrize(
+    ("text", "hours", "last", "count"),
+    [
+        ("0,1 9 * * *", 240, "2026-01-10T09:01:00Z", 20),
+        ("* * * * *", 2.5, "2026-01-01T02:30:00Z", 150),
+        ("* 9 1 * *", 24 * 50, "2026-02-01T09:59:00Z", 71461),  # as if each minute had counted
+        ("@every 7s", 1, "2026-01-01T00:59:58Z", 514),
+        ("@every 7h", 24, "2026-01-01T21:00:00Z", 3),
+    ],
+)
+def test_how_many_were_missed_and_which_was_the_last(text, hours, last, count):
+    since = epoch_of(START)
+    found, how_many = Cron.of(text).missed(since, since + hours * 3600)
+    assert (timestamp_of(found), how_many) == (last, count)
+
+
 def test_seconds_are_for_those_who_take_them():
     assert fault_of("* * * * *") == ""
     assert fault_of("* * * * * *") == "expected exactly 5 fields, found 6: [* * * * * *]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.objects.chaos_definitions import chaos_definitions, engine_definitions
+from pytest_kscen.objects.chaos_definitions import chaos_definitions, cron_workflow_definition, engine_definitions
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import AlreadyExists
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -22,7 +22,7 @@ PATIENCE = 120.0
 
 async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> None:
     """Returns when objects of these kinds can be made; what is there already stays as it is."""
-    wanted = tuple(definitions) or (*chaos_definitions(), *engine_definitions())
+    wanted = tuple(definitions) or (*chaos_definitions(), *engine_definitions(), cron_workflow_definition())
     for definition in wanted:
         try:
             await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
