@@ -26,6 +26,7 @@ from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import NAMESPACES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
 from pytest_kscen.simulation.assembly import actors
+from pytest_kscen.simulation.kubelet.web import Web
 from pytest_kscen.simulation.site import Site
 from pytest_kscen.simulation.volumes.classes import BUILT_IN
 
@@ -67,6 +68,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         """Make the server and let its actors live, in the runner's time and on the site's machines."""
         self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()), standard())
         self.server.core.logs = self.site.logs
+        self.server.core.web = Web(self.site, self.runner.clock, self.chance.stream("packets that are sent again"))
         self._port: Port | None = None
         self._folder: pathlib.Path | None = None
         self._host: EmbeddedParent | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.requests import Request, Texts
+    from pytest_kscen.kube.requests import HttpAnswer, HttpCall, Request, Texts
     from pytest_kscen.machinery.kinds import Kind, Kinds
     from pytest_kscen.objects.resources import Obj
 
@@ -35,6 +35,12 @@ class LogSource(Protocol):
         """The same, and what is written from now on, until the container's run ends."""
 
 
+class Web(Protocol):
+    """What can be reached over HTTP at pods' addresses. That nobody answers is an OSError, in the words of Go's dialler."""
+
+    async def ask(self, address: str, port: int, call: HttpCall) -> HttpAnswer: ...
+
+
 @dataclass(slots=True)
 class Core:
     """The insides of one API server."""
@@ -45,6 +51,7 @@ class Core:
     store: Store = field(default_factory=Store)
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
+    web: Web | None = None
     served: dict[str, tuple[Obj, list[Kind]]] = field(default_factory=dict)  # the established definitions and what they bring
     _now: tuple[float, str] = -1.0, ""
     _housekeeper: asyncio.Task[Never] | None = None

@@ -12,7 +12,7 @@ from pytest_kscen.objects.errors import (
     ServiceUnavailable,
     TooManyRequests,
 )
-from pytest_kscen.objects.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, SERVICE_ACCOUNTS, SERVICES, Resource
+from pytest_kscen.objects.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, SERVICE_ACCOUNTS, Resource
 
 CONTAINERS = [{"name": "c", "image": "i"}]
 SYNC_FAILED = {
@@ -408,9 +408,6 @@ class TestOthers:
         site.ask("create", PODS, "p", body=binding(), subresource="binding")
         with pytest.raises(BadRequest, match=r"^Upgrade request required$"):
             site.ask("create", PODS, "p", subresource="exec")
-        site.create(SERVICES, "s", spec={"ports": [{"port": 80}]})
-        with pytest.raises(ServiceUnavailable, match=r'^no endpoints available for service "s"$'):
-            site.ask("get", SERVICES, "s", subresource="proxy")
 
     def test_each_part_has_its_verbs(self, site):
         site.create(PODS, "p", spec={"containers": CONTAINERS})

@@ -20,6 +20,7 @@ from pytest_kscen.machinery.http.keys import make_keys
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.simulation.assembly import actors
+from pytest_kscen.simulation.kubelet.web import Web
 from pytest_kscen.simulation.site import Site
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class ControlPlaneCluster(LiveCluster):
             program = programs.find()["kube-scheduler"]
             self.scheduler = RealScheduler(self.processes, layout, program, free_port(), runner.clock)
             self.site = Site.of(runner.clock, self.chance, nodes=nodes)
-            self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read)
+            web = Web(self.site, runner.clock, self.chance.stream("packets that are sent again"))
+            self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read, web)
             undo.callback(super().close)
             self._attach_machines(nodes)
             undo.pop_all()

@@ -1,7 +1,8 @@
 """The way from the real API server to machines that are simulated: it connects through a socket that ends here.
 
 Whatever it wants of a kubelet, which is the log of a container, is answered in this process, whichever address the node
-has. Everything else, such as a webhook, is passed on to where it was meant to go.
+has; and what it passes on to a simulated pod, by that pod. Everything else, such as a webhook, is passed on to where it was
+meant to go.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import logging
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from pytest_kscen.clusters.controlplane.pods import answer_for
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
     import pathlib
     import ssl
     from collections.abc import Awaitable, Callable, Mapping
+
+    from pytest_kscen.simulation.kubelet.web import Web
 
     ReadLog = Callable[[str, str, str, Mapping[str, str]], Awaitable[str]]
 
@@ -29,10 +33,11 @@ KUBELET_PORT = 10250
 class Tunnel:
     """The socket. `read_log` is asked with namespace, pod, container and the query."""
 
-    def __init__(self, path: pathlib.Path, tls: ssl.SSLContext, read_log: ReadLog) -> None:
+    def __init__(self, path: pathlib.Path, tls: ssl.SSLContext, read_log: ReadLog, web: Web) -> None:
         self._path = path
         self._tls = tls
         self._read_log = read_log
+        self._web = web
         self._server: asyncio.Server | None = None
         self._visits: dict[asyncio.Task[None], None] = {}
 
@@ -60,9 +65,13 @@ class Tunnel:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, target, _ = await _request_line(reader)
-        host, _, port = target.rpartition(":")
-        if int(port) != KUBELET_PORT:
-            await _pass_on(host.strip("[]"), int(port), reader, writer)
+        host, _, text = target.rpartition(":")
+        address, port = host.strip("[]"), int(text)
+        if port != KUBELET_PORT:
+            if self._web.knows(address):
+                await answer_for(self._web, address, port, reader, writer)
+            else:
+                await _pass_on(address, port, reader, writer)
             return
         writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
         await writer.start_tls(self._tls)
@@ -95,8 +104,8 @@ async def _request_line(reader: asyncio.StreamReader) -> list[str]:
 async def _pass_on(host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         far_reader, far_writer = await asyncio.open_connection(host, port)
-    except OSError as error:
-        writer.write(f"HTTP/1.1 502 {error.strerror}\r\n\r\n".encode())
+    except (OSError, OverflowError) as error:
+        writer.write(f"HTTP/1.1 502 {getattr(error, 'strerror', None) or error}\r\n\r\n".encode())
         await writer.drain()
         return
     writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")

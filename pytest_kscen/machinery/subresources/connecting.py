@@ -1,4 +1,4 @@
-"""exec, attach, portforward and proxy: streams to a kubelet, which the embedded cluster's kubelets do not serve.
+"""exec, attach and portforward: streams to a kubelet, which the embedded cluster's kubelets do not serve.
 
 The refusals are those of an API server whose caller cannot be connected.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Never
 
 from pytest_kscen.machinery.reading import current
 from pytest_kscen.machinery.subresources.logs import container_of
-from pytest_kscen.objects.errors import BadRequest, ServiceUnavailable, quoted
+from pytest_kscen.objects.errors import BadRequest, ServiceUnavailable
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
@@ -28,10 +28,3 @@ async def upgrade(core: Core, kind: Kind, request: Request) -> Never:
     if "upgrade" in dict(request.options.extra):
         raise ServiceUnavailable(SIMULATED)
     raise BadRequest("Upgrade request required")
-
-
-async def proxy(core: Core, kind: Kind, request: Request) -> Never:
-    current(core, kind, request)
-    if kind.resource.plural == "services":
-        raise ServiceUnavailable(f"no endpoints available for service {quoted(request.name)}")
-    raise BadRequest("address not allowed")

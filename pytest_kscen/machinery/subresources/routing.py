@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery import reading, updating
-from pytest_kscen.machinery.subresources import binding, connecting, eviction, logs, reviews, scale, tokens
+from pytest_kscen.machinery.subresources import binding, connecting, eviction, logs, proxying, reviews, scale, tokens
 from pytest_kscen.objects.errors import MethodNotAllowed, NotFound
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ OF_THEIR_OWN: dict[str, dict[str, Handler]] = {
     "exec": dict.fromkeys(("get", "create"), connecting.upgrade),
     "attach": dict.fromkeys(("get", "create"), connecting.upgrade),
     "portforward": dict.fromkeys(("get", "create"), connecting.upgrade),
-    "proxy": dict.fromkeys(("get", "create", "update", "patch", "delete"), connecting.proxy),
+    "proxy": dict.fromkeys(("get", "create", "update", "patch", "delete"), proxying.proxy),
 }
 UNSTORED: dict[tuple[str, str], dict[str, Handler]] = {
     ("", "bindings"): {"create": binding.bind_by_body},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request
+from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, HttpCall, Request
 from pytest_kscen.machinery.subresources.scale import NO_SCALE
 from pytest_kscen.machinery.wire import bodies, queries
 from pytest_kscen.machinery.wire.bodies import UnreadablePatch
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Reading = Callable[["Asked", Request], None]
 
+METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 CUSTOM_PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 ADMIN = "system:admin"
@@ -35,6 +36,8 @@ class Asked:
     query: Query
     headers: Mapping[str, str]
     body: bytes
+    target: str = ""
+    """What a proxy passes on: the rest of the path, and the query."""
 
     @property
     def connects(self) -> bool:
@@ -77,6 +80,9 @@ def _read_get(asked: Asked, request: Request) -> None:
 
 
 def _read_connection(asked: Asked, request: Request) -> None:
+    if request.subresource == "proxy":
+        request.body = HttpCall(METHODS[request.verb], asked.target, tuple(asked.headers.items()), asked.body)
+        return
     options = queries.get_options(asked.query)
     upgrade = tuple((name, asked.headers[name]) for name in ("upgrade",) if name in asked.headers)
     request.options = replace(options, extra=(*options.extra, *upgrade))

@@ -22,10 +22,12 @@ from pytest_kscen.objects.errors import ApiError, NotFound
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_kscen.kube.requests import HttpAnswer
     from pytest_kscen.machinery.server import ApiServer
     from pytest_kscen.machinery.wire.media import Media
 
 OFFERS = {"list": MANY, "watch": STREAM}
+BEFORE_TAIL = len(["", "api", "v1", "namespaces", "default", "pods", "p", "proxy", "tail"]) - 1
 NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -53,6 +55,9 @@ class Wire:
             route = route_of(self._kinds, method, address, watch=bool(parsed.flag("watch")))
             deprecated.extend(deprecations(self._server.core, route.kind))
             warnings.extend(deprecated)
+            if address.subresource == "proxy":
+                asked = Asked(route, address, parsed, headers, body, _passed_on(path, query))
+                return _passed_back((await self._server.handle(request_of(asked, warnings))).body)
             media = accepted(headers.get("accept", ""), LOG if address.subresource == "log" else OFFERS.get(route.verb, ONE))
             if is_for_people(parsed.flag("pretty"), headers.get("user-agent", "")):
                 media = replace(media, pretty=True)
@@ -79,3 +84,13 @@ class Wire:
         if isinstance(answer.body, str):
             return text(answer.body, answer.code)
         return WireAnswer(answer.code, {"Content-Type": TEXT}, stream=TextStream(answer.body))
+
+
+def _passed_on(path: str, query: str) -> str:
+    """What of a target is meant for whoever is behind the proxy."""
+    behind = path.partition("/proxy/")[2] if "/namespaces/" not in path else "/".join(path.split("/")[BEFORE_TAIL:])
+    return f"/{behind}?{query}" if query else f"/{behind}"
+
+
+def _passed_back(answer: HttpAnswer) -> WireAnswer:
+    return WireAnswer(answer.status, dict(answer.headers), answer.body)

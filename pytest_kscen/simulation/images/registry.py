@@ -6,21 +6,29 @@ import fnmatch
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from pytest_kscen.kube.requests import HttpAnswer, HttpCall
 from pytest_kscen.simulation.images.annotated import told_by_annotations
 from pytest_kscen.simulation.images.builtin import built_in, waits_to_be_stopped
 from pytest_kscen.simulation.images.context import ContainerContext
 from pytest_kscen.simulation.images.names import names_of
 
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.images.serving import Service
+
 Behaviour = Callable[[ContainerContext], Awaitable[int]]
 """`async def run(container) -> int`: its end is the container's, its value the exit code."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Generic[T]):
     """A behaviour and the containers that it is for, as shell patterns."""
 
-    run: Behaviour
+    run: T
     image: str
     container: str
     pod: str
@@ -40,7 +48,8 @@ class Images:
     """The registry of behaviours. What was registered last is asked first."""
 
     def __init__(self) -> None:
-        self._rules: list[Rule] = []
+        self._rules: list[Rule[Behaviour]] = []
+        self._services: list[tuple[Rule[Service], int | None]] = []
         self._missing: dict[str, None] = {}
 
     def register(
@@ -53,6 +62,32 @@ class Images:
         rule = Rule(run, image, container, pod, namespace)
         self._rules.insert(0, rule)
         return lambda: self._rules.remove(rule)
+
+    def serve(
+        self,
+        answer: HttpAnswer | Service,
+        *,
+        image: str = "*",
+        container: str = "*",
+        pod: str = "*",
+        namespace: str = "*",
+        port: int | None = None,
+    ) -> Callable[[], None]:
+        """Let containers that match answer this over HTTP, at this port or any; what is returned takes it back.
+
+        Instead of an answer it may be an `async def serve(call, container) -> HttpAnswer`.
+        """
+
+        async def always(_: HttpCall, __: ContainerContext) -> HttpAnswer:
+            return answer  # type: ignore[return-value]  # else it is a service
+
+        entry = Rule(always if isinstance(answer, HttpAnswer) else answer, image, container, pod, namespace), port
+        self._services.insert(0, entry)
+        return lambda: self._services.remove(entry)
+
+    def service_of(self, container: ContainerContext, port: int) -> Service | None:
+        """What a test has taught this container to answer."""
+        return next((rule.run for rule, its in self._services if its in (None, port) and rule.is_for(container)), None)
 
     def withhold(self, image: str) -> Callable[[], None]:
         """Let pulls of images that match fail; what is returned takes it back."""

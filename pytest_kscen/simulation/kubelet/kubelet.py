@@ -192,6 +192,9 @@ class Kubelet:
     def life_of(self, uid: str) -> PodLife | None:
         return self._pods.get(uid)
 
+    def life_at(self, address: str) -> PodLife | None:
+        return next((life for life in self._pods.values() if life.address == address and not life.is_done), None)
+
     def refusal(self, life: PodLife) -> Verdict | None:
         status = self.node.get("status")
         if self._room[0] is not status:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
     from pytest_kscen.simulation.kubelet.machines import Machine
+    from pytest_kscen.simulation.kubelet.pod import PodLife
     from pytest_kscen.simulation.site import Site
 
 
@@ -92,6 +93,13 @@ class Kubelets:
         if life is None:
             raise NotFound(f'pod "{pod}" runs on no machine')
         life.kill(container, code, reason)
+
+    def life_at(self, address: str) -> PodLife | None:
+        """The pod that has this address; of those on a host's network, any."""
+        for kubelet in self._kubelets.values():
+            if (kubelet.machine.has(address) or kubelet.address == address) and (life := kubelet.life_at(address)):
+                return life
+        return None
 
     # --- nodes ---
 

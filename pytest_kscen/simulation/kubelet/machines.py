@@ -65,6 +65,10 @@ class Machine:
                 return address
         raise RuntimeError(f"{self.name} has no address left in {self.pod_network}")
 
+    def has(self, address: str) -> bool:
+        """Whether a pod has taken it."""
+        return address in self._addresses
+
     def give_back(self, address: str) -> None:
         self._addresses.pop(address, None)
 

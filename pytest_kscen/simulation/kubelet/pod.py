@@ -18,9 +18,10 @@ from pytest_kscen.simulation.kubelet.records import records_of
 from pytest_kscen.simulation.placement.demand import demand_of
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
 
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.images import ContainerContext
     from pytest_kscen.simulation.kubelet.kubelet import Kubelet
     from pytest_kscen.simulation.kubelet.volumes import Content
 
@@ -110,6 +111,12 @@ class PodLife:
         if life is None or life.record.process is None:
             raise NotFound(f'container "{container}" of pod "{self.name}" does not run')
         life.record.process.kill(code, reason)
+
+    def running(self) -> Iterator[tuple[Obj, ContainerContext]]:
+        """The specs of the containers that run, and what they know."""
+        for record in self._facts.records:
+            if record.process and record.is_running:
+                yield record.spec, record.process.context
 
     def status(self) -> Obj:
         if self._ended_before:

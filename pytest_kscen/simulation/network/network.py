@@ -51,6 +51,8 @@ class Passage:
         )
 
 
+OUTSIDE = ""
+"""In place of a machine's name: whoever is none of them, such as the API server."""
 OPEN = Passage()
 BLOCKED = Passage(blocked=True)
 Filter = Callable[[Flow], Passage]
@@ -81,7 +83,8 @@ class Network:
 
     def passage(self, flow: Flow, *, apart_from: Filter | None = None) -> Passage:
         """What all filters make of it, or all but one."""
-        if not all(name in self._machines and self._machines[name].powered for name in (flow.source, flow.target)):
+        machines = [name for name in (flow.source, flow.target) if name != OUTSIDE]
+        if not all(name in self._machines and self._machines[name].powered for name in machines):
             return BLOCKED
         passage = OPEN
         for packet_filter in self._filters:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.simulation.network.firewall.rule import Packet
 from pytest_kscen.simulation.network.firewall.tables import Tables
-from pytest_kscen.simulation.network.network import OPEN, Flow, Passage
+from pytest_kscen.simulation.network.network import OPEN, OUTSIDE, Flow, Passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +52,8 @@ class Firewalls:
 
     def passage(self, flow: Flow) -> Passage:
         """The filter. A connection also needs the packets that answer."""
-        if flow.source not in self._armed and flow.target not in self._armed:
-            return OPEN
+        if OUTSIDE in (flow.source, flow.target) or (flow.source not in self._armed and flow.target not in self._armed):
+            return OPEN  # rules are about machines' addresses, and nobody outside has one
         source, target = self._machines[flow.source], self._machines[flow.target]
         there = self._lost(Packet(source.address, target.address, flow.protocol, dport=flow.port), source, target)
         back = 0.0
