@@ -5,6 +5,7 @@ They are read when they are collected, so that what makes no sense is told befor
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.options import SETTINGS
-from pytest_kscen.scenario.files import ScenarioRefused, checked
+from pytest_kscen.scenario.files import ScenarioRefused, checked, configuration_among, is_configuration
+from pytest_kscen.scenario.scheduling import configured
 
 if TYPE_CHECKING:
     import pathlib
@@ -69,14 +71,19 @@ def _scenarios(path: pathlib.Path) -> Iterator[tuple[Document, Expectations]]:
 
     scenarios: dict[str, Document] = {}
     expected: list[Document] = []
-    for document in documents(path):
+    everything = documents(path)
+    configuration = configuration_among(everything)
+    for document in everything:
         if document.kind_is(API_VERSION, KIND):
             expected.append(document)
+            continue
+        if is_configuration(document):
             continue
         name = checked(document)["metadata"]["name"]
         if name in scenarios:
             raise ScenarioRefused(f"{document.at('metadata', 'name')}: there is a Scenario {name!r} before it")
-        scenarios[name] = document
+        content = configured(document.content, configuration) if configuration else document.content
+        scenarios[name] = replace(document, content=content)
     if not scenarios:
         raise ScenarioRefused(f"{path} has no Scenario: one begins with apiVersion: {SCENARIOS.api_version} and kind: Scenario")
     found = _by_scenario([*expected, *_beside(path)], list(scenarios), path)

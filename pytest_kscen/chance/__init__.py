@@ -18,8 +18,13 @@ class Stream:
     """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version changes."""
 
     def __init__(self, seed: int, salt: str = "") -> None:
-        self._random = random.Random(seed)
-        self._names = random.Random(f"{seed}/{salt}") if salt else self._random
+        self._seed, self._salt = seed, salt
+        self.restart()
+
+    def restart(self) -> None:
+        """From here on, draw what was drawn at first."""
+        self._random = random.Random(self._seed)
+        self._names = random.Random(f"{self._seed}/{self._salt}") if self._salt else self._random
 
     def below(self, bound: int) -> int:
         """A whole number from 0 to bound - 1."""

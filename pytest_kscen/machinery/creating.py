@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 THE_SERVERS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+NAMES = "names"  # the stream of what is generated
 ATTEMPTS = 8  # at a generated name that nobody has
 STEM = 58  # how much of a generateName is used
 BORN_WITH_STATUS = {("", "nodes")}  # a kubelet registers its node with the status
@@ -71,7 +72,7 @@ def fill_in(core: Core, kind: Kind, request: Request, obj: Obj) -> None:
 
 
 def _generated(core: Core, kind: Kind, request: Request, stem: str) -> str:
-    suffixes = core.chance.stream("names")
+    suffixes = core.chance.stream(NAMES)
     for _ in range(ATTEMPTS):
         name = stem[:STEM] + suffixes.suffix()
         if core.store.get(key_of(kind, request, name)) is None:

@@ -74,21 +74,28 @@ class ScenarioRunner:
             self._end(run)
         return run.outcome
 
-    def play(self, scenario: Obj | pathlib.Path | str, *, name: str = "") -> Played:
+    def play(
+        self, scenario: Obj | pathlib.Path | str, *, name: str = "", scheduler: Obj | pathlib.Path | str | None = None
+    ) -> Played:
         """Play a Scenario, an object or the file that it is in, until it is over, or has nothing left to do.
 
-        `name` is another than its own.
+        `name` is another than its own; `scheduler` is a KubeSchedulerConfiguration that holds meanwhile, or its file.
         """
         from pytest_kscen.scenario.files import scenario_of
 
-        played = self._put_on(scenario_of(scenario, name))
+        played = self._put_on(scenario_of(scenario, name, scheduler))
         played.until_paused()
         return played
 
-    def scenario(self, controllers: Sequence[str], name: str = "scenario") -> Played:
+    def scenario(
+        self, controllers: Sequence[str], name: str = "scenario", *, scheduler: Obj | pathlib.Path | str | None = None
+    ) -> Played:
         """A Scenario to which operations are added while it is on."""
+        from pytest_kscen.scenario.files import scenario_of
+
         spec = {"controllers": {"simulationControllers": {"enabled": [{"name": each} for each in controllers]}}, "operations": []}
-        return self._put_on({"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec})
+        empty = {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
+        return self._put_on(scenario_of(empty, scheduler=scheduler))
 
     @property
     def controllers(self) -> Register:

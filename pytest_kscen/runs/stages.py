@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_kscen.machinery.creating import NAMES
 from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.objects.scenarios import RESULTS
 from pytest_kscen.scenario.happenings import parsed
@@ -39,6 +40,8 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
     if scheduler := cluster.site.scheduler:
         scheduler.tell(Telling(controller, scheduler.annotating()))
         controller.register.tells_attempts = True
+        controller.register.scheduling = scheduler
+        controller.register.forgetting += scheduler.begin_anew, cluster.chance.stream(NAMES).restart
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
     return ""
 

@@ -17,6 +17,7 @@ from pytest_kscen.objects.scenarios import FAILED, ON, PENDING, SCENARIOS, phase
 from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.play import Play
 from pytest_kscen.scenario.progress import Progress, Strategy
+from pytest_kscen.scenario.scheduling import configuration_of
 from pytest_kscen.scenario.shape import read
 from pytest_kscen.scenario.troupe import Register, Troupe
 from pytest_kscen.scenario.waiting import PATIENCE, Convergence
@@ -119,7 +120,7 @@ class ScenarioController:
         version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
         progress = Progress(name, uid, self._actor, version, self._strategy)
         convergence = Convergence(self._informers, self._actor.clock, self._settle)
-        self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience)
+        self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience, configuration_of(scenario))
         self._on.spec_is(scenario)
         try:
             await self._on.run()

@@ -5,15 +5,18 @@ What is no Scenario is refused here, before any cluster is touched, with the fil
 
 from __future__ import annotations
 
-import copy
 import pathlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.scenario.scheduling import KIND as CONFIGURATION
+from pytest_kscen.scenario.scheduling import configured
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kscen.objects.resources import Obj
 
 
@@ -21,23 +24,41 @@ class ScenarioRefused(DocumentRefused):
     """What was given is no Scenario that could be played. The words say where, and why."""
 
 
-def scenario_of(source: Any, name: str = "") -> Obj:
-    """The one Scenario of a file, or the object itself; by another name if one is given."""
+def scenario_of(source: Any, name: str = "", scheduler: Any = None) -> Obj:
+    """The one Scenario of a file, or the object itself; by another name, or with a scheduler's configuration, if one is given."""
     if isinstance(source, dict):
-        document = Document("the object", source)
+        scenario = checked(Document("the object", source))
     elif isinstance(source, str | pathlib.Path):
-        document = _only_one(pathlib.Path(source))
+        scenario = _only_one(pathlib.Path(source))
     else:
         raise ScenarioRefused(f"{source!r} is neither a Scenario nor the path of a file that has one")
-    scenario = checked(document)
-    if not name:
-        return scenario
-    renamed = copy.copy(scenario)
-    renamed["metadata"] = {**scenario["metadata"], "name": name}
-    return renamed
+    if scheduler is not None:
+        scenario = configured(scenario, configuration_from(scheduler))
+    return {**scenario, "metadata": {**scenario["metadata"], "name": name}} if name else scenario
 
 
-def _only_one(path: pathlib.Path) -> Document:
+def configuration_from(source: Any) -> Obj:
+    """The KubeSchedulerConfiguration of a file, or the object itself."""
+    found = [Document("the object", source)] if isinstance(source, dict) else documents(pathlib.Path(source))
+    configuration = configuration_among(found)
+    if len(found) != 1 or configuration is None:
+        raise ScenarioRefused(f"{source} is no {CONFIGURATION}, which would say kind: {CONFIGURATION}")
+    return configuration
+
+
+def configuration_among(found: Iterable[Document]) -> Obj | None:
+    """The scheduler's configuration that stands in a file beside its Scenarios."""
+    configurations = [each for each in found if is_configuration(each)]
+    if len(configurations) > 1:
+        raise ScenarioRefused(f"{configurations[1].at()}: there is a {CONFIGURATION} before it, and it holds for the whole file")
+    return configurations[0].content if configurations else None
+
+
+def is_configuration(document: Document) -> bool:
+    return isinstance(document.content, dict) and document.content.get("kind") == CONFIGURATION
+
+
+def _only_one(path: pathlib.Path) -> Obj:
     found = documents(path)
     if not found:
         raise ScenarioRefused(f"{path} is empty: a Scenario begins with apiVersion: {SCENARIOS.api_version} and kind: Scenario")
@@ -45,7 +66,9 @@ def _only_one(path: pathlib.Path) -> Document:
     if len(scenarios) > 1:
         names = ", ".join(f"{each.name!r}" for each in scenarios)
         raise ScenarioRefused(f"{path} has {len(scenarios)} Scenarios, {names}: give one as an object, or each its own file")
-    return scenarios[0] if scenarios else found[0]
+    scenario = checked(scenarios[0] if scenarios else found[0])
+    configuration = configuration_among(found)
+    return configured(scenario, configuration) if configuration else scenario
 
 
 def checked(document: Document) -> Obj:

@@ -12,8 +12,9 @@ from pytest_kscen.kube.requests import STRATEGIC_PATCH
 from pytest_kscen.objects.errors import ApiError, UnsupportedMediaType
 from pytest_kscen.objects.resources import Obj, Resource
 from pytest_kscen.scenario.models import Operation, OperationResult
+from pytest_kscen.scenario.scheduling import ANNOTATION
 from pytest_kscen.scenario.shape import written
-from pytest_kscen.scenario.writes import is_going
+from pytest_kscen.scenario.writes import CONFIGURATION, is_going
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 KINDS = "createOperation, patchOperation, deleteOperation and doneOperation"
 BY_REAL_TIME = {"CronJob": "a CronJob acts by the clock, and a scenario has no time but its steps"}
+HOW_TO_CONFIGURE = f"give one with play(scheduler=...), beside the Scenario in its file, or as its annotation {ANNOTATION}"
 OPTIONS = {
     "fieldManager": "field_manager",
     "fieldValidation": "field_validation",
@@ -56,11 +58,23 @@ def wrong(operation: Operation) -> str:
         return f"{name} has the step {operation.step}: steps begin with 1"
     if operation.create and (missing := _lacks(operation.create.object)):
         return f"{name} creates an object without {missing}"
-    if operation.create and (why := BY_REAL_TIME.get(operation.create.object["kind"])):
+    if why := _out_of_place(operation):
         return f"{name} cannot be part of a scenario: {why}"
     if operation.patch and (why := _unreadable(operation.patch.patch)):
         return f"{name} has a patch that cannot be read: {why}"
     return ""
+
+
+def _out_of_place(operation: Operation) -> str:
+    kind = name = namespace = ""
+    if operation.create:
+        kind, metadata = operation.create.object["kind"], operation.create.object["metadata"]
+        namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    elif target := operation.patch or operation.delete:
+        kind, namespace, name = target.type_meta.kind, target.object_meta.namespace, target.object_meta.name
+    if (kind, namespace, name) == ("ConfigMap", *CONFIGURATION):
+        return f"the scheduler's configuration holds for the whole of it; {HOW_TO_CONFIGURE}"
+    return BY_REAL_TIME.get(kind, "") if operation.create else ""
 
 
 def _lacks(obj: Obj) -> str:

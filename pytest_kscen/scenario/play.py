@@ -7,6 +7,7 @@ held at every minor step until the others have reacted, and until it can do no m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
 from pytest_kscen.scenario.writes import DELETE, Meaning, blame, meaning_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.models import Operation, PodAttempted
@@ -58,6 +59,8 @@ class Play:
     troupe: Troupe
     spec: ScenarioSpec
     patience: float
+    configuration: str = ""
+    """Of the scheduler; empty: the cluster's."""
     _done: set[str] = field(default_factory=set)
     _deleted: set[str] = field(default_factory=set)
     _ignored: set[str] = field(default_factory=set)
@@ -125,9 +128,11 @@ class Play:
         try:
             self._check()
             await self.progress.at(RUNNING)
-            await clear(self.progress.api, self.progress.actor.clock)
-            self._begun = True
-            await self._steps()
+            async with self._scheduling():
+                await clear(self.progress.api, self.progress.actor.clock)
+                self.troupe.forget()
+                self._begun = True
+                await self._steps()
         except (ScenarioFailed, OperationFailed, NotConvergedError, NotClearedError, WaiterFailed) as error:
             await self._fails(str(error))
         except ApiError as error:
@@ -136,6 +141,25 @@ class Play:
             await self._fails(repr(error))
         else:
             await self.progress.at(SUCCEEDED, self._with_ignored())
+
+    @contextlib.asynccontextmanager
+    async def _scheduling(self) -> AsyncIterator[None]:
+        """The scheduler works by the scenario's configuration meanwhile."""
+        scheduling = self.troupe.register.scheduling
+        if scheduling is None:
+            if self.configuration:
+                raise ScenarioFailed("it brings a configuration for the scheduler, and this cluster's is not ours to configure")
+            yield
+            return
+        try:
+            await scheduling.adopt(self.configuration)
+        except ValueError as error:
+            raise ScenarioFailed(f"the scheduler's configuration is refused: {error}") from None
+        try:
+            yield
+        finally:
+            if self.configuration:
+                await scheduling.revert()
 
     async def _fails(self, why: str) -> None:
         major = self.progress.step.step.major

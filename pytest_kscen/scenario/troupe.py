@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
     from pytest_kscen.scenario.models import ScenarioSpec
+    from pytest_kscen.scenario.scheduling import Scheduling
     from pytest_kscen.scenario.waiting import ControllerWaiter
 
 BY_CLOCK = {
@@ -33,6 +34,12 @@ class Register:
 
     parts: dict[str, str] = field(default_factory=dict)
     """By controller: the program of which it is a part, where that can only be held as a whole."""
+
+    scheduling: Scheduling | None = None
+    """The scheduler, where it is ours to configure."""
+
+    forgetting: list[Callable[[], None]] = field(default_factory=list)
+    """What makes an empty cluster forget all that was before, so that a scenario goes as it went the last time."""
 
     tells_attempts: bool = False
     """Whether the scheduler tells of its attempts itself, and need not be overheard."""
@@ -70,6 +77,11 @@ class Troupe:
             return []
         absent = {*self.simulated, *self.disabled}
         return [each for name, each in self.register.waiters.items() if not {name, self.register.parts.get(name)} & absent]
+
+    def forget(self) -> None:
+        """The cluster is empty, and begins anew."""
+        for forget in self.register.forgetting:
+            forget()
 
     async def prompt(self, name: str) -> bool:
         """Give this controller its next piece of work, if it has to be given any."""

@@ -51,6 +51,10 @@ class Attempting:
         self._next = 0
         self._failing = Failing(handle)
 
+    def begin_anew(self) -> None:
+        """Begin at the first node again."""
+        self._next = 0
+
     async def attempt(self, profile: Profile, queued: QueuedPod) -> None:
         pod = queued.pod
         if pod.obj["metadata"].get("deletionTimestamp"):

@@ -107,6 +107,20 @@ class Scheduler:
         self._following.follow(kinds, [resource for profile in made.values() for resource in profile.reads()])
         self._following.look_for_ours()
 
+    async def adopt(self, written: str) -> None:
+        """Work by this KubeSchedulerConfiguration; by the cluster's, as it is at this moment, if it is empty."""
+        self.configure(self._source.read(written) if written else await self._source.latest())
+        await self._following.synced()
+
+    async def revert(self) -> None:
+        """The cluster's configuration holds again."""
+        self.configure(self._source.good)
+
+    def begin_anew(self) -> None:
+        """Place what comes as if nothing had ever been."""
+        self._handle.chance.restart()
+        self._attempting.begin_anew()
+
     def tell(self, sink: Sink | None) -> None:
         """Tell this one of every attempt from now on."""
         self._attempting.sink = sink

@@ -9,6 +9,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.resources import CONFIG_MAPS
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ class Source:
     """Reads the ConfigMap whenever it changes, and hands on what it says; `default` is what holds without one."""
 
     def __init__(self, bench: Bench, registry: Registry, default: Configuration, apply: Callable[[Configuration], None]) -> None:
+        self.good = default
+        """The last one that was not refused."""
+        self._wrong = ""
         self._bench = bench
         self._registry = registry
         self._default = default
@@ -38,21 +43,41 @@ class Source:
     async def synced(self) -> None:
         await self._maps.synced()
 
+    async def latest(self) -> Configuration:
+        """As the ConfigMap has it at this moment; a ValueError says what is wrong with it."""
+        try:
+            live = await self._bench.api.get(CONFIG_MAPS, WHERE.name, WHERE.namespace)
+            await self._maps.reached(live["metadata"]["resourceVersion"])
+        except NotFound:
+            if shown := self._maps.objects.get(WHERE):
+                await self._maps.lost(WHERE, shown["metadata"]["uid"])
+        if self._wrong:
+            raise ValueError(self._wrong)
+        return self.good
+
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
         one = new or old
         if one is None or Ref.of(one) != WHERE or (new and old and new.get("data") == old.get("data")):
             return
-        if new is None:
-            self._apply(self._default)
-            return
+        try:
+            self.good, self._wrong = self.read(text_of(new)) if new else self._default, ""
+            self._apply(self.good)
+        except ValueError as error:
+            self._wrong = str(error)
+            words = f"the configuration is refused, the last good one stays: {error}"
+            self._bench.recorder.warning(one, "InvalidConfiguration", words)
+            logger.warning("%s/%s: %s", WHERE.namespace, WHERE.name, words)
+
+    def read(self, written: str) -> Configuration:
+        """A KubeSchedulerConfiguration; a ValueError says what is wrong with it."""
         from pytest_kscen.simulation.scheduler.configuration.reading import read  # few clusters have one
 
-        try:
-            text = (new.get("data") or {}).get(KEY)
-            if text is None:
-                raise ValueError(f"it has no {KEY}")  # noqa: TRY301  # one place says what is wrong
-            self._apply(read(text, self._registry))
-        except ValueError as error:
-            words = f"the configuration is refused, the last good one stays: {error}"
-            self._bench.recorder.warning(new, "InvalidConfiguration", words)
-            logger.warning("%s/%s: %s", WHERE.namespace, WHERE.name, words)
+        return read(written, self._registry)
+
+
+def text_of(config_map: Obj) -> str:
+    """The KubeSchedulerConfiguration in it."""
+    data = config_map.get("data") or {}
+    if KEY not in data:
+        raise ValueError(f"the ConfigMap {WHERE.name} in {WHERE.namespace} has no {KEY}{nearest(KEY, data)}")
+    return str(data[KEY])

@@ -1,0 +1,141 @@
+"""What a scenario's scheduler works by: the same chance each time, and the configuration that was asked for, or none."""
+
+import json
+
+import pytest
+
+from pytest_kscen.objects.resources import CONFIG_MAPS
+from pytest_kscen.scenario.analysis import compare
+from pytest_kscen.scenario.files import ScenarioRefused
+from tests.scenario.objects import create, done, node, pod, scenario
+
+NODES = [create(1, node(name, "4")) for name in "abc"]
+PODS = [create(2, pod(f"pod-{number}", "1")) for number in range(3)]
+TIED = scenario(*NODES, *(create(2, pod(f"pod-{number}", "700m")) for number in range(9)), done(3))
+PACK = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}
+
+
+def configuration(strategy=PACK, **more):
+    profile = {
+        "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}],
+        "plugins": {"score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}},
+    }
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+        **more,
+    }
+
+
+def nodes_of(played):
+    assert (played.phase, played.message) == ("Succeeded", "")
+    return [life.node for life in played.result.pods]
+
+
+def tell_cluster(cluster, text, key="config.yaml"):
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-scheduler"}, "data": {key: text}}
+    cluster.runner.call(cluster.api("somebody").create(CONFIG_MAPS, config_map, "kube-system"))
+
+
+def test_a_scenario_goes_the_same_way_each_time(runner):
+    first, second, third = (runner.play(TIED, name=name).result for name in ("first", "second", "third"))
+
+    assert compare(first, second).is_same
+    assert compare(first, third).is_same
+
+
+def test_generated_names_are_the_same_each_time(runner):
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    wanted = scenario(create(1, node()), create(2, web), done(3))
+
+    first, second = (runner.play(wanted, name=name).result for name in ("first", "second"))
+
+    assert compare(first, second).is_same
+
+
+def test_a_scenario_brings_its_configuration_and_leaves_none(runner):
+    wanted = scenario(*NODES, *PODS, done(3))
+    plain, packed, again = (
+        nodes_of(runner.play(wanted, name=name, scheduler=scheduler))
+        for name, scheduler in (("plain", None), ("packed", configuration()), ("again", None))
+    )
+
+    assert len(set(plain)) == 3
+    assert len(set(packed)) == 1
+    assert again == plain
+
+
+def test_operations_may_come_to_a_scheduler_of_ones_own(runner):
+    with runner.scenario(["kube-scheduler"], scheduler=configuration()) as played:
+        for each in (*NODES, *PODS):
+            played.create(each["createOperation"]["object"], step=each["step"])
+        played.done(step=3)
+
+    assert len(set(nodes_of(played))) == 1
+
+
+def test_the_configuration_stands_in_the_scenarios_file(runner, tmp_path):
+    (tmp_path / "packed.yaml").write_text(f"{json.dumps(configuration())}\n---\n{json.dumps(scenario(*NODES, *PODS, done(3)))}\n")
+    (tmp_path / "two.yaml").write_text("\n---\n".join(json.dumps(each) for each in (TIED, configuration(), configuration())))
+
+    assert len(set(nodes_of(runner.play(tmp_path / "packed.yaml")))) == 1
+    with pytest.raises(ScenarioRefused, match=r"two.yaml:5: there is a KubeSchedulerConfiguration before it"):
+        runner.play(tmp_path / "two.yaml")
+
+
+def test_the_clusters_configuration_holds_where_there_is_no_other(runner):
+    wanted = scenario(*NODES, *PODS, done(3))
+    tell_cluster(runner.cluster, json.dumps(configuration()))
+
+    assert len(set(nodes_of(runner.play(wanted)))) == 1
+    assert len(set(nodes_of(runner.play(wanted, scheduler=configuration({"type": "LeastAllocated"}))))) == 3
+    assert len(set(nodes_of(runner.play(wanted)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        (configuration({"type": "MostAlocated"}), "did you mean 'MostAllocated'?"),
+        (configuration(profils=[]), "did you mean 'profiles'?"),
+        ({**configuration(), "profiles": [{"plugins": {"score": {"enabled": [{"name": "nowhere:X"}]}}}]}, "nowhere"),
+    ],
+)
+@pytest.mark.parametrize("of", ["cluster", "scenario"])
+def test_a_wrong_configuration_fails_the_scenario(runner, written, why, of):
+    if of == "cluster":
+        tell_cluster(runner.cluster, json.dumps(written))
+    played = runner.play(TIED, scheduler=written if of == "scenario" else None)
+
+    assert played.phase == "Failed"
+    assert "the scheduler's configuration is refused: " in played.message
+    assert why in played.message
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "why"),
+    [
+        ("config.yaml", "a: [", "this is no YAML"),
+        ("config.yml", "", "the ConfigMap kube-scheduler in kube-system has no config.yaml (did you mean 'config.yml'?)"),
+    ],
+)
+def test_a_config_map_without_a_configuration_fails_the_scenario(runner, key, text, why):
+    tell_cluster(runner.cluster, text, key)
+    played = runner.play(TIED)
+
+    assert played.phase == "Failed"
+    assert why in played.message
+
+
+def test_no_operation_changes_the_schedulers_configuration(runner):
+    metadata = {"name": "kube-scheduler", "namespace": "kube-system"}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
+    played = runner.play(scenario(create(1, config_map, id="packs"), done(1)))
+
+    assert played.phase == "Failed"
+    assert (
+        "operation 'packs' cannot be part of a scenario: the scheduler's configuration holds for the whole of it; give"
+        in played.message
+    )
