@@ -12,6 +12,7 @@ COMMANDS = {
     "scenario-report": ("pytest_kscen.reports.scenarios", "tell what a scenario has come to, or compare two runs of it"),
     "validate": ("pytest_kscen.runs.validating", "tell what is wrong with Workflows, Schedules and Scenarios"),
     "scenario-controller": ("pytest_kscen.runs.controlling", "play the Scenarios that are applied to a cluster"),
+    "workflow-engine": ("pytest_kscen.runs.driving", "drive the Workflows and Schedules that are applied to a cluster"),
     "record": ("pytest_kscen.runs.recording", "turn a cluster, as it stands, into a Scenario file"),
     "record-api": ("pytest_kscen.machinery.recorded.record", "record what a real API server serves into the package"),
     "record-chaos-mesh": ("pytest_kscen.objects.chaos_definitions.recording", "record Chaos Mesh's definitions into the package"),

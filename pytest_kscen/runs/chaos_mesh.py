@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kscen.objects.workflows import OWN, SHIPPED
+
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.workflows import Family
 
 SIMULATED = ("embedded", "controlplane")
 
@@ -21,3 +27,27 @@ def bring_chaos_mesh(cluster: Cluster) -> None:
     for name, life in actors(cluster.api, runner.clock, cluster.chance, site):
         runner.start(life, name)
     site.has_chaos_mesh = True
+
+
+def family_on(cluster: Cluster) -> Family:
+    """In Chaos Mesh's group where that is free, else in our own; what an engine needs and lacks is installed."""
+    from pytest_kscen.objects.chaos_definitions import cron_workflow_definition, engine_definitions
+    from pytest_kscen.simulation.chaos_mesh import install
+
+    bring_chaos_mesh(cluster)
+    if cluster.backend in SIMULATED:
+        return SHIPPED
+    api, runner = cluster.api("workflow-installer"), cluster.runner
+    family = OWN if runner.call(_is_theirs(api)) else SHIPPED
+    runner.call(install(api, runner.clock, (*engine_definitions(family.group), cron_workflow_definition())))
+    return family
+
+
+async def _is_theirs(api: Api) -> bool:
+    """Whether the cluster's Workflows are Chaos Mesh's own: they know of no phases."""
+    try:
+        definition = await api.get(CUSTOM_RESOURCE_DEFINITIONS, SHIPPED.workflows.qualified)
+    except NotFound:
+        return False
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return "phase" not in schema["properties"]["status"]["properties"]

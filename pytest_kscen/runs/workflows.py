@@ -10,7 +10,8 @@ import yaml
 
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, OWN, SHIPPED, phase_of
+from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, SHIPPED, phase_of
+from pytest_kscen.runs.chaos_mesh import family_on
 from pytest_kscen.workflow.parameters import apply_parameters
 from pytest_kscen.workflow.story import Story, Told
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Mapping
 
-    from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Entry
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.kube.api import Api
@@ -108,17 +108,16 @@ class Workflows:
 
     def _open(self) -> Actor:
         if self._actor is None:
-            from pytest_kscen.workflow.manager import WorkflowManager
+            from pytest_kscen.workflow.engine import ENGINE, drive
 
             self._family = family_on(self._run.cluster)
-            self._actor = self._run.stage.actor("workflow-engine")
+            self._actor = self._run.stage.actor("workflows")
             self._run.journal.follow(self._hear)
-            engine = WorkflowManager(self._actor, self._family).run()
-            self._engine = self._run.call(self._begin(engine))
+            self._engine = self._run.call(self._begin(drive(self._run.stage, self._family), ENGINE))
         return self._actor
 
-    async def _begin(self, engine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        return self._run.life.begin_beside(engine, "workflow-engine")
+    async def _begin(self, engine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        return self._run.life.begin_beside(engine, name)
 
     def _look(self, handle: Workflow) -> Obj:
         return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))
@@ -158,11 +157,3 @@ class Workflows:
     @property
     def _api(self) -> Api:
         return self._open().api
-
-
-def family_on(cluster: Cluster) -> Family:
-    """Simulated clusters get Chaos Mesh's definitions and a daemon; where Chaos Mesh itself runs, the engine has its own group."""
-    from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
-
-    bring_chaos_mesh(cluster)
-    return SHIPPED if cluster.owned else OWN

@@ -1,0 +1,87 @@
+"""`python -m pytest_kscen workflow-engine`: as long as it runs, a cluster's Workflows and Schedules are driven.
+
+Where Chaos Mesh itself runs, its own are its affair: there the engine drives those of the group workflow.kscen.io, from the
+same YAML.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import Signal
+from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.runs.chaos_mesh import family_on
+from pytest_kscen.runs.interrupts import heard
+from pytest_kscen.workflow.engine import ENGINE, drive
+from pytest_kscen.workflow.manager import CONCURRENCY
+from pytest_kscen.workflow.observing import Metrics, Tracing
+from pytest_kscen.workflow.observing.serving import serve
+from pytest_kscen.workflow.observing.tracing import tracer_to
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.journal import Entry
+
+LOOK_AGAIN = 1.0  # seconds between two looks at whether all actors are well
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen workflow-engine",
+        description="Drive the Workflows and Schedules that are applied to a cluster, until Ctrl-C.",
+    )
+    parser.add_argument("--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)")
+    parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
+    parser.add_argument("--concurrency", type=int, default=CONCURRENCY, help="so many workflows at once")
+    parser.add_argument("--rate", type=float, help="so many events a second at most (default: no limit)")
+    parser.add_argument("--metrics", type=int, metavar="PORT", help="serve metrics for Prometheus on this port of loopback")
+    parser.add_argument("--traces", metavar="URL", help="send traces to this OpenTelemetry collector, over HTTP")
+    parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
+    chosen = parser.parse_args(arguments)
+    try:
+        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context)) as cluster:
+            return _drive(cluster, chosen)
+    except (ClusterRefused, ApiError, OSError, ValueError, ModuleNotFoundError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
+    runner = cluster.runner
+    journal = Journal(runner.clock, chosen.journal)
+    metrics = Metrics()
+    journal.follow(metrics.take)
+    journal.follow(_tell)
+    if chosen.traces:
+        journal.follow(Tracing(tracer_to(chosen.traces), runner.clock).take)
+    stage = Stage(cluster.api, runner.clock, cluster.chance, journal, cluster.chance.stream(ENGINE).suffix(8), owned=False)
+    family = family_on(cluster)
+    runner.start(drive(stage, family, concurrency=chosen.concurrency, per_second=chosen.rate), ENGINE)
+    if chosen.metrics is not None:
+        runner.start(serve(metrics, chosen.metrics), "metrics")
+    print(f"Workflows and Schedules of {family.group} are driven from now on", flush=True)
+    _until_told(cluster)
+    journal.close()
+    return 0
+
+
+def _until_told(cluster: Cluster) -> None:
+    """Live until Ctrl-C or SIGTERM; an actor that crashes ends it too."""
+    word = Signal()
+    with heard(cluster.runner.loop, word.give, awaited=lambda: True):
+        while not word.given:
+            cluster.runner.call(word.within(cluster.runner.clock, LOOK_AGAIN))
+
+
+def _tell(entry: Entry) -> None:
+    if entry.what == "workflow-phase":
+        why = f": {entry.data['message']}" if entry.data.get("message") else ""
+        print(f"{entry.data['namespace']}/{entry.data['workflow']} {entry.data['phase']}{why}", flush=True)
