@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.chaos_mesh.daemon import ChaosDaemon
-from pytest_kscen.simulation.chaos_mesh.effects.elsewhere import Elsewhere
+from pytest_kscen.simulation.chaos_mesh.effects.containers import ContainerKill
+from pytest_kscen.simulation.chaos_mesh.effects.failing import IMAGE, PodFailure, nothing_works
 from pytest_kscen.simulation.chaos_mesh.effects.killing import PodKill
+from pytest_kscen.simulation.chaos_mesh.effects.marks import Marks
+from pytest_kscen.simulation.chaos_mesh.effects.names import Names
 from pytest_kscen.simulation.chaos_mesh.effects.network import NetworkEffect
 
 if TYPE_CHECKING:
@@ -37,14 +40,19 @@ class Effects:
     """Who does what a chaos object wants done."""
 
     def __init__(self, bench: Bench, site: Site) -> None:
-        self._network = NetworkEffect(site.network)
-        self._kill = PodKill(bench)
+        self._network = NetworkEffect(site.network, Names(bench.api.plain))
+        self._on_pods: dict[str, Effect] = {
+            "pod-kill": PodKill(bench),
+            "pod-failure": PodFailure(bench),
+            "container-kill": ContainerKill(site),
+        }
+        self._marks = Marks(bench)
+        site.images.register(nothing_works, image=IMAGE)
 
     def of(self, chaos: Obj) -> Effect:
-        match chaos["kind"], chaos["spec"].get("action"):
-            case "NetworkChaos", "partition":
+        match chaos["kind"]:
+            case "NetworkChaos":
                 return self._network
-            case "PodChaos", "pod-kill":
-                return self._kill
-            case kind, action:
-                return Elsewhere(f"nothing here can do the {action or 'work'} of a {kind}")
+            case "PodChaos":
+                return self._on_pods[chaos["spec"]["action"]]
+        return self._marks

@@ -12,7 +12,7 @@ from pytest_kscen.objects.chaos_mesh import KINDS, RECORDS_FINALIZER, RUN
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.simulation.chaos_mesh import records as book
-from pytest_kscen.simulation.chaos_mesh.effects.effect import Gone, Wait
+from pytest_kscen.simulation.chaos_mesh.effects.effect import GONE, Gone, Wait
 from pytest_kscen.simulation.chaos_mesh.selecting import NothingSelected
 from pytest_kscen.simulation.chaos_mesh.targets import Target, targets_of
 
@@ -105,8 +105,10 @@ class ChaosDaemon:
         if not book.is_held(chaos):
             metadata = {**metadata, "finalizers": [*(metadata.get("finalizers") or ()), RECORDS_FINALIZER]}
             self._normal(chaos, "FinalizerInited", "Finalizer has been inited")
+            self._updated(chaos, "finalizer")
         if said != desired:
-            self._normal(chaos, why, BEGINNINGS[why])
+            if why:
+                self._normal(chaos, why, BEGINNINGS[why])
             self._updated(chaos, "desiredPhase")
         return await self._write({**chaos, "metadata": metadata}, book.status_of(chaos, desired, records))
 
@@ -125,7 +127,7 @@ class ChaosDaemon:
             return record, False
         pod = self._pod_of(chaos, target)
         if record["phase"] == book.INJECTED:
-            if pod or book.is_one_shot(chaos):
+            if book.is_one_shot(chaos) or (pod and await effect.inject(chaos, target, pod) is not GONE):
                 return record, False
             await effect.recover(chaos, target, None)
             return book.vanished(record, now), False
@@ -175,8 +177,9 @@ class ChaosDaemon:
         if records != book.records_of(chaos):
             self._updated(chaos, "records")
         status = book.status_of(chaos, desired, records)
-        if book.is_deleted(chaos) and all(record["phase"] == book.NOT_INJECTED for record in records):
-            self._normal(chaos, "FinalizerRemoved", "Finalizer has been removed")
+        is_undone = all(record["phase"] == book.NOT_INJECTED for record in records)
+        if book.is_deleted(chaos) and (is_undone or book.is_let_go(chaos)):
+            self._normal(chaos, "FinalizerInited", "Finalizer has been removed")  # the reason that Chaos Mesh gives
             left = [each for each in chaos["metadata"]["finalizers"] if each != RECORDS_FINALIZER]
             await self._write({**chaos, "metadata": {**chaos["metadata"], "finalizers": left}}, status)
         elif status != chaos.get("status"):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 INJECTED, NOT_INJECTED, WAIT = "Injected", "Not Injected", "Not Injected/Wait"
 APPLY, RECOVER = "Apply", "Recover"
 SUCCEEDED, FAILED = "Succeeded", "Failed"
+CLEAN_FINALIZER = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 VANISHED = "the target has vanished"
 ONE_SHOT = ("pod-kill", "container-kill")
 MOST_EVENTS = 20  # that a record keeps, the latest
@@ -51,6 +52,11 @@ def is_held(chaos: Obj) -> bool:
     return RECORDS_FINALIZER in (chaos["metadata"].get("finalizers") or ())
 
 
+def is_let_go(chaos: Obj) -> bool:
+    """Whether somebody has lost patience with it."""
+    return (chaos["metadata"].get("annotations") or {}).get(CLEAN_FINALIZER) == "forced"
+
+
 def left_of(chaos: Obj, now: float) -> float | None:
     """The seconds until its own duration is over; None if it has none."""
     duration = chaos["spec"].get("duration")
@@ -63,8 +69,8 @@ def desired_phase(chaos: Obj, now: float) -> tuple[str, str]:
     """What is wanted of it, and the reason of the event that says so."""
     if is_deleted(chaos):
         return STOP, "Deleted"
-    if is_one_shot(chaos):
-        return RUN, "Started"
+    if is_one_shot(chaos):  # it begins at once, and nobody says so
+        return RUN, ""
     if left_of(chaos, now) == 0.0:
         return STOP, "TimeUp"
     return (STOP, "Paused") if is_paused(chaos) else (RUN, "Started")
@@ -127,7 +133,7 @@ def conditions_of(records: Sequence[Obj], *, paused: bool) -> list[Obj]:
     facts = {
         SELECTED: bool(records),
         ALL_INJECTED: bool(left) and all(record["phase"] == INJECTED for record in left),
-        ALL_RECOVERED: all(record["phase"] == NOT_INJECTED for record in records),
+        ALL_RECOVERED: bool(records) and all(record["phase"] == NOT_INJECTED for record in records),
         PAUSED: paused,
     }
     return [{"type": name, "status": str(holds)} for name, holds in facts.items()]

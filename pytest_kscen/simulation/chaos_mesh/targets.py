@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 SELF, TARGET = ".", ".Target"
-ELSEWHERE = {"AWSChaos": "AWS", "AzureChaos": "Azure", "GCPChaos": "GCP", "PhysicalMachineChaos": "a physical machine's daemon"}
-"""Kinds whose targets are not in a cluster, and who would have to act on them."""
+ELSEWHERE = {"AWSChaos": "AWS", "AzureChaos": "Azure", "GCPChaos": "GCP", "PhysicalMachineChaos": "a physical machine"}
+"""Kinds whose targets are not in a cluster, and where they are."""
 WHOLE_PODS = ("NetworkChaos", "HTTPChaos", "KernelChaos")
 """All others act on containers."""
 
@@ -44,6 +44,8 @@ class Target(NamedTuple):
 def targets_of(chaos: Obj, pods: Mapping[Ref, Obj], nodes: Iterable[Obj], chance: Stream) -> list[Target]:
     """Chosen now, and never again."""
     found = []
+    if place := ELSEWHERE.get(chaos["kind"]):
+        raise NothingSelected(f"its target is {place}, and nothing here can act on that")
     for key, selection in _selections(chaos):
         namespace, nodes = chaos["metadata"]["namespace"], list(nodes)
         among = selected(selection.get("selector") or {}, namespace, pods, nodes)

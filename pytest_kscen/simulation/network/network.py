@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Packets of one kind: from one machine to a port of another. Those of pods carry these pods' addresses."""
+    """Packets of one kind: from one machine to a port of another.
+
+    Those of pods carry these pods' addresses. Whoever is no machine is `OUTSIDE`, at an address or none.
+    """
 
     source: str
     target: str
@@ -34,28 +38,54 @@ class Passage:
     """Seconds that each takes longer."""
     load: float = 0.0
     """The share of the link's capacity that others use."""
+    corrupt: float = 0.0
+    """The share that arrives with a wrong bit, and is thrown away there."""
+    duplicate: float = 0.0
+    """The share that arrives twice."""
+    reorder: float = 0.0
+    """The share that overtakes others."""
+    jitter: float = 0.0
+    """Seconds by which the delay differs, either way."""
+    rate: float = math.inf
+    """Bits per second that pass."""
+
+    @property
+    def lost(self) -> float:
+        """The share that nobody gets anything from."""
+        return _either(self.loss, self.corrupt)
 
     def covers(self, other: Passage) -> bool:
         """Whether the packets are treated at least as badly."""
         return self.blocked or (
-            not other.blocked and self.loss >= other.loss and self.delay >= other.delay and self.load >= other.load
+            not other.blocked and self.rate <= other.rate and all(getattr(self, name) >= getattr(other, name) for name in WOES)
         )
 
     def also(self, other: Passage) -> Passage:
         """Both one after the other."""
         return Passage(
             self.blocked or other.blocked,
-            1 - (1 - self.loss) * (1 - other.loss),
+            _either(self.loss, other.loss),
             self.delay + other.delay,
             min(1.0, self.load + other.load),
+            _either(self.corrupt, other.corrupt),
+            _either(self.duplicate, other.duplicate),
+            _either(self.reorder, other.reorder),
+            self.jitter + other.jitter,
+            min(self.rate, other.rate),
         )
 
 
+def _either(one: float, other: float) -> float:
+    return one + other - one * other
+
+
+WOES = ("loss", "delay", "load", "corrupt", "duplicate", "reorder", "jitter")
 OUTSIDE = ""
 """In place of a machine's name: whoever is none of them, such as the API server."""
 OPEN = Passage()
 BLOCKED = Passage(blocked=True)
 Filter = Callable[[Flow], Passage]
+Place = tuple[str, str]
 
 
 class Network:
@@ -81,16 +111,26 @@ class Network:
         for listener in self._listeners:
             listener()
 
+    def flow(self, source: Place, target: Place, protocol: str = "TCP", port: int = 0) -> Flow:
+        """From an address on a machine to another; what is a machine's own goes without saying."""
+        addresses = ["" if self._is_own(*place) else place[1] for place in (source, target)]
+        return Flow(source[0], target[0], protocol, port, *addresses)
+
+    def _is_own(self, machine: str, address: str) -> bool:
+        return machine in self._machines and self._machines[machine].address == address
+
     def passage(self, flow: Flow, *, apart_from: Filter | None = None) -> Passage:
         """What all filters make of it, or all but one."""
-        machines = [name for name in (flow.source, flow.target) if name != OUTSIDE]
-        if not all(name in self._machines and self._machines[name].powered for name in machines):
+        if not (self._is_up(flow.source) and self._is_up(flow.target)):
             return BLOCKED
         passage = OPEN
         for packet_filter in self._filters:
             if packet_filter != apart_from and (found := packet_filter(flow)) is not OPEN:
                 passage = passage.also(found)
         return passage
+
+    def _is_up(self, name: str) -> bool:
+        return name == OUTSIDE or (name in self._machines and self._machines[name].powered)
 
     def _machine_changed(self, _: Machine) -> None:
         self.changed()

@@ -7,6 +7,7 @@ from pytest_kscen.objects.resources import EVENTS, PODS
 from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
 from pytest_kscen.simulation.network import Flow
 
+CONTAINERS = [{"name": "c", "image": "pause"}]
 LETTERS = {"Selected": "S", "AllInjected": "I", "AllRecovered": "R", "Paused": "P"}
 
 
@@ -19,8 +20,7 @@ class Mesh:
     def call(self, coroutine):
         return self.cluster.runner.call(coroutine)
 
-    def pod(self, name, *, app=None, node="node-1", namespace="default", annotations=None, **spec):
-        containers = [{"name": "c", "image": "pause"}]
+    def pod(self, name, *, app=None, node="node-1", namespace="default", annotations=None, containers=CONTAINERS, **spec):
         metadata = {"name": name, "namespace": namespace, "labels": {"app": app or name}, "annotations": annotations or {}}
         self.call(self.api.create(PODS, {"metadata": metadata, "spec": {"nodeName": node, "containers": containers, **spec}}))
 

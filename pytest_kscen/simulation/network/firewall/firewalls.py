@@ -95,7 +95,7 @@ class Firewalls:
     def _arriving(self, stream: Stream, source: Machine) -> float:
         """The share that reaches the other machine's door."""
         passage = self._network.passage(stream.flow, apart_from=self.passage)
-        return 0.0 if passage.blocked else (1 - passage.loss) * (1 - self._share(source, "OUTPUT", _packet(stream)))
+        return 0.0 if passage.blocked else (1 - passage.lost) * (1 - self._share(source, "OUTPUT", _packet(stream)))
 
     def _machine_changed(self, machine: Machine) -> None:
         tables = self._tables.get(machine)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.simulation.network.iperf3 import report
-from pytest_kscen.simulation.network.network import Flow
 from pytest_kscen.simulation.network.traffic import LINK, PAYLOAD, Load
 
 if TYPE_CHECKING:
@@ -15,11 +14,12 @@ if TYPE_CHECKING:
 
     from pytest_kscen.simulation.network.iperf3.options import Options
     from pytest_kscen.simulation.network.iperf3.servers import Server, Servers
-    from pytest_kscen.simulation.network.network import Network
+    from pytest_kscen.simulation.network.network import Flow, Network
     from pytest_kscen.simulation.network.traffic import Traffic
 
 SHARE = 0.9  # of a link's capacity, if nothing is in the way
 ROUND_TRIP = 0.0005  # seconds
+WINDOW = 6e6  # bytes that are on their way before the first is acknowledged
 SYN_PATIENCE = 127.0  # seconds until a connection that nobody answers is given up
 ARP_PATIENCE = 3.0  # seconds until an address is found to be nobody's
 CLIENT_PORT = 40000
@@ -46,7 +46,7 @@ class Client:
 
     async def run(self, options: Options, target: str) -> Ended:
         """`target` is the machine with the address that is called, or nothing."""
-        flow = Flow(self.machine, target, "TCP", options.port)
+        flow = self.network.flow((self.machine, self.address), (target, options.host), port=options.port)
         if not target:
             await self.sleep(ARP_PATIENCE)
             return _failed("unable to connect to server: No route to host")
@@ -87,14 +87,16 @@ class Client:
         return Ended()
 
     def _share(self, flow: Flow) -> float:
-        """Of the link's capacity: losses make TCP slow down, by the square root of their share."""
-        if self._blocked(flow):
+        """Of the link's capacity: losses make TCP slow down by the square root of their share, delays by themselves."""
+        passage = self.network.passage(flow, apart_from=self.traffic.passage)
+        if passage.blocked:
             return 0.0
-        loss = self._loss(flow)
-        return min(SHARE, math.sqrt(1.5 / loss) * PAYLOAD * 8 / ROUND_TRIP / LINK) if loss else SHARE
+        round_trip = ROUND_TRIP + passage.delay
+        most = min(SHARE, passage.rate / LINK, WINDOW * 8 / round_trip / LINK)
+        return min(most, math.sqrt(1.5 / passage.lost) * PAYLOAD * 8 / round_trip / LINK) if passage.lost else most
 
     def _loss(self, flow: Flow) -> float:
-        return self.network.passage(flow).loss
+        return self.network.passage(flow).lost
 
     def _blocked(self, flow: Flow) -> bool:
         return self.network.passage(flow).blocked

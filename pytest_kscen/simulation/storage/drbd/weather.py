@@ -25,6 +25,8 @@ class Weather(NamedTuple):
     delay: float
     """Seconds that a question and its answer take longer."""
     load: float
+    rate: float = math.inf
+    """Bytes per second that pass, the slower way."""
 
 
 CLEAR = Weather(open=True, loss=0.0, delay=0.0, load=0.0)
@@ -35,10 +37,11 @@ def between(network: Network, there: Flow, back: Flow) -> Weather:
     one, other = network.passage(there), network.passage(back)
     if one.blocked and other.blocked:
         return DARK
-    loss = 1 - (1 - one.loss) * (1 - other.loss)
+    loss = 1 - (1 - one.lost) * (1 - other.lost)
     if loss >= 1:
         return DARK
-    return Weather(open=True, loss=loss, delay=one.delay + other.delay, load=max(one.load, other.load))
+    delay, load, rate = one.delay + other.delay, max(one.load, other.load), min(one.rate, other.rate) / 8
+    return Weather(open=True, loss=loss, delay=delay, load=load, rate=rate)
 
 
 def pings_until_lost(loss: float, draw: float) -> int:
@@ -49,7 +52,7 @@ def pings_until_lost(loss: float, draw: float) -> int:
 
 def throughput(weather: Weather, figures: Figures) -> float:
     """Bytes per second that a resync gets through, alone."""
-    share = max(figures.least_share, 1 - weather.load) * figures.resync_rate
+    share = min(weather.rate, max(figures.least_share, 1 - weather.load) * figures.resync_rate)
     if not weather.loss:
         return share
     ceiling = figures.segment / (figures.round_trip + weather.delay) * MATHIS / math.sqrt(weather.loss)
