@@ -63,7 +63,7 @@ class Web:
         if passage.blocked or not life.host.machine.reachable:
             return False
         wait, again = passage.delay, AGAIN
-        while passage.loss and self._chance.between(0, 1) < passage.loss:
+        while passage.lost and self._chance.between(0, 1) < passage.lost:
             wait += again
             again *= 2
             if wait >= DIALLING:
