@@ -61,7 +61,8 @@ class Api(Protocol):
 
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch: ...
 
-    async def log(self, name: str, namespace: str, *, container: str = "") -> str: ...
+    async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
+        """What a container has written, or its first bytes, this many."""
 
     async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
         """Ask a Service (`name:port`, `https:name:port`) or a Pod over HTTP, through the API server.

@@ -27,8 +27,8 @@ class ForwardingApi:
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
         return self._api.watch(resource, namespace, **options)
 
-    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
-        return await self._api.log(name, namespace, container=container)
+    async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
+        return await self._api.log(name, namespace, container=container, limit=limit)
 
     async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
         return await self._api.proxy(resource, name, namespace, call)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.kube.api import Listing
-from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS, MERGE_PATCH, HttpAnswer, Options, Request
+from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS, MERGE_PATCH, HttpAnswer, Options, Request, log_options
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS
 
@@ -90,9 +90,9 @@ class InProcessApi:
         request = Request("watch", resource, namespace=namespace, options=_options(options), user=self._user)
         return self._server.watch(request)
 
-    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
-        extra = (("container", container),) if container else ()
-        return str(await self._ask("get", PODS, namespace=namespace, name=name, subresource="log", options=Options(extra=extra)))
+    async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
+        options = log_options(container, limit)
+        return str(await self._ask("get", PODS, namespace=namespace, name=name, subresource="log", options=options))
 
     async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
         verb = PROXY_VERBS.get(call.method, "get")

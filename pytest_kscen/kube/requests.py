@@ -44,6 +44,12 @@ class Options:
 DEFAULTS = Options()
 
 
+def log_options(container: str, limit: int) -> Options:
+    """Those of a question for a log; nothing is said of what is empty."""
+    asked = {"container": container, "limitBytes": str(limit or "")}
+    return Options(extra=tuple((name, value) for name, value in asked.items() if value))
+
+
 @dataclass(slots=True)
 class Request:
     """What somebody wants of the API. `verb` is RBAC's: get, list, watch, create, update, patch, delete, deletecollection."""

@@ -45,8 +45,8 @@ class RetryingApi(ForwardingApi):
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
         return await self._persist(lambda: self._api.list(resource, namespace, **options))
 
-    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
-        return await self._persist(lambda: self._api.log(name, namespace, container=container))
+    async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
+        return await self._persist(lambda: self._api.log(name, namespace, container=container, limit=limit))
 
     async def create(
         self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any

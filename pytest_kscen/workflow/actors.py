@@ -107,7 +107,7 @@ async def _context(hands: Hands, tree: Tree, node: Node) -> dict[str, object]:
     """What expressions may speak of."""
     pod = await hands.playground.api.get(PODS, node.name, tree.key.namespace)
     container = node.template.body["task"]["container"]["name"]
-    text = await hands.playground.api.log(node.name, tree.key.namespace, container=container)
+    text = await hands.playground.api.log(node.name, tree.key.namespace, container=container, limit=OUTPUT_LIMIT + 1)
     if len(text) > OUTPUT_LIMIT:
         raise Impossible(f"its pod has written more than {OUTPUT_LIMIT} bytes, and expressions look at no more: let it write less")
     return {"exitCode": _exit_code(pod, container), "stdout": text.strip()}

@@ -12,7 +12,7 @@ from pytest_kscen.kube.remote.connection import JSON
 from pytest_kscen.kube.remote.discovery import Discovery
 from pytest_kscen.kube.remote.query import deletion_of, query_of
 from pytest_kscen.kube.remote.watching import RemoteWatch
-from pytest_kscen.kube.requests import APPLY_PATCH, MERGE_PATCH, Options
+from pytest_kscen.kube.requests import APPLY_PATCH, MERGE_PATCH, Options, log_options
 from pytest_kscen.objects.resources import PODS
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class RemoteApi:
         target = _target(resource, namespace, **options)
         return RemoteWatch(self._connection, f"{target}{'&' if '?' in target else '?'}watch=true", self._agent)
 
-    async def log(self, name: str, namespace: str, *, container: str = "") -> str:
-        target = _target(PODS, namespace, name, "log", extra=(("container", container),) if container else ())
+    async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
+        target = _target(PODS, namespace, name, "log", extra=log_options(container, limit).extra)
         return (await self._connection.request("GET", target, agent=self._agent, accept="*/*")).decode(errors="replace")
 
     async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:

@@ -180,8 +180,8 @@ class Probing:
         try:
             async with asyncio.timeout(probe.timeout):
                 return await probe.form.ask(self._errand, probe.timeout)
-        except TimeoutError:
-            return Outcome(False, f"there was no answer within {probe.timeout:g} s")
+        except TimeoutError as error:
+            return Outcome(False, str(error) or f"there was no answer within {probe.timeout:g} s")
         except (ApiError, OSError, ValueError) as error:
             return Outcome(False, str(error))
 

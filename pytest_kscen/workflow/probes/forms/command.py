@@ -10,6 +10,8 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
+from pytest_kscen.workflow.expressions import TASK_VARIABLES
+from pytest_kscen.workflow.probes.forms.judging import expression_in, judged
 from pytest_kscen.workflow.probes.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes.forms.form import Errand
     from pytest_kscen.workflow.probes.reading import Part
 
+LIMIT = 1024 * 1024  # bytes of its output that an expression may look at
 ENDED = ("Succeeded", "Failed")
 SHOWN = 200  # characters of what it has written
 
@@ -29,16 +32,20 @@ class Command:
 
     container: Obj
     exit_code: int = 0
+    expression: str = ""
+    """Over `exitCode` and `stdout`, in place of the exit code."""
 
     @classmethod
     def of(cls, part: Part) -> Self:
-        part.only(("container", "exitCode"))
+        part.only(("container", "exitCode", "expression"))
+        if part.has("exitCode") and part.has("expression"):
+            part.wrong("needs an exitCode, or an expression, and has both")
         container = part.part("container")
         if not part.has("container"):
             part.wrong("is missing", "container")
         else:
             container.text("image", required=True)
-        return cls({"name": "probe", **container.body}, part.whole("exitCode", 0, 0))
+        return cls({"name": "probe", **container.body}, part.whole("exitCode", 0, 0), expression_in(part, TASK_VARIABLES))
 
     async def ask(self, errand: Errand, within: float) -> Outcome:
         api = errand.actor.api
@@ -78,17 +85,27 @@ class Command:
                 False, f"its container did not run: {status.get('message') or status.get('reason') or 'the pod is gone'}"
             )
         code = terminated["exitCode"]
-        if code == self.exit_code:
+        if code == self.exit_code and not self.expression:
             return Outcome(True, f"it ended with {code}")
-        return Outcome(False, f"it ended with {code}, and {self.exit_code} was expected{await self._last_words(errand, pod)}")
+        said = await self._said(errand, pod)
+        found = f"it ended with {code}" + (f" and said {said[-SHOWN:]!r}" if said else "")
+        if not self.expression:
+            return Outcome(False, f"{found}, and {self.exit_code} was expected")
+        if len(said) > LIMIT:
+            return Outcome(False, f"it has written more than {LIMIT} bytes, and expressions look at no more: let it write less")
+        return judged(self.expression, {"exitCode": code, "stdout": said}, found)
 
-    async def _last_words(self, errand: Errand, pod: Obj) -> str:
+    async def _said(self, errand: Errand, pod: Obj) -> str:
         metadata = pod["metadata"]
         try:
-            said = await errand.actor.api.log(metadata["name"], metadata["namespace"], container=self.container["name"])
+            log = await errand.actor.api.log(
+                metadata["name"], metadata["namespace"], container=self.container["name"], limit=LIMIT + 1
+            )
         except (ApiError, OSError):
+            if self.expression:
+                raise
             return ""
-        return f": {said.strip()[-SHOWN:]}" if said.strip() else ""
+        return log.strip()
 
 
 def _ended(pod: Obj | None) -> Obj:

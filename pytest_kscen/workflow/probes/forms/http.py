@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
+
+import orjson
 
 from pytest_kscen.kube.requests import HttpCall
 from pytest_kscen.kube.urls import ask, parts_of
 from pytest_kscen.workflow.probes.verdicts import Outcome
 
 if TYPE_CHECKING:
+    from pytest_kscen.kube.requests import HttpAnswer
     from pytest_kscen.workflow.probes.forms.form import Errand
     from pytest_kscen.workflow.probes.reading import Part
 
 METHODS = ("GET", "POST")
 SUCCESS = "200-299"
 STATUS_CODE = re.compile(r"(\d{3})(?:-(\d{3}))?")
-SHOWN = 80  # characters of a body
+SHOWN = 120  # characters of a body
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ class Http:
         answer = await ask(errand.actor.api, self.url, self.call, within)
         low, _, high = self.status_code.partition("-")
         if not int(low) <= answer.status <= int(high or low):
-            return Outcome(False, f"{self.url} answered {answer.status}, and {self.status_code} was expected{_said(answer.text)}")
+            return Outcome(False, f"{self.url} answered {answer.status}, and {self.status_code} was expected{_said(answer)}")
         if self.contains not in answer.text:
-            return Outcome(False, f"{self.url} answered {answer.status} without {self.contains!r} in its body{_said(answer.text)}")
+            return Outcome(False, f"{self.url} answered {answer.status} without {self.contains!r} in its body{_said(answer)}")
         return Outcome(True, f"{self.url} answered {answer.status}")
 
 
@@ -80,6 +84,15 @@ def _headers(part: Part) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _said(text: str) -> str:
-    said = " ".join(text.split())
+def _said(answer: HttpAnswer) -> str:
+    """The beginning of its body, or the words of an API server that did not find anybody to ask."""
+    said = " ".join((_refusal(answer) or answer.text).split())
     return f": {said[:SHOWN]}{'…' * (len(said) > SHOWN)}" if said else ""
+
+
+def _refusal(answer: HttpAnswer) -> str:
+    with contextlib.suppress(orjson.JSONDecodeError):
+        status = orjson.loads(answer.body)
+        if isinstance(status, dict) and status.get("kind") == "Status":
+            return str(status.get("message", ""))
+    return ""

@@ -10,6 +10,8 @@ import orjson
 
 from pytest_kscen.kube.requests import HttpCall
 from pytest_kscen.kube.urls import ask, parts_of
+from pytest_kscen.workflow.expressions.values import ARRAY, FLOAT
+from pytest_kscen.workflow.probes.forms.judging import expression_in, judged
 from pytest_kscen.workflow.probes.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes.forms.form import Errand
     from pytest_kscen.workflow.probes.reading import Part
 
+VARIABLES = {"value": FLOAT, "values": ARRAY}
 QUERY = "/api/v1/query"
 SUCCESS = 200
 
@@ -29,23 +32,28 @@ class Prometheus:
 
     url: str
     query: str
+    expression: str = ""
+    """Over `value`, the first, and `values`; without one there must be any, as where PromQL itself compares."""
 
     @classmethod
     def of(cls, part: Part) -> Self:
-        part.only(("url", "query"))
+        part.only(("url", "query", "expression"))
         url = part.text("url", required=True)
         try:
             if url:
                 parts_of(url)
         except ValueError as error:
             part.wrong(str(error), "url")
-        return cls(url.rstrip("/"), part.text("query", required=True))
+        return cls(url.rstrip("/"), part.text("query", required=True), expression_in(part, VARIABLES))
 
     async def ask(self, errand: Errand, within: float) -> Outcome:
         url = f"{self.url}{QUERY}?{urlencode({'query': self.query})}"
         answer = await ask(errand.actor.api, url, HttpCall(), within)
         values = values_in(answer)
-        return Outcome(bool(values), f"{self.query} is {_shown(values)}")
+        found = f"{self.query} is {_shown(values)}"
+        if not self.expression:
+            return Outcome(bool(values), found)
+        return judged(self.expression, {"value": values[0] if values else None, "values": values}, found)
 
 
 def values_in(answer: HttpAnswer) -> list[float]:

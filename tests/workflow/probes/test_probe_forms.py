@@ -1,0 +1,281 @@
+"""What each form of a probe asks, and how it judges what it hears."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import socket
+import threading
+import time
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from pytest_kscen.kube.urls import service_of
+from pytest_kscen.objects.resources import CONFIG_MAPS, PODS, SERVICES
+from pytest_kscen.workflow.probes import Probe, WrongProbe
+
+
+@contextlib.contextmanager
+def serving(answer):
+    """A real server on loopback; `answer(handler)` gives a status and a body."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, body = answer(self)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815  # http.server's own spelling
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class TestWhere:
+    @pytest.mark.parametrize(
+        ("host", "service"),
+        [
+            ("web.shop", ("web", "shop")),
+            ("web.shop.svc", ("web", "shop")),
+            ("web.shop.svc.cluster.local", ("web", "shop")),
+            ("web.shop.svc.cluster.local.", ("web", "shop")),
+            ("web", None),
+            ("localhost", None),
+            ("127.0.0.1", None),
+            ("::1", None),
+            ("www.example.com", None),
+            ("web.shop.pod", None),
+            ("Web_1.shop", None),
+        ],
+    )
+    def test_a_host_is_in_the_cluster(self, host, service):
+        assert service_of(host) == service
+
+
+class TestInTheCluster:
+    @pytest.fixture(autouse=True)
+    def web(self, desk):
+        desk.make(SERVICES, "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]})
+        container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}]}
+        desk.make(PODS, "web-0", metadata={"labels": {"app": "web"}}, spec={"containers": [container]})
+        desk.runner.advance(20)
+
+    def annotate(self, desk, **annotations):
+        told = {f"kscen.io/http-{name}": value for name, value in annotations.items()}
+        desk.call(desk.api.patch(PODS, "web-0", {"metadata": {"annotations": told}}, "default"))
+
+    def test_it_answers(self, desk):
+        assert desk.ask(http={"url": "http://web.default/health"}) == (True, "http://web.default/health answered 200")
+
+    def test_another_status(self, desk):
+        self.annotate(desk, status="500", body="out of\ncheese")
+        words = "http://web.default answered 500, and 200-299 was expected: out of cheese"
+        assert desk.ask(http={"url": "http://web.default"}) == (False, words)
+        assert desk.ask(http={"url": "http://web.default", "criteria": {"statusCode": 500}})[0]
+        assert desk.ask(http={"url": "http://web.default", "criteria": {"statusCode": "400-500"}})[0]
+
+    def test_another_body(self, desk):
+        url = "http://web.default.svc"
+        assert desk.ask(http={"url": url, "criteria": {"body": "web-0"}})[0]
+        words = f"{url} answered 200 without 'web-1' in its body: web-0"
+        assert desk.ask(http={"url": url, "criteria": {"statusCode": "200", "body": "web-1"}}) == (False, words)
+
+    def test_nobody_is_ready(self, desk):
+        desk.call(desk.api.delete(PODS, "web-0", "default", grace_period=0))
+        desk.runner.advance(5)
+        words = 'http://web.default answered 503, and 200-299 was expected: no endpoints available for service "web"'
+        assert desk.ask(http={"url": "http://web.default"}) == (False, words)
+
+    def test_an_answer_that_takes_too_long(self, desk):
+        self.annotate(desk, after="3s")
+        began = desk.at()
+        probing = desk.probing({"http": {"url": "http://web.default"}, "failureThreshold": 2, "interval": "5s"})
+        (verdict,) = desk.call(probing.at_start())
+        assert (verdict.passed, verdict.message) == (False, "there was no answer within 1 s")
+        assert [at - began for at, *_ in desk.notes()] == [1.0, 6.0]
+        assert desk.ask(http={"url": "http://web.default"}, timeout="4s")[0]
+
+
+class TestDirectly:
+    def test_a_real_server(self, desk):
+        heard = []
+
+        def answer(handler):
+            heard.append((handler.command, handler.path, handler.headers["X-Who"], handler.rfile.read(2)))
+            return 202, b"taken"
+
+        with serving(answer) as url:
+            form = {"url": f"{url}/a?b=c", "method": "POST", "headers": {"X-Who": ["me", "you"]}, "body": "hi"}
+            assert desk.ask(http={**form, "criteria": {"statusCode": "202", "body": "tak"}}) == (True, f"{url}/a?b=c answered 202")
+        assert heard == [("POST", "/a?b=c", "me, you", b"hi")]
+        assert desk.at() == 0
+
+    def test_nobody_listens(self, desk):
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{held.getsockname()[1]}"
+            passed, words = desk.ask(http={"url": url})
+        assert not passed
+        assert words.startswith(f"{url} does not answer: ")
+        assert words.endswith("Connection refused")
+
+    @pytest.mark.parametrize("says", [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"], [b"H", *b"TTP/1.1 200 OK"]])
+    def test_one_that_never_answers(self, desk, says):
+        def serve():
+            visit, _ = server.accept()
+            with visit, contextlib.suppress(OSError):
+                for piece in says:  # each piece is an answer of its own to whoever waits for one
+                    visit.sendall(piece if isinstance(piece, bytes) else bytes([piece]))
+                    time.sleep(0.05)
+                over.wait()
+
+        over = threading.Event()
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            thread = threading.Thread(target=serve, daemon=True)
+            thread.start()
+            url = f"http://127.0.0.1:{server.getsockname()[1]}"
+            began = time.monotonic()
+            assert desk.ask(http={"url": url}, timeout="300ms") == (False, f"{url} did not answer within 0.3 s")
+            assert 0.25 < time.monotonic() - began < 5
+            over.set()
+            thread.join()
+        assert desk.at() == 0
+
+
+class TestCommand:
+    def ask(self, desk, script, **judged):
+        container = {"image": "busybox", "command": ["sh", "-c", script]}
+        said = desk.ask(command={"container": container, **judged})
+        assert desk.call(desk.api.list(PODS, "default")).items == []
+        return said
+
+    def test_its_exit_code(self, desk):
+        assert self.ask(desk, "exit 0") == (True, "it ended with 0")
+        assert self.ask(desk, "echo no luck; exit 3") == (False, "it ended with 3 and said 'no luck', and 0 was expected")
+        assert self.ask(desk, "exit 3", exitCode=3) == (True, "it ended with 3")
+
+    def test_an_expression(self, desk):
+        assert self.ask(desk, "echo 42", expression="exitCode == 0 && stdout == '42'")[0]
+        words = "it ended with 1 and said '41', and 'stdout == \"42\"' was expected"
+        assert self.ask(desk, "echo 41; exit 1", expression='stdout == "42"') == (False, words)
+
+    def test_one_that_does_not_end(self, desk):
+        container = {"image": "busybox", "command": ["sleep", "1000"]}
+        assert desk.ask(command={"container": container}, timeout="20s") == (False, "there was no answer within 20 s")
+        assert desk.call(desk.api.list(PODS, "default")).items == []
+
+    def test_what_is_refused(self, desk):
+        passed, words = desk.ask(command={"container": {"image": "busybox", "name": "Bad Name"}})
+        assert not passed
+        assert 'spec.containers[0].name: Invalid value: "Bad Name"' in words
+
+    def test_its_pod_is_the_subjects(self, desk):
+        seen = []
+
+        async def look(container):
+            seen.append(container.pod["metadata"])
+            return 0
+
+        desk.cluster.site.images.register(look, image="looks")
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "flag", "controller": True}
+        owner["uid"] = desk.call(desk.api.get(CONFIG_MAPS, "flag", "default"))["metadata"]["uid"]
+        probing = desk.probing({"command": {"container": {"image": "looks"}}}, owner=owner)
+        (verdict,) = desk.call(probing.at_start())
+        assert verdict.passed
+        labels = {"kscen.io/run": "run-1", "chaos-mesh.org/workflow": "w", "chaos-mesh.org/controlled-by": "w-node"}
+        assert seen[0]["labels"] == labels
+        assert seen[0]["ownerReferences"] == [owner]
+        assert seen[0]["name"].startswith("w-node-probe-")
+
+
+class TestKubernetes:
+    def test_one_object(self, desk):
+        form = {"apiVersion": "v1", "kind": "ConfigMap", "name": "flag"}
+        assert desk.ask(kubernetes=form) == (True, "object != null of configmaps flag")
+        assert desk.ask(kubernetes={**form, "expression": "object.data.size() == 1"})[0]
+        assert desk.ask(kubernetes={**form, "name": "no"}) == (False, "configmaps no: 'object != null' does not hold")
+        assert desk.ask(kubernetes={**form, "name": "no", "expression": "object == null"})[0]
+        passed, words = desk.ask(kubernetes={**form, "name": "no", "expression": "object.data.a == 'b'"})
+        assert not passed
+        assert words.startswith("configmaps no is not there, and \"object.data.a == 'b'\" has no value: ")
+
+    def test_many(self, desk):
+        for name in ("a", "b"):
+            desk.make(CONFIG_MAPS, name, data={"n": name}, metadata={"labels": {"of": "many"}})
+        form = {"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "of=many"}
+        assert desk.ask(kubernetes={**form, "expression": "objects.map(o, o.data.n) == ['a', 'b']"})[0]
+        words = "configmaps with of=many: \"objects.all(o, o.data.n == 'a')\" does not hold for 2 objects"
+        assert desk.ask(kubernetes={**form, "expression": "objects.all(o, o.data.n == 'a')"}) == (False, words)
+        assert not desk.ask(kubernetes={**form, "labelSelector": "of=none"})[0]
+
+    def test_cluster_wide(self, desk):
+        form = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
+        ready = "object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
+        assert desk.ask(kubernetes={**form, "expression": ready})[0]
+
+    def test_a_kind_that_is_not(self, desk):
+        assert desk.ask(kubernetes={"apiVersion": "v1", "kind": "Dragon"})[0] is False
+
+
+class TestPrometheus:
+    @pytest.fixture
+    def prometheus(self):
+        answers = {
+            "up": {"resultType": "vector", "result": [{"metric": {}, "value": [1.5, "1"]}, {"metric": {}, "value": [1.5, "0"]}]},
+            "none": {"resultType": "vector", "result": []},
+            "one": {"resultType": "scalar", "result": [1.5, "1.5"]},
+            "text": {"resultType": "string", "result": [1.5, "hm"]},
+        }
+
+        def answer(handler):
+            url = urlsplit(handler.path)
+            query = parse_qs(url.query)["query"][0]
+            assert url.path == "/prom/api/v1/query"
+            if query not in answers:
+                return 400, json.dumps({"status": "error", "errorType": "bad_data", "error": f"no {query}"}).encode()
+            return 200, json.dumps({"status": "success", "data": answers[query]}).encode()
+
+        with serving(answer) as url:
+            yield f"{url}/prom/"
+
+    @pytest.mark.parametrize(
+        ("query", "expression", "said"),
+        [
+            ("up", "value == 1 && len(values) == 2", (True, "up is 1, 0")),
+            ("up", "all(values, {# > 0})", (False, "up is 1, 0, and 'all(values, {# > 0})' was expected")),
+            ("up", "", (True, "up is 1, 0")),
+            ("none", "", (False, "none is nothing")),
+            ("none", "len(values) == 0", (True, "none is nothing")),
+            ("one", "value < 2", (True, "one is 1.5")),
+            ("text", "", (False, "an instant query gives a vector or a scalar, and this one a string")),
+            ("wrong", "", (False, "Prometheus answered 400: no wrong")),
+        ],
+    )
+    def test_a_query(self, desk, prometheus, query, expression, said):
+        assert desk.ask(prometheus={"url": prometheus, "query": query, "expression": expression}) == said
+
+    def test_an_expression_that_has_no_value(self, desk, prometheus):
+        passed, words = desk.ask(prometheus={"url": prometheus, "query": "none", "expression": "value > 1"})
+        assert not passed
+        assert "nil" in words
+
+    def test_a_wrong_expression_is_refused(self):
+        form = {"url": "http://a.b", "query": "up", "expression": "valeu > 1"}
+        with pytest.raises(WrongProbe, match=r"^probe\.prometheus\.expression: .*there is no variable 'valeu'"):
+            Probe.of({"name": "p", "when": "End", "prometheus": form})
