@@ -32,6 +32,12 @@ def chaos_definitions() -> tuple[Obj, ...]:
 
 
 @functools.cache
+def shipped_definition(kind: str) -> Obj:
+    """One as Chaos Mesh itself installs it."""
+    return _definition(recorded().shipped[kind])
+
+
+@functools.cache
 def engine_definitions(group: str = GROUP) -> tuple[Obj, ...]:
     """Workflow, WorkflowNode, Schedule and StatusCheck."""
     return tuple(_definition({**_enriched(kind), "group": group}) for kind in FOUR)

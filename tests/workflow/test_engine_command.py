@@ -1,0 +1,61 @@
+"""The engine beside a real API server, as a command: what is applied is driven, also next to Chaos Mesh's own definitions."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from test_engine import suspend, template, workflow
+
+from pytest_kscen.objects.chaos_definitions import shipped_definition
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kscen.objects.workflows import OWN, SHIPPED, is_over, phase_of
+
+pytestmark = pytest.mark.controlplane
+
+APPLIED = workflow("entry", template("entry", "Serial", children=["first", "first"]), suspend("first", "1s"))
+
+
+@contextlib.contextmanager
+def engine(kubeconfig, port):
+    command = [sys.executable, "-m", "pytest_kscen", "workflow-engine", "--kubeconfig", str(kubeconfig), "--metrics", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert "are driven from now on" in process.stdout.readline()
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.said = process.communicate(timeout=30)[0]
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(("family", "theirs"), [(SHIPPED, False), (OWN, True)], ids=["alone", "beside Chaos Mesh"])
+def test_what_is_applied_is_driven(family, theirs, free_port):
+    from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+
+    with contextlib.closing(ControlPlaneCluster("somebody", nodes=0)) as cluster:
+        api, call = cluster.api("kubectl"), cluster.runner.call
+        if theirs:
+            call(api.create(CUSTOM_RESOURCE_DEFINITIONS, shipped_definition("Workflow")))
+        with engine(cluster.kubeconfig, free_port) as process:
+            call(api.create(family.workflows, {**APPLIED, "apiVersion": family.workflows.api_version}, "default"))
+            cluster.until(lambda: is_over(call(api.get(family.workflows, "w", "default"))), "1m")
+            metrics = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=10).read().decode()
+        assert process.said.splitlines() == ["default/w Init", "default/w Running", "default/w Succeed"]
+        nodes = call(api.list(family.nodes, "default")).items
+        assert sorted((node["spec"]["templateName"], phase_of(node)) for node in nodes) == [
+            *(("entry", "Succeed"), ("first", "Succeed"), ("first", "Succeed"))
+        ]
+        assert 'kscen_workflow_workflows{phase="Succeed"} 1' in metrics.splitlines()
+
+
+@pytest.fixture
+def free_port():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
