@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.objects.workflows import OWN, SHIPPED
+from pytest_kscen.objects.workflows import CRON_WORKFLOWS, OWN, SHIPPED
 from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
 from pytest_kscen.workflow.validation.fault import Fault, error, warning
 from pytest_kscen.workflow.validation.probing import faults_of_probes
 from pytest_kscen.workflow.validation.reading import drafts_in, list_in, map_in, text_in
-from pytest_kscen.workflow.validation.scheduling import faults_of_schedule
+from pytest_kscen.workflow.validation.scheduling import faults_of_cron_workflow, faults_of_schedule
 from pytest_kscen.workflow.validation.shapes import Shape, a_list, a_record, anything, shown
 from pytest_kscen.workflow.validation.templates import faults_of_template
 from pytest_kscen.workflow.validation.texts import NAME, TEXT, subdomain
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.documents import Path
     from pytest_kscen.objects.resources import Obj
 
-KINDS = WORKFLOW, SCHEDULE = SHIPPED.workflows.kind, SHIPPED.schedules.kind
+KINDS = WORKFLOW, SCHEDULE, CRON_WORKFLOW = SHIPPED.workflows.kind, SHIPPED.schedules.kind, CRON_WORKFLOWS.kind
 API_VERSIONS = tuple(family.workflows.api_version for family in (SHIPPED, OWN))
 LARGEST_OBJECT = 1_500_000  # bytes that a request of etcd may have
 LONGEST_NAME = 63  # it is a label's value
@@ -59,9 +59,11 @@ def _faults(obj: Any) -> Iterator[Fault]:
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         yield error(("spec",), f"{shown(spec)} is no spec" if spec is not None else "spec is missing")
-    elif obj.get("kind") == SCHEDULE:
-        yield from faults_of_schedule(spec, ("spec",), {WORKFLOW: "workflow"})
-        if text_in(spec, "type") == WORKFLOW and spec.get("workflow") is not None:
+    elif obj.get("kind") in (SCHEDULE, CRON_WORKFLOW):
+        is_cron = obj["kind"] == CRON_WORKFLOW
+        more = {WORKFLOW: "workflow"}
+        yield from faults_of_cron_workflow(spec, ("spec",)) if is_cron else faults_of_schedule(spec, ("spec",), more)
+        if spec.get("workflow") is not None and (is_cron or text_in(spec, "type") == WORKFLOW):
             yield from faults_of_spec(spec["workflow"], ("spec", "workflow"))
     else:
         yield from faults_of_spec(spec, ("spec",))
@@ -69,10 +71,11 @@ def _faults(obj: Any) -> Iterator[Fault]:
 
 def _head(obj: Obj) -> Iterator[Fault]:
     yield from a_record(OF_AN_OBJECT)(obj, ())
-    if obj.get("apiVersion") not in API_VERSIONS:
-        yield error(("apiVersion",), f"the apiVersion is {shown(obj.get('apiVersion'))}: it has to be {' or '.join(API_VERSIONS)}")
+    versions = API_VERSIONS if obj.get("kind") != CRON_WORKFLOW else (CRON_WORKFLOWS.api_version,)
+    if obj.get("apiVersion") not in versions:
+        yield error(("apiVersion",), f"the apiVersion is {shown(obj.get('apiVersion'))}: it has to be {' or '.join(versions)}")
     if (kind := obj.get("kind")) not in KINDS:
-        yield error(("kind",), f"the kind is {shown(kind)}: it has to be {WORKFLOW} or {SCHEDULE}{nearest(str(kind), KINDS)}")
+        yield error(("kind",), f"the kind is {shown(kind)}: it is none of {', '.join(KINDS)}{nearest(str(kind), KINDS)}")
     metadata = map_in(obj, "metadata")
     name = metadata.get("name")
     if name is None and metadata.get("generateName"):

@@ -40,6 +40,12 @@ FIELDS: dict[str, Shape] = {
 }
 
 
+def faults_of_cron_workflow(spec: Any, path: Path) -> Iterator[Fault]:
+    """What is around the workflow."""
+    fields = {key: shape for key, shape in FIELDS.items() if key != "type"}
+    yield from a_record({**fields, "workflow": anything}, "schedule", "workflow")(spec, path)
+
+
 def faults_of_schedule(spec: Any, path: Path, more: Mapping[str, str] | None = None) -> Iterator[Fault]:
     """`more` are kinds that it may make beside chaos, by the key that holds theirs; whoever knows them judges them."""
     kinds = {**CHAOS, **(more or {})}

@@ -25,6 +25,7 @@ from tests.workflow.validation.drafts import (
 
 KILL = chaos("PodChaos", name="kill", deadline="20s", action="pod-kill", **PODS)
 PROBE = {"name": "up", "when": "Start", "http": {"url": "http://a", "criteria": {"statusCode": "200"}}}
+CRON = {"apiVersion": "workflow.kscen.io/v1alpha1", "kind": "CronWorkflow", "metadata": {"name": "c"}}
 LEAVES = [suspend(), KILL]
 GOOD = {
     "the least": workflow(suspend()),
@@ -58,6 +59,7 @@ GOOD = {
     "many children": workflow(parallel("p", *["pause"] * 9_999), suspend()),
     "a Schedule": schedule(schedule="*/5 0 1 * * *", startingDeadlineSeconds=10, historyLimit=1, concurrencyPolicy="Allow"),
     "a Schedule of workflows": schedule(type="Workflow", workflow=workflow(suspend())["spec"], podChaos=None),
+    "a CronWorkflow": {**CRON, "spec": {"schedule": "@daily", "workflow": workflow(suspend())["spec"]}},
     "a Schedule of chaos that lasts": schedule(podChaos={"action": "pod-failure", **PODS, "duration": "1m"}),
 }
 
@@ -83,7 +85,7 @@ BAD = [
     ([1], "[1] is no object: one begins with apiVersion: chaos-mesh.org/v1alpha1 and kind: Workflow"),
     (
         changed(GOOD["the least"], kind="Workflo"),
-        "kind: the kind is 'Workflo': it has to be Workflow or Schedule (did you mean 'Workflow'?)",
+        "kind: the kind is 'Workflo': it is none of Workflow, Schedule, CronWorkflow (did you mean 'Workflow'?)",
     ),
     (changed(GOOD["the least"], apiVersion="v1"), "apiVersion: the apiVersion is 'v1': it has to be chaos-mesh.org/v1alpha1 or"),
     (changed(GOOD["the least"], metadata=None), "metadata: metadata.name is missing"),
@@ -93,6 +95,12 @@ BAD = [
     (changed(GOOD["the least"], spec=[]), "spec: [] is no spec"),
     (of("retry", {"limit": 2**70}), "it cannot be written as JSON: "),
     (of("labels", "x" * 1_600_000), "bytes: no API server keeps an object of more than 1,500,000"),
+    (
+        {**CRON, "apiVersion": "chaos-mesh.org/v1alpha1"},
+        "apiVersion: the apiVersion is 'chaos-mesh.org/v1alpha1': it has to be wor",
+    ),
+    ({**CRON, "spec": {"schedule": "daily"}}, "spec: workflow is missing", "spec.schedule: 'daily' is no schedule: "),
+    ({**CRON, "spec": {"schedule": "@daily", "workflow": {"entry": "a"}}}, "spec.workflow.templates: there are no templates"),
     # the spec
     (workflow(suspend(), entry=""), "spec.entry: entry is missing: it names the template with which the workflow begins"),
     (workflow(suspend(), entry="paus"), "spec.entry: there is no template 'paus' (did you mean 'pause'?)"),

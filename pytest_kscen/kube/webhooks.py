@@ -1,0 +1,106 @@
+"""Webhooks of ours that a real API server calls: served over HTTPS on loopback, registered, and answered.
+
+Whoever serves some lives in a loop: it opens them, and then stays until it is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp import web
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterable
+    from typing import Never
+
+    from pytest_kscen.objects.resources import Obj, Resource
+
+HOST = "127.0.0.1"
+TIMEOUT = 10
+DENIED = 403
+
+
+class Served:
+    """Ports, open until they are closed."""
+
+    def __init__(self) -> None:
+        self._runners: list[web.AppRunner] = []
+
+    async def serve(self, routes: list[web.RouteDef], tls: ssl.SSLContext | None = None) -> int:
+        """Under which port they are from now on."""
+        app = web.Application(client_max_size=2**24)
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0)
+        self._runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, HOST, 0, ssl_context=tls).start()
+        return int(runner.addresses[0][1])
+
+    async def stay(self) -> Never:
+        """Be open until this is cancelled."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            for runner in self._runners:
+                await _hang_up(runner)
+                await runner.cleanup()
+        raise AssertionError
+
+
+async def _hang_up(runner: web.AppRunner) -> None:
+    """An API server keeps its connections, opens new ones while it can, and would not answer a farewell."""
+    for site in list(runner.sites):
+        await site.stop()
+    for each in runner.server.connections if runner.server else ():
+        if each.transport:
+            each.transport.abort()
+
+
+async def asked(request: web.Request) -> Obj:
+    """What an AdmissionReview asks."""
+    review: Obj = orjson.loads(await request.read())["request"]
+    return review
+
+
+def allowed(review: Obj, patch: Iterable[Obj] = (), warnings: Iterable[str] = ()) -> web.Response:
+    """Let in, changed by a patch if there is one."""
+    response: dict[str, Any] = {"uid": review["uid"], "allowed": True}
+    if patch := list(patch):
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(patch)).decode()}
+    return _answer(response, warnings)
+
+
+def denied(review: Obj, why: str, warnings: Iterable[str] = ()) -> web.Response:
+    return _answer({"uid": review["uid"], "allowed": False, "status": {"message": why, "code": DENIED}}, warnings)
+
+
+def _answer(response: Obj, warnings: Iterable[str]) -> web.Response:
+    if told := list(warnings):
+        response = {**response, "warnings": told}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    return web.Response(body=orjson.dumps(body), content_type="application/json")
+
+
+def webhook(name: str, url: str, bundle: str, policy: str, rule: Obj, *conditions: str) -> Obj:
+    """One, as its configuration has it. `bundle` is the authority's certificate in base64."""
+    return {
+        "name": name,
+        "clientConfig": {"url": url, "caBundle": bundle},
+        "rules": [rule],
+        "matchConditions": [{"name": f"condition-{number}", "expression": each} for number, each in enumerate(conditions)],
+        "matchPolicy": "Exact",
+        "failurePolicy": policy,
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": TIMEOUT,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def configuration(resource: Resource, name: str, label: str, *webhooks: Obj) -> Obj:
+    """Of the validating ones, or of the mutating ones."""
+    metadata = {"name": name, "labels": {label: "true"}}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "webhooks": [*webhooks]}
