@@ -1,0 +1,157 @@
+"""The StatusCheck controller: each one that is there has a task that asks, until it is complete or gone.
+
+All that it knows stands in the status, so that another controller goes on where this one has stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import epoch_of, timestamp_of
+from pytest_kscen.kube.events import Recorder
+from pytest_kscen.kube.informer import Informer
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.workflow.probes.forms import Errand, Http
+from pytest_kscen.workflow.probes.reading import Mistake, Part, WrongProbe
+from pytest_kscen.workflow.probes.verdicts import Outcome
+from pytest_kscen.workflow.status_checks.standing import (
+    DURATION_EXCEED,
+    FAILURE,
+    FAILURE_EXCEED,
+    REASON,
+    SUCCESS,
+    SUCCESS_EXCEED,
+    Row,
+    Terms,
+    asked,
+    is_completed,
+    judged,
+)
+
+if TYPE_CHECKING:
+    from typing import Never
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.workflows import Family
+
+COMPONENT = "kscen-status-check"
+ENDS = {
+    DURATION_EXCEED: ("warning", "duration exceed"),
+    FAILURE_EXCEED: ("warning", "failure threshold exceed"),
+    SUCCESS_EXCEED: ("normal", "success threshold exceed"),
+}
+
+
+class StatusChecks:
+    """The actor."""
+
+    def __init__(self, actor: Actor, family: Family) -> None:
+        self._actor = actor
+        self._resource = family.status_checks
+        self._recorder = Recorder(actor.api, actor.clock, COMPONENT)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """By the uids of those that are there."""
+
+    async def run(self) -> Never:
+        checks = Informer(self._actor.api, self._actor.clock, self._resource)
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            checks.on_change(self._changed)
+            group.create_task(checks.run(), name=self._resource.plural)
+        raise AssertionError
+
+    def _changed(self, new: Obj | None, old: Obj | None) -> None:
+        if old and (new is None or _uid(new) != _uid(old)) and (task := self._tasks.pop(_uid(old), None)):
+            task.cancel()
+        if new is None:
+            return
+        task = self._tasks.get(_uid(new))
+        if new["metadata"].get("deletionTimestamp"):
+            if task:
+                task.cancel()
+        elif task is None and not is_completed(new):
+            name = f"status check {new['metadata']['name']}"
+            self._tasks[_uid(new)] = self._group.create_task(self._live(new), name=name)
+
+    # --- one of them ---
+
+    async def _live(self, check: Obj) -> None:
+        clock = self._actor.clock
+        terms, form = Terms.of(check["spec"]), _form_of(check["spec"])
+        status, now = check.get("status") or {}, clock.now()
+        row = Row.of(status)
+        if not status.get("startTime"):
+            status = judged({**status, "startTime": timestamp_of(now)}, terms, row, timestamp_of(now), is_late=False)
+            await self._write(check, status)
+            began = now
+        else:
+            began = epoch_of(status["startTime"])
+        ends = None if terms.duration is None else began + terms.duration
+        last = [epoch_of(record["startTime"]) for record in status.get("records") or ()][-1:]
+        due = max(clock.now(), (last[0] if last else began) + terms.interval)
+        while not is_completed({"status": status}):
+            is_over = ends is not None and due > ends
+            await clock.sleep((ends if is_over and ends is not None else due) - clock.now())
+            if not is_over:
+                due = clock.now() + terms.interval
+                at = timestamp_of(clock.now())
+                outcome = SUCCESS if await self._ask(check, terms, form) else FAILURE
+                status, row = asked(status, terms, at, outcome), row.then(outcome)
+            is_late = ends is not None and clock.now() >= ends
+            status = judged(status, terms, row, timestamp_of(clock.now()), is_late=is_late)
+            await self._write(check, status)
+        self._tell(check, status)
+
+    async def _ask(self, check: Obj, terms: Terms, form: Http | WrongProbe) -> bool:
+        metadata = check["metadata"]
+        outcome = await self._outcome(metadata["namespace"], terms, form)
+        self._actor.note(
+            "status-check", namespace=metadata["namespace"], name=metadata["name"], passed=outcome.passed, message=outcome.message
+        )
+        if not outcome.passed:
+            words = f"HTTP execution of status check failed: {outcome.message}"
+            self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
+        return outcome.passed
+
+    async def _outcome(self, namespace: str, terms: Terms, form: Http | WrongProbe) -> Outcome:
+        if isinstance(form, WrongProbe):
+            return Outcome(False, str(form))
+        try:
+            async with asyncio.timeout(terms.timeout):
+                return await form.ask(Errand(self._actor, {"namespace": namespace}), terms.timeout)
+        except TimeoutError as error:
+            return Outcome(False, str(error) or f"there was no answer within {terms.timeout:g} s")
+        except (ApiError, OSError, ValueError) as error:
+            return Outcome(False, str(error))
+
+    async def _write(self, check: Obj, status: Obj) -> None:
+        metadata = check["metadata"]
+        patch = {"status": status}
+        try:
+            await self._actor.api.patch(self._resource, metadata["name"], patch, metadata["namespace"], subresource="status")
+        except NotFound:
+            return  # it is gone, and so will this be
+
+    def _tell(self, check: Obj, status: Obj) -> None:
+        done = {"status": status}
+        reasons = [type_ for type_ in ENDS if is_true(done, type_)]
+        self._recorder.normal(check, f"{REASON}Completed", f"status check completed: {REASON}{reasons[0]}")
+        for type_ in reasons:
+            kind, words = ENDS[type_]
+            (self._recorder.normal if kind == "normal" else self._recorder.warning)(check, REASON + type_, words)
+
+
+def _uid(check: Obj) -> str:
+    return str(check["metadata"]["uid"])
+
+
+def _form_of(spec: Obj) -> Http | WrongProbe:
+    """How it asks, or why it cannot."""
+    mistakes: list[Mistake] = []
+    part = Part(spec, "spec", mistakes)
+    part.length("duration", 0.0)
+    form = Http.of(part.part("http"))
+    return WrongProbe(mistakes) if mistakes else form

@@ -1,0 +1,243 @@
+"""The life of StatusChecks: when they ask, what ends them, and what stands in their status."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.objects.chaos_definitions import engine_definitions
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, SERVICES
+from pytest_kscen.objects.workflows import SHIPPED
+from pytest_kscen.workflow.status_checks import StatusChecks
+from pytest_kscen.workflow.status_checks.standing import Row, Terms, asked, judged
+
+CHECKS = SHIPPED.status_checks
+URL = "http://web.default/health"
+
+
+class Ward:
+    """A cluster with a Service that is well or not, and the controller."""
+
+    def __init__(self):
+        self.cluster = EmbeddedCluster(nodes=1)
+        self.runner, self.api = self.cluster.runner, self.cluster.api("test")
+        for each in engine_definitions():
+            self.call(self.api.create(CUSTOM_RESOURCE_DEFINITIONS, each))
+        self.make(SERVICES, "web", {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]})
+        container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}]}
+        self.make(PODS, "web", {"containers": [container]}, labels={"app": "web"})
+        self.runner.advance(20)
+        self.journal = Journal(self.runner.clock)
+        self.began = self.runner.clock.now()
+        self.start()
+
+    def start(self, name="status-checks"):
+        stage = Stage(self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1")
+        self.runner.start(StatusChecks(stage.actor(name), SHIPPED).run(), name)
+
+    def call(self, coroutine):
+        return self.runner.call(coroutine)
+
+    def make(self, resource, name, spec, **metadata):
+        metadata = {"name": name, "namespace": "default", **metadata}
+        self.call(
+            self.api.create(
+                resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+            )
+        )
+
+    def check(self, name="c", *, http=None, **spec):
+        self.make(CHECKS, name, {"http": http or {"url": URL, "criteria": {"statusCode": "200"}}, **spec})
+
+    def answers(self, status):
+        patch = {"metadata": {"annotations": {"kscen.io/http-status": str(status)}}}
+        self.call(self.api.patch(PODS, "web", patch, "default"))
+
+    def asked(self, name="c"):
+        return [
+            (entry.at, entry.data["passed"])
+            for entry in self.journal
+            if entry.what == "status-check" and entry.data["name"] == name
+        ]
+
+    def status(self, name="c"):
+        return self.call(self.api.get(CHECKS, name, "default")).get("status", {})
+
+    def conditions(self, name="c"):
+        return {each["type"]: each["status"] == "True" for each in self.status(name)["conditions"]}
+
+    def ended(self, name="c"):
+        """When it was complete, and why."""
+        status = self.status(name)
+        reason = next(each["reason"] for each in status["conditions"] if each["type"] == "Completed")
+        return status.get("completionTime"), reason
+
+    def at(self, seconds):
+        return timestamp_of(self.began + seconds)
+
+    def events(self):
+        events = [each for each in self.call(self.api.list(EVENTS)).items if each["involvedObject"]["kind"] == "StatusCheck"]
+        return sorted((each["type"], each["reason"], each["message"], each["count"]) for each in events)
+
+
+@pytest.fixture
+def ward():
+    ward = Ward()
+    yield ward
+    ward.cluster.close()
+    ward.journal.close()
+
+
+def test_it_begins_after_an_interval_and_ends_with_its_first_success(ward):
+    ward.check()
+    ward.runner.advance(5)
+    assert ward.status() == {
+        "startTime": ward.at(0),
+        "conditions": [
+            {"type": type_, "status": "False", "reason": "", "lastProbeTime": ward.at(0), "lastTransitionTime": ward.at(0)}
+            for type_ in ("DurationExceed", "FailureThresholdExceed", "SuccessThresholdExceed", "Completed")
+        ],
+    }
+    ward.runner.advance(60)
+    assert ward.asked() == [(10.0, True)]
+    assert ward.ended() == (ward.at(10), "StatusCheckSuccessThresholdExceed")
+    status = ward.status()
+    assert (status["count"], status["records"]) == (1, [{"startTime": ward.at(10), "outcome": "Success"}])
+    assert status["conditions"][2]["lastTransitionTime"] == ward.at(10)
+    assert ward.events() == [
+        ("Normal", "StatusCheckCompleted", "status check completed: StatusCheckSuccessThresholdExceed", 1),
+        ("Normal", "StatusCheckSuccessThresholdExceed", "success threshold exceed", 1),
+    ]
+
+
+def test_failures_in_a_row_end_it(ward):
+    ward.check(intervalSeconds=2, failureThreshold=2, successThreshold=3)
+    for after, status in ((5, 500), (2, 200), (4, 500)):
+        ward.runner.advance(after)
+        ward.answers(status)
+    ward.runner.advance(60)
+    assert ward.asked() == [(2.0, True), (4.0, True), (6.0, False), (8.0, True), (10.0, True), (12.0, False), (14.0, False)]
+    assert ward.ended() == (ward.at(14), "StatusCheckFailureThresholdExceed")
+    assert ward.conditions() == {
+        "DurationExceed": False,
+        "FailureThresholdExceed": True,
+        "SuccessThresholdExceed": False,
+        "Completed": True,
+    }
+    words = f"HTTP execution of status check failed: {URL} answered 500, and 200 was expected"
+    assert ("Warning", "StatusCheckExecutionFailed", words, 3) in ward.events()
+
+
+def test_a_continuous_one_goes_on_to_its_end(ward):
+    ward.check(mode="Continuous", duration="25s")
+    ward.runner.advance(60)
+    assert [at for at, _ in ward.asked()] == [10.0, 20.0]
+    assert ward.ended() == (ward.at(25), "StatusCheckDurationExceed")
+    assert ward.conditions() == {
+        "DurationExceed": True,
+        "FailureThresholdExceed": False,
+        "SuccessThresholdExceed": True,
+        "Completed": True,
+    }
+
+
+def test_at_its_very_end_it_is_asked_once_more(ward):
+    ward.check(mode="Continuous", duration="20s")
+    ward.runner.advance(60)
+    assert [at for at, _ in ward.asked()] == [10.0, 20.0]
+    assert ward.ended() == (ward.at(20), "StatusCheckDurationExceed")
+
+
+def test_without_a_duration_a_continuous_one_ends_by_failures_alone(ward):
+    ward.check(mode="Continuous", recordsHistoryLimit=2)
+    ward.runner.advance(95)
+    assert ward.ended() == (None, "")
+    status = ward.status()
+    assert (status["count"], len(status["records"])) == (9, 2)
+    ward.answers(503)
+    ward.runner.advance(100)
+    assert ward.ended() == (ward.at(120), "StatusCheckFailureThresholdExceed")  # though it keeps fewer than it has to count
+
+
+def test_it_waits_no_longer_than_its_time_out(ward):
+    patch = {"metadata": {"annotations": {"kscen.io/http-after": "5s"}}}
+    ward.call(ward.api.patch(PODS, "web", patch, "default"))
+    ward.check("hasty", timeoutSeconds=2, failureThreshold=2)
+    ward.check("patient", timeoutSeconds=6)
+    ward.runner.advance(60)
+    assert ward.asked("hasty") == [(12.0, False), (22.0, False)]
+    assert ward.asked("patient") == [(15.0, True)]
+    assert ward.ended("hasty") == (ward.at(22), "StatusCheckFailureThresholdExceed")
+
+
+def test_one_that_is_deleted_is_asked_no_more(ward):
+    ward.check(mode="Continuous")
+    ward.runner.advance(15)
+    ward.call(ward.api.delete(CHECKS, "c", "default"))
+    ward.check(mode="Continuous")
+    ward.runner.advance(15)
+    assert [at for at, _ in ward.asked()] == [10.0, 25.0]
+
+
+def test_another_controller_goes_on_where_one_has_stopped(ward):
+    ward.answers(500)
+    ward.check(failureThreshold=3)
+    ward.runner.advance(21)
+    ward.runner._actors.cancel()
+    ward.runner.advance(5)
+    ward.start("another")
+    ward.runner.advance(60)
+    assert [at for at, _ in ward.asked()] == [10.0, 20.0, 30.0]
+    assert ward.ended() == (ward.at(30), "StatusCheckFailureThresholdExceed")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"http": {"url": "web", "criteria": {"statusCode": "200"}}}, "spec.http.url: 'web' is no URL to ask: "),
+        ({"duration": "long"}, "spec.duration: 'long' is no duration: "),
+    ],
+)
+def test_one_that_cannot_be_asked_fails(ward, spec, words):
+    ward.check(**spec)
+    ward.runner.advance(60)
+    assert ward.ended() == (ward.at(30), "StatusCheckFailureThresholdExceed")
+    (message,) = {entry.data["message"] for entry in ward.journal if entry.what == "status-check"}
+    assert message.startswith(words)
+
+
+class TestStanding:
+    TERMS = Terms.of({"failureThreshold": 2, "successThreshold": 2, "recordsHistoryLimit": 3})
+
+    @pytest.mark.parametrize(
+        ("outcomes", "is_late", "mode", "reason"),
+        [
+            ("", False, "Synchronous", ""),
+            ("s", False, "Synchronous", ""),
+            ("ss", False, "Synchronous", "StatusCheckSuccessThresholdExceed"),
+            ("ss", False, "Continuous", ""),
+            ("sfs", False, "Synchronous", ""),
+            ("ff", False, "Continuous", "StatusCheckFailureThresholdExceed"),
+            ("ff", True, "Synchronous", "StatusCheckDurationExceed"),
+            ("", True, "Continuous", "StatusCheckDurationExceed"),
+        ],
+    )
+    def test_what_completes_it(self, outcomes, is_late, mode, reason):
+        terms = Terms.of({"failureThreshold": 2, "successThreshold": 2, "mode": mode})
+        row = Row()
+        for outcome in outcomes:
+            row = row.then({"s": "Success", "f": "Failure"}[outcome])
+        status = judged({}, terms, row, "now", is_late=is_late)
+        assert status["conditions"][-1]["reason"] == reason
+        assert ("completionTime" in status) == bool(reason)
+
+    def test_old_records_go(self):
+        status = {}
+        for at in "abcde":
+            status = asked(status, self.TERMS, at, "Success")
+        assert status["count"] == 5
+        assert [record["startTime"] for record in status["records"]] == ["c", "d", "e"]
+        assert Row.of(status) == Row("Success", 3)
