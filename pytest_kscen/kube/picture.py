@@ -65,7 +65,7 @@ class Picture:
         self.objects: dict[Ref, Obj] = {}
         self.version = ""
         self._handlers: list[Handler] = []
-        self._indexes: dict[str, Index] = {}
+        self._indexes: dict[Hashable, Index] = {}
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     def get(self, name: str, namespace: str = "") -> Obj | None:
@@ -74,7 +74,7 @@ class Picture:
     def __iter__(self) -> Iterator[Obj]:
         return iter(list(self.objects.values()))
 
-    def index(self, name: str, keys: Keys) -> Index:
+    def index(self, name: Hashable, keys: Keys) -> Index:
         """The index of this name, which all who ask share."""
         if name not in self._indexes:
             index = self._indexes[name] = Index(keys)
@@ -87,6 +87,10 @@ class Picture:
         self._handlers.append(handler)
         for obj in self:
             handler(obj, None)
+
+    def off_change(self, handler: Handler) -> None:
+        """Tell this one no more."""
+        self._handlers.remove(handler)
 
     async def synced(self) -> None:
         """Wait for the first list."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.creating import NAMES
@@ -11,7 +11,8 @@ from pytest_kscen.objects.scenarios import RESULTS
 from pytest_kscen.scenario.happenings import parsed
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
-from pytest_kscen.scenario.waiters import SCHEDULER, WAITERS
+from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, scheduler_of
+from pytest_kscen.scenario.waiters import WAITERS
 from pytest_kscen.scenario.writes import KUBELET, NAME, VERBS, WITHOUT_WAITER, Write
 from pytest_kscen.simulation.scheduler.annotating import told
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.admission import Review
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.controller import ScenarioController
-    from pytest_kscen.scenario.waiting import Waiter
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
 CALM = 0.3  # seconds that a real scheduler has to hear of what has happened
@@ -42,6 +42,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         controller.register.tells_attempts = True
         controller.register.scheduling = scheduler
         controller.register.forgetting += scheduler.begin_anew, cluster.chance.stream(NAMES).restart
+        controller.register.add(SchedulerWaiter(profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle))
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
     return ""
 
@@ -123,9 +124,8 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
     return front.gate_url
 
 
-def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Waiter:
+def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> SchedulerWaiter:
     """The scheduler's waiter, which asks the program itself last."""
-    scheduler = next(each for each in WAITERS if each.name == SCHEDULER)
     clock = cluster.runner.clock
     nodes, pods = controller.sees(NODES), controller.sees(PODS)
 
@@ -140,7 +140,7 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Waite
     async def is_idle() -> bool:
         if clock.now() - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) < CALM:
             return False
-        gated = sum(bool(gates_of(pod)) for pod in pods)
+        gated = sum(bool(gates_of(pod)) and scheduler_of(pod) == DEFAULT for pod in pods)
         return await cluster.scheduler.is_idle(nodes=len(nodes.objects), gated=gated)
 
-    return replace(scheduler, calm=lambda pictures: min(scheduler.calm(pictures), CALM), idle=is_idle)
+    return SchedulerWaiter(back_off=CALM, idle=is_idle)

@@ -127,6 +127,7 @@ class ScenarioController:
             await self._is_seen(scenario)
         finally:
             self._on = None
+            convergence.leave()
 
     async def _is_seen(self, scenario: Obj) -> None:
         """Go on when what was written about it is here, or its end."""

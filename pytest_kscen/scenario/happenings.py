@@ -8,7 +8,7 @@ import orjson
 
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.scenario.models import OperationResult, PodAttempted, PodRef, PodScheduled, PodUnscheduled
-from pytest_kscen.scenario.waiters import SCHEDULER
+from pytest_kscen.scenario.schedulers import SCHEDULER
 from pytest_kscen.scenario.writes import CREATE, DELETE, is_about_results, results_of
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from pytest_kscen.kube.requests import STRATEGIC_PATCH
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import GROUP
+from pytest_kscen.scenario.schedulers import DEFAULT, scheduler_of
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
@@ -64,8 +65,8 @@ def gates_of(pod: Obj) -> list[str]:
 
 
 def held(pod: Obj) -> list[Obj]:
-    """The JSON patch that makes a new pod wait for its turn; nothing for one that has a node."""
+    """The JSON patch that makes a new pod wait for its turn; nothing for one that has a node, or another scheduler."""
     spec = pod.get("spec") or {}
-    if spec.get("nodeName"):
+    if spec.get("nodeName") or scheduler_of(pod) != DEFAULT:
         return []
     return [{"op": "add", "path": "/spec/schedulingGates", "value": [*(spec.get("schedulingGates") or ()), {"name": HELD}]}]

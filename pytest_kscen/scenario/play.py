@@ -30,8 +30,8 @@ from pytest_kscen.scenario.clearing import NotClearedError, clear
 from pytest_kscen.scenario.happenings import events_of
 from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
+from pytest_kscen.scenario.schedulers import SCHEDULER
 from pytest_kscen.scenario.shape import read
-from pytest_kscen.scenario.waiters import SCHEDULER
 from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
 from pytest_kscen.scenario.writes import DELETE, Meaning, blame, meaning_of
 

@@ -21,7 +21,7 @@ from pytest_kscen.objects.resources import (
 )
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.scenario.clearing import BORN_NAMESPACES
-from pytest_kscen.scenario.waiters import SCHEDULER
+from pytest_kscen.scenario.schedulers import SCHEDULER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -18,17 +18,14 @@ from pytest_kscen.objects.resources import (
     STATEFUL_SETS,
 )
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.scenario.schedulers import SchedulerWaiter, has_ended
 from pytest_kscen.scenario.waiting import Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.waiting import ControllerWaiter
 
-    from pytest_kscen.kube.picture import Picture
-    from pytest_kscen.objects.resources import Obj, Resource
-
-SCHEDULER = "kube-scheduler"
 REPLICATED_STORAGE = "replicated-volumes"
-BACK_OFF = 10.5  # seconds: the longest back-off of a pod for which there was no node, and a little more
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 GARBAGE_FINALIZERS = ("foregroundDeletion", "orphan")
 STUCK = (
@@ -40,7 +37,6 @@ STUCK = (
     "InvalidImageName",
 )
 UNREADY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-ENDED = ("Succeeded", "Failed")
 
 
 def _is_seen(obj: Obj) -> bool:
@@ -54,31 +50,6 @@ def _count(obj: Obj, name: str) -> int:
 
 def _wanted(obj: Obj) -> int:
     return int((obj.get("spec") or {}).get("replicas", 1))
-
-
-# --- the scheduler ---
-
-
-def _pod_without_node(pod: Obj) -> str:
-    if not _wants_node(pod):
-        return ""
-    placed = condition(pod, "PodScheduled")
-    return "" if placed and placed["status"] == "False" and placed.get("reason") != "SchedulingGated" else "was not looked at"
-
-
-def _wants_node(pod: Obj) -> bool:
-    spec = pod["spec"]
-    return not (spec.get("nodeName") or spec.get("schedulingGates") or pod["metadata"].get("deletionTimestamp") or _has_ended(pod))
-
-
-def _has_ended(pod: Obj) -> bool:
-    return (pod.get("status") or {}).get("phase") in ENDED
-
-
-def _while_pods_wait(cluster: Mapping[Resource, Picture]) -> float:
-    """Pods for which there was no node come again after their back-off, if something has changed."""
-    waiting = cluster[PODS].index("wants a node", lambda pod: [True] if _wants_node(pod) else [])
-    return BACK_OFF if waiting.of(True) else 0.0
 
 
 # --- workloads ---
@@ -141,7 +112,7 @@ def _node_kubelet(node: Obj) -> str:
 
 
 def _pod_kubelet(pod: Obj) -> str:
-    if not pod["spec"].get("nodeName") or _has_ended(pod):
+    if not pod["spec"].get("nodeName") or has_ended(pod):
         return ""
     if pod["metadata"].get("deletionTimestamp"):
         return "is ending"
@@ -178,8 +149,8 @@ def _attachment(attachment: Obj) -> str:
     return _is_going(attachment) or ("" if condition(attachment, "Ready") else "was not looked at")
 
 
-WAITERS = (
-    Waiter(SCHEDULER, {PODS: _pod_without_node, NODES: lambda _: ""}, _while_pods_wait),
+WAITERS: tuple[ControllerWaiter, ...] = (
+    SchedulerWaiter(),
     Waiter("replicaset-controller", {REPLICA_SETS: _replica_set}),
     Waiter("deployment-controller", {DEPLOYMENTS: _deployment, REPLICA_SETS: lambda _: ""}),
     Waiter("statefulset-controller", {STATEFUL_SETS: _stateful_set}),

@@ -45,9 +45,12 @@ class ControllerWaiter(Protocol):
         """Asked last: whether the controller itself says that it has nothing to do, if it says anything."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Waiter:
-    """A waiter by rules for single objects: each says what is still to be done for one, or nothing."""
+    """A waiter by rules for single objects: each says what is still to be done for one, or nothing.
+
+    A rule sees one object alone, and always says the same of the same object: it is asked once for each version.
+    """
 
     name: str
     rules: dict[Resource, Callable[[Obj], str]]
@@ -60,7 +63,7 @@ class Waiter:
 
     def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
         for resource, rule in self.rules.items():
-            index = cluster[resource].index(f"{self.name} is not done", functools.partial(_found_by, rule))
+            index = cluster[resource].index(self, functools.partial(_found_by, rule))
             for obj in index.of(True):
                 yield f"{resource.kind} {_name(obj)} {rule(obj)}"
 
@@ -109,6 +112,8 @@ class Convergence:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: dict[Resource, Picture] = field(default_factory=dict)
     _expected: list[Expected] = field(default_factory=list)
+    _at_work: list[str] = field(default_factory=list)
+    """Who has said last that it is not idle."""
 
     async def follow(self, waiters: Iterable[ControllerWaiter]) -> None:
         """See from now on what these look at."""
@@ -118,6 +123,11 @@ class Convergence:
                 await informer.synced()
                 self._seen[resource] = informer
                 informer.on_change(self._note)
+
+    def leave(self) -> None:
+        """See no more."""
+        while self._seen:
+            self._seen.popitem()[1].off_change(self._note)
 
     def _note(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
         self._changes += 1
@@ -159,7 +169,8 @@ class Convergence:
         while not or_when():
             left = end - self.clock.now()
             if left <= 0:
-                raise NotConvergedError(_told(self.unfinished(waiters), patience))
+                at_work = {name: ["is at work"] for name in self._at_work}
+                raise NotConvergedError(_told(self.unfinished(waiters) or at_work, patience))
             if self._awaits_news():
                 await self._within(min(left, NEWS))
             elif self.unfinished(waiters):
@@ -180,8 +191,8 @@ class Convergence:
 
     async def _are_idle(self, waiters: Sequence[ControllerWaiter]) -> bool:
         before = self._changes
-        answers = [await waiter.is_idle() for waiter in waiters]
-        return all(answers) and self._changes == before
+        self._at_work = [waiter.name for waiter in waiters if not await waiter.is_idle()]
+        return not self._at_work and self._changes == before
 
     async def _within(self, seconds: float) -> None:
         """Until something changes, and not longer."""

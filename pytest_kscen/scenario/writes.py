@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.resources import CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS, EVENTS, LEASES, PODS
 from pytest_kscen.objects.scenarios import RESULTS, SCENARIOS
-from pytest_kscen.scenario.waiters import REPLICATED_STORAGE, SCHEDULER
+from pytest_kscen.scenario.schedulers import SCHEDULER
+from pytest_kscen.scenario.waiters import REPLICATED_STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Collection

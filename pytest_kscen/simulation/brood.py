@@ -14,15 +14,21 @@ class Brood:
     """Tasks in the order in which they were born."""
 
     def __init__(self) -> None:
-        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._tasks: dict[asyncio.Task[Any], bool] = {}
         self._crash: asyncio.Future[Never] | None = None
         self._early: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+    @property
+    def is_at_work(self) -> bool:
+        """Whether there are others than those in the background."""
+        return not all(self._tasks.values())
+
+    def start(self, coroutine: Coroutine[Any, Any, Any], name: str, *, background: bool = False) -> asyncio.Task[Any]:
+        """In the background live those that never end."""
         self._loop = self._loop or asyncio.get_running_loop()
         task = self._loop.create_task(coroutine, name=name)
-        self._tasks[task] = None
+        self._tasks[task] = background
         task.add_done_callback(self._ended)
         return task
 

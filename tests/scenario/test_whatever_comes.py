@@ -65,3 +65,21 @@ def test_a_waiter_that_fails_ends_one_scenario_and_no_other(runner):
 
     assert (played.phase, played.message) == ("Failed", "step 1: the waiter of bad-controller has failed: KeyError('nothing')")
     assert other.phase == "Succeeded"
+
+
+def test_a_waiter_in_the_place_of_another_is_asked_itself(runner):
+    for name, rule in ("one", lambda _: ""), ("two", lambda _: "is not painted"):
+        runner.controllers.add(Waiter("painter", {NODES: rule}))
+        played = runner.play(scenario(create(1, node()), done(1), name=name))
+
+    assert played.message == "step 1: not finished within 600 s: painter: Node node-1 is not painted"
+
+
+def test_a_play_that_is_over_sees_no_more(runner):
+    def handlers():
+        return len(runner.theatre.controller.sees(NODES)._handlers)
+
+    before = handlers()
+    runner.play(scenario(create(1, node()), done(1)))
+    runner.cluster.advance(1)
+    assert handlers() == before

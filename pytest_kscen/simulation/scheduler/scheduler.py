@@ -26,7 +26,7 @@ from pytest_kscen.simulation.scheduler.framework.waiting import WaitingPods
 from pytest_kscen.simulation.scheduler.queueing.queue import Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
     from typing import Never
 
     from pytest_kscen.chance import Stream
@@ -132,9 +132,18 @@ class Scheduler:
     async def run(self) -> Never:
         await self._following.synced()
         await self._source.synced()
-        self._handle.brood.start(self._work(), NAME)
-        self._handle.brood.start(self.queue.look_through(self._bench.clock.sleep), f"{NAME}'s leftovers")
+        self._handle.brood.start(self._work(), NAME, background=True)
+        self._handle.brood.start(self.queue.look_through(self._bench.clock.sleep), f"{NAME}'s leftovers", background=True)
         await self._handle.brood.watch()
+
+    @property
+    def profiles(self) -> Collection[str]:
+        """The schedulerNames of its pods, as of now."""
+        return self._profiles.keys()
+
+    async def is_idle(self) -> bool:
+        """Whether it does nothing until something happens: none waits for its turn, backs off, is bound or makes room."""
+        return not (self.queue.is_at_work or self._handle.brood.is_at_work)
 
     async def _work(self) -> Never:
         while True:

@@ -40,7 +40,7 @@ class Handle:
     queue: Queue
     """`queue.activate(pod)`: look at this pod at once."""
     brood: Brood
-    """Where to start what must not hold up the scheduler."""
+    """Where to start what must not hold up the scheduler; with `background=True`, if it never ends."""
     extenders: Sequence[Extender] = ()
     profile: Profile = field(init=False)
     """The plugins beside this one."""

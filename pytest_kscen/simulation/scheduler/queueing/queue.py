@@ -113,6 +113,11 @@ class Queue:
         elif pod.uid in self._flying:
             self._flying[pod.uid].append((TIMEOUT, None, None))
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether anybody is more than parked."""
+        return bool(self._active or self._backoffs.pods or self._flying)
+
     # --- the next one ---
 
     async def ready(self) -> None:
