@@ -12,17 +12,24 @@ LETTERS = {"Selected": "S", "AllInjected": "I", "AllRecovered": "R", "Paused": "
 
 
 class Mesh:
-    def __init__(self, seed, nodes=3):
-        self.cluster = EmbeddedCluster(seed, nodes=nodes)
+    def __init__(self, seed, nodes=3, cluster=None):
+        self.cluster = cluster or EmbeddedCluster(seed, nodes=nodes)
         bring_chaos_mesh(self.cluster)
         self.api = self.cluster.api("test")
 
     def call(self, coroutine):
         return self.cluster.runner.call(coroutine)
 
+    def make(self, resource, metadata, spec):
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return self.call(self.api.create(resource, {**head, "metadata": {"namespace": "default", **metadata}, "spec": spec}))
+
     def pod(self, name, *, app=None, node="node-1", namespace="default", annotations=None, containers=CONTAINERS, **spec):
         metadata = {"name": name, "namespace": namespace, "labels": {"app": app or name}, "annotations": annotations or {}}
-        self.call(self.api.create(PODS, {"metadata": metadata, "spec": {"nodeName": node, "containers": containers, **spec}}))
+        self.make(PODS, metadata, {"nodeName": node, "containers": containers, **spec})
+
+    def remove(self, name):
+        self.call(self.api.delete(PODS, name, "default", grace_period=0))
 
     def pods(self):
         return {pod["metadata"]["name"]: pod for pod in self.call(self.api.list(PODS)).items}
@@ -31,8 +38,7 @@ class Mesh:
         if app:
             spec["selector"] = {"labelSelectors": {"app": app}}
         metadata = {"name": name, "namespace": "default", "annotations": annotations or {}, "finalizers": list(finalizers)}
-        body = {"metadata": metadata, "spec": {"mode": mode, **spec}}
-        return self.call(self.api.create(KINDS[kind].resource, body))
+        return self.make(KINDS[kind].resource, metadata, {"mode": mode, **spec})
 
     def see(self, kind, name="it"):
         found = self.call(self.api.list(KINDS[kind].resource)).items
