@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.workflow.manager import CONCURRENCY, WorkflowManager
 from pytest_kscen.workflow.schedules import Schedules
+from pytest_kscen.workflow.status_checks import StatusChecks
 
 if TYPE_CHECKING:
     from typing import Never
@@ -18,9 +19,10 @@ ENGINE = "workflow-engine"
 
 
 async def drive(stage: Stage, family: Family, *, concurrency: int = CONCURRENCY, per_second: float | None = None) -> Never:
-    """Workflows and Schedules of one family."""
+    """Workflows, Schedules and StatusChecks of one family."""
     async with asyncio.TaskGroup() as group:
         manager = WorkflowManager(stage.actor(ENGINE), family, concurrency=concurrency, per_second=per_second)
         group.create_task(manager.run(), name=ENGINE)
         group.create_task(Schedules(stage.actor("workflow-schedules"), family).run(), name="schedules")
+        group.create_task(StatusChecks(stage.actor("workflow-status-checks"), family).run(), name="status checks")
     raise AssertionError

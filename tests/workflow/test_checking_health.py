@@ -1,0 +1,103 @@
+"""A workflow that watches a Service: by StatusChecks, and by probes while chaos is on it."""
+
+from __future__ import annotations
+
+import pytest
+
+URL = "http://web.default/"
+
+
+def service(run, **annotations):
+    told = {f"kscen.io/http-{name}": value for name, value in annotations.items()}
+    container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}]}
+    run.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}, "annotations": told}, "spec": {"containers": [container]}},
+            },
+        },
+        available_within="2m",
+    )
+    run.advance("2s")  # for the endpoints
+
+
+def workflow(entry, *templates, **spec):
+    return {
+        "apiVersion": "chaos-mesh.org/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": "w"},
+        "spec": {"entry": entry, "templates": list(templates), **spec},
+    }
+
+
+def template(name, kind, **fields):
+    return {"name": name, "templateType": kind, **fields}
+
+
+def status_check(name, *, deadline=None, abort=None, **body):
+    http = {"url": URL, "criteria": {"statusCode": "200"}}
+    more = {"deadline": deadline, "abortWithStatusCheck": abort}
+    fields = {key: value for key, value in more.items() if value is not None}
+    return template(name, "StatusCheck", statusCheck={"type": "HTTP", "http": http, **body}, **fields)
+
+
+@pytest.fixture
+def play(scenario_runner):
+    def play(obj, **annotations):
+        with scenario_runner as run:
+            service(run, **annotations)
+            put_on = run.workflow(obj)
+            run.until(put_on.finished, timeout="1h")
+        assert run.outcome.leftovers == []
+        return put_on
+
+    return play
+
+
+def test_a_synchronous_check_holds_after_an_interval(play):
+    played = play(workflow("check", status_check("check", mode="Synchronous", intervalSeconds=5)))
+    assert (played.phase, played.duration) == ("Succeed", 5)
+
+
+def test_a_continuous_check_goes_on_to_its_deadline(play):
+    played = play(workflow("check", status_check("check", mode="Continuous", deadline="33s")))
+    assert (played.phase, played.duration) == ("Succeed", 33)
+
+
+def test_a_check_that_fails_is_passed_over(play):
+    entry = template("entry", "Serial", children=["check", "after"])
+    check = status_check("check", mode="Continuous", intervalSeconds=1, deadline="1m")
+    played = play(workflow("entry", entry, check, template("after", "Suspend", deadline="1s")), status="503")
+    assert (played.phase, played.duration, played.node("check").duration) == ("Succeed", 4, 3)
+
+
+def test_a_check_that_fails_aborts_if_it_is_told_to(play):
+    entry = template("entry", "Parallel", children=["check", "long"])
+    check = status_check("check", mode="Continuous", intervalSeconds=1, deadline="1m", abort=True)
+    played = play(workflow("entry", entry, check, template("long", "Suspend", deadline="10m")), status="503")
+    assert (played.phase, played.duration, played.node("long").phase) == ("Failed", 3, "Failed")
+
+
+@pytest.mark.parametrize(("action", "score"), [("pod-failure", 0), ("container-kill", 100)])
+def test_a_probe_while_chaos_is_on(scenario_runner, action, score):
+    chaos = {"action": action, "mode": "all", "selector": {"labelSelectors": {"app": "web"}}, "containerNames": ["c"]}
+    probe = {"name": "answers", "when": "OnChaos", "http": {"url": URL}, "interval": "2s", "initialDelay": "4s"}
+    entry = template("entry", "PodChaos", deadline="20s", podChaos=chaos)
+    with scenario_runner as run:
+        service(run)
+        put_on = run.workflow(workflow("entry", entry, probes=[{**probe, "stopOnFailure": False}]))
+        run.until(put_on.finished)
+        assert (put_on.phase, put_on.score) == ("Succeed", score)
+        (result,) = put_on.live["status"]["probes"]
+    assert result["count"] == 9  # each two seconds, the fourth and the last included
