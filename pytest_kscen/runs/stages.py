@@ -11,7 +11,7 @@ from pytest_kscen.objects.scenarios import RESULTS
 from pytest_kscen.scenario.happenings import parsed
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
-from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, scheduler_of
+from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, has_ended, scheduler_of
 from pytest_kscen.scenario.waiters import WAITERS
 from pytest_kscen.scenario.writes import KUBELET, NAME, VERBS, WITHOUT_WAITER, Write
 from pytest_kscen.simulation.scheduler.annotating import told
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.controller import ScenarioController
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
-CALM = 0.3  # seconds that a real scheduler has to hear of what has happened
+CALM = 0.5  # seconds that a real scheduler has to hear of what cannot be counted
 
 
 def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
@@ -138,9 +138,10 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
     nodes.on_change(hear)
 
     async def is_idle() -> bool:
-        if clock.now() - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) < CALM:
-            return False
+        asked = clock.now()
         gated = sum(bool(gates_of(pod)) and scheduler_of(pod) == DEFAULT for pod in pods)
-        return await cluster.scheduler.is_idle(nodes=len(nodes.objects), gated=gated)
+        placed = sum(bool(pod["spec"].get("nodeName")) and not has_ended(pod) for pod in pods)
+        is_idle = await cluster.scheduler.is_idle(nodes=len(nodes.objects), pods=placed, gated=gated)
+        return is_idle and asked - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) >= CALM
 
     return SchedulerWaiter(back_off=CALM, idle=is_idle)

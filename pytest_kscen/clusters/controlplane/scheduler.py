@@ -31,6 +31,7 @@ BETWEEN_LOOKS = 0.03
 PENDING = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} (\S+)', re.MULTILINE)
 ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{[^}]*\} (\S+)", re.MULTILINE)
 NODES = re.compile(r'^scheduler_cache_size\{type="nodes"\} (\S+)', re.MULTILINE)
+PODS = re.compile(r'^scheduler_cache_size\{type="pods"\} (\S+)', re.MULTILINE)
 GATED = re.compile(r'^scheduler_pending_pods\{queue="gated"\} (\S+)', re.MULTILINE)
 BINDING = re.compile(r'^scheduler_goroutines\{operation="binding"[^}]*\} (\S+)', re.MULTILINE)
 
@@ -81,8 +82,11 @@ class RealScheduler:
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
 
-    async def is_idle(self, *, nodes: int, gated: int) -> bool:
-        """Whether it knows so many nodes and gated pods, and no pod is in its queues or on its way, nor comes within a moment."""
+    async def is_idle(self, *, nodes: int, pods: int, gated: int) -> bool:
+        """Whether it knows so many nodes, pods that have one and pods at gates, and has none in its queues or on its way.
+
+        Nor does one come within a moment. What it knows of nodes and placed pods it tells once a second.
+        """
         try:
             before = await self._metrics()
             await self._clock.sleep(BETWEEN_LOOKS)
@@ -90,7 +94,7 @@ class RealScheduler:
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
         waiting = [float(count) for _, count in PENDING.findall(after)] + [float(count) for count in BINDING.findall(after)]
-        if _sum(NODES, after) != nodes or _sum(GATED, after) != gated:
+        if (_sum(NODES, after), _sum(PODS, after), _sum(GATED, after)) != (nodes, pods, gated):
             return False
         return not any(waiting) and _sum(ATTEMPTS, before) == _sum(ATTEMPTS, after)
 
