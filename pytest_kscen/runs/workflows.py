@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import pathlib
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, SHIPPED, phase_of
 from pytest_kscen.runs.chaos_mesh import family_on
-from pytest_kscen.workflow.parameters import apply_parameters
+from pytest_kscen.workflow.files import workflow_of
 from pytest_kscen.workflow.story import Story, Told
 
 if TYPE_CHECKING:
     import asyncio
+    import pathlib
     from collections.abc import Callable, Coroutine, Mapping
 
     from pytest_kscen.journal import Entry
@@ -39,6 +37,8 @@ class Workflow:
         self._look = look
         self.story = Story(Told(name))
         self._looked_at = False
+        self.kept: Obj | None = None
+        """It as it was when the run was over."""
 
     @property
     def phase(self) -> str:
@@ -56,8 +56,8 @@ class Workflow:
 
     @property
     def live(self) -> Obj:
-        """The Workflow as the API has it; never change it."""
-        return self._look(self)
+        """The Workflow as the API has it, after the run as it last was; never change it."""
+        return self.kept or self._look(self)
 
     @property
     def score(self) -> float | None:
@@ -93,8 +93,7 @@ class Workflows:
 
     def put_on(self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]) -> Workflow:
         """Have it driven from now on, by another name than its own if one is given."""
-        obj = workflow if isinstance(workflow, dict) else yaml.safe_load(pathlib.Path(workflow).read_text())
-        obj = {**obj, "spec": apply_parameters(obj["spec"], parameters)}
+        obj = workflow_of(workflow, parameters)
         actor = self._open()
         metadata = {"namespace": "default", **obj["metadata"], **({"name": name} if name else {})}
         metadata["labels"] = {**(metadata.get("labels") or {}), **actor.labels}
@@ -141,6 +140,7 @@ class Workflows:
         """None is left, nor what they have made."""
         for handle in self._handles.values():
             with contextlib.suppress(NotFound):
+                handle.kept = await self._api.get(self._family.workflows, handle.name, handle.namespace)
                 await self._api.delete(self._family.workflows, handle.name, handle.namespace, propagation="Foreground")
         for handle in self._handles.values():
             await self._wait(handle, lambda obj: obj is None)

@@ -47,7 +47,7 @@ def checked(document: Document, parameters: Mapping[str, Any] | None = None) -> 
     if wrong:
         more = [f"and {len(wrong) - MOST_TOLD} more"] if len(wrong) > MOST_TOLD else []
         raise WorkflowRefused("\n".join([*(told(document, each) for each in wrong[:MOST_TOLD]), *more]))
-    return obj  # type: ignore[no-any-return]  # an object it is
+    return {**obj, "spec": apply_parameters(obj["spec"], {})}
 
 
 def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:

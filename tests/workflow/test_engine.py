@@ -63,7 +63,7 @@ def test_a_deadline_ends_what_is_below_it_and_is_no_failure(play):
 
 def test_a_branch_that_cannot_be_evaluated_fails_the_workflow_with_its_reason(play):
     task = {"container": {"name": "main", "image": "busybox", "command": ["sh", "-c", "exit 3"]}}
-    branches = [{"target": "next", "expression": "exitCod == 3"}]
+    branches = [{"target": "next", "expression": "exitCode % 0 == 3"}]
     played = play(
         workflow(
             "entry",
@@ -74,7 +74,7 @@ def test_a_branch_that_cannot_be_evaluated_fails_the_workflow_with_its_reason(pl
         )
     )
     assert played.phase == "Failed"
-    assert "exitCod" in played.message
+    assert "exitCode % 0" in played.message
     assert played.node("long").phase == "Failed"
     assert played.node("next") is None
 
@@ -133,3 +133,8 @@ def test_a_node_is_tried_again_after_its_back_off(scenario_runner):
     assert put_on.phase == "Succeed"
     assert [at for phase, at in put_on.node("entry").history if phase == "Init"] == [0, 0, 10]
     assert put_on.node("entry").ended == 35
+
+
+def test_what_can_only_hang_is_refused_before_anything_is_done(scenario_runner):
+    with scenario_runner as run, pytest.raises(ValueError, match="template 'entry': there is no template 'nex'"):
+        run.workflow(workflow("entry", template("entry", "Serial", children=["nex"])))
