@@ -93,7 +93,8 @@ class Hypotheses:
 
     def forget(self, tree: Tree) -> None:
         for each in (tree.root, *tree.nodes.values()):
-            self._of.pop((tree.key, each.name), None)
+            if hypothesis := self._of.pop((tree.key, each.name), None):
+                hypothesis.probing.close()
 
     def _results(self, tree: Tree, node: Node) -> list[Obj]:
         hypothesis = self._of.get((tree.key, node.name))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kscen.objects.workflows import SHIPPED
+
 URL = "http://web.default/"
 
 
@@ -101,3 +103,15 @@ def test_a_probe_while_chaos_is_on(scenario_runner, action, score):
         assert (put_on.phase, put_on.score) == ("Succeed", score)
         (result,) = put_on.live["status"]["probes"]
     assert result["count"] == 9  # each two seconds, the fourth and the last included
+
+
+def test_a_workflow_that_is_deleted_is_probed_no_more(scenario_runner):
+    probe = {"name": "answers", "when": "Continuous", "http": {"url": URL}, "interval": "2s"}
+    with scenario_runner as run:
+        service(run)
+        run.workflow(workflow("entry", template("entry", "Suspend", deadline="10m"), probes=[probe]))
+        run.advance("5s")
+        run.call(run.cluster.api("test").delete(SHIPPED.workflows, "w", "default"))
+        run.advance("20s")
+        asked = [entry.at for entry in run.journal if entry.what == "workflow-probe"]
+    assert len(asked) == 3

@@ -74,6 +74,7 @@ class Probing:
         self._errand = Errand(actor, subject, owner)
         self._records = {probe.name: _Record(probe) for probe in probes}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {CONTINUOUS: [], ON_CHAOS: []}
+        self._is_over = False
         for result in before:
             if record := self._records.get(result.get("name", "")):
                 record.resume(result)
@@ -95,10 +96,14 @@ class Probing:
         await self.stop()
         return await self._at_edge(END, [probe for probe in self._probes if probe.is_at_end])
 
+    def close(self) -> list[asyncio.Task[None]]:
+        """Ask no more, and begin nothing again; what was being asked is still to end."""
+        self._is_over = True
+        return [*self._end(CONTINUOUS), *self._end(ON_CHAOS)]
+
     async def stop(self) -> None:
-        """Ask no more."""
-        tasks = [*self._end(CONTINUOUS), *self._end(ON_CHAOS)]
-        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        """The same, to its end."""
+        for outcome in await asyncio.gather(*self.close(), return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
 
@@ -136,6 +141,8 @@ class Probing:
     # --- again and again ---
 
     def _begin(self, moment: str) -> None:
+        if self._is_over:
+            return
         loop = asyncio.get_running_loop()
         self._tasks[moment] = [
             loop.create_task(self._repeat(moment, probe), name=f"probe {probe.name} of {self._errand.of}")

@@ -96,6 +96,15 @@ def test_nothing_is_asked_after_the_end(desk, flag_is):
     assert [at for at, *_ in desk.notes()] == [0.0, 1.0, 2.0]
 
 
+def test_nothing_begins_after_the_end(desk, flag_is):
+    probing = desk.probing({"when": "Continuous", **flag_is("up")}, {"name": "q", "when": "OnChaos", **flag_is("up")})
+    desk.call(probing.at_end())
+    desk.call(begun(probing))
+    desk.call(switched(probing, on=True))
+    desk.runner.advance(60)
+    assert desk.notes() == []
+
+
 def test_an_answer_that_does_not_come_in_time_is_none(desk):
     desk.cluster.site.machines.power_off("node-1")
     container = {"container": {"image": "busybox", "command": ["sleep", "1"]}}
