@@ -67,6 +67,7 @@ class Subscription:
         self._first: Iterator[Event] | None = None
         self._given: Event | None = None
         self._bookmarks, self._bookmark_is_due = bookmarks, False
+        self._marked = 0
         self._reader: asyncio.Future[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
 
@@ -105,7 +106,11 @@ class Subscription:
     def remind(self, now: float) -> None:
         if now >= self.until:
             self.expire()
-        elif self._bookmarks:
+        elif self._bookmarks and self._marked != self._store.revision:  # or it would say nothing new
+            self._mark()
+
+    def _mark(self) -> None:
+        if self._bookmarks:
             self._bookmark_is_due = True
             self._wake()
 
@@ -147,7 +152,7 @@ class Subscription:
         loop = asyncio.get_running_loop()
         self._timers.append(loop.call_later(seconds, self.expire))
         if self._bookmarks and seconds > LAST_BOOKMARK:
-            self._timers.append(loop.call_later(seconds - LAST_BOOKMARK, self.remind, 0.0))
+            self._timers.append(loop.call_later(seconds - LAST_BOOKMARK, self._mark))
 
     def expire(self) -> None:
         """End after what has happened so far."""
@@ -221,8 +226,8 @@ class Subscription:
     def _due_bookmark(self) -> Event | None:
         if not self._bookmark_is_due:
             return None
-        self._bookmark_is_due = False
-        return self._bookmark(self._store.revision)
+        self._bookmark_is_due, self._marked = False, self._store.revision
+        return self._bookmark(self._marked)
 
 
 def gone(revision: int, oldest: int) -> Expired:

@@ -181,6 +181,18 @@ class TestTime:
         site.runner.advance(2)
         assert (plain.new(), watch.new(), watch.ended) == ([], [], True)
 
+    def test_a_bookmark_that_would_say_nothing_new_is_left_out(self, site):
+        watch = site.watch(CONFIG_MAPS, bookmarks=True)
+        watch.new()
+        site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
+        site.runner.advance(60)
+        assert watch.new() == [bookmark("2")]
+        site.runner.advance(600)
+        assert watch.new() == []
+        site.create(PODS, "q", spec={"containers": [{"name": "c", "image": "i"}]})
+        site.runner.advance(60)
+        assert watch.new() == [bookmark("3")]
+
     def test_they_keep_nobody_alive(self, site):
         site.watch(CONFIG_MAPS, bookmarks=True)
         site.runner.advance(0)
