@@ -13,7 +13,6 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.simulation.chaos_mesh import records as book
 from pytest_kscen.simulation.chaos_mesh.effects.effect import GONE, Gone, Wait
-from pytest_kscen.simulation.chaos_mesh.selecting import NothingSelected
 from pytest_kscen.simulation.chaos_mesh.targets import Target, targets_of
 
 if TYPE_CHECKING:
@@ -79,7 +78,11 @@ class ChaosDaemon:
         chaos = self._chaos[subject.kind].get(subject.name, subject.namespace)
         if chaos is None or (book.is_deleted(chaos) and not book.is_held(chaos)):
             return None
-        desired, why = book.desired_phase(chaos, self._bench.now())
+        try:
+            desired, why = book.desired_phase(chaos, self._bench.now())
+        except ValueError as error:
+            self._failed(chaos, "calculate the desired phase", str(error))
+            return None
         records = book.records_of(chaos) or (self._select(chaos) if desired == RUN else [])
         chaos = await self._announce(chaos, desired, why, records)
         records = await self._sync(chaos, desired, records)
@@ -89,7 +92,7 @@ class ChaosDaemon:
     def _select(self, chaos: Obj) -> list[Obj]:
         try:
             targets = targets_of(chaos, self._pods.objects, self._nodes, self._chance)
-        except NothingSelected as why:
+        except ValueError as why:
             self._failed(chaos, "select targets", str(why))
             return []
         pods = {target: self._pods.objects[target.ref]["metadata"]["uid"] for target in targets}

@@ -66,7 +66,7 @@ def left_of(chaos: Obj, now: float) -> float | None:
 
 
 def desired_phase(chaos: Obj, now: float) -> tuple[str, str]:
-    """What is wanted of it, and the reason of the event that says so."""
+    """What is wanted of it, and the reason of the event that says so. A ValueError says that its duration is none."""
     if is_deleted(chaos):
         return STOP, "Deleted"
     if is_one_shot(chaos):  # it begins at once, and nobody says so

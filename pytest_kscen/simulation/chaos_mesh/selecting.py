@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.selectors import Requirement
 
 T = TypeVar("T")
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class NothingSelected(ValueError):
@@ -47,14 +50,20 @@ def _machines(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
 def _matches(selector: Obj, pod: Obj) -> bool:
     metadata = pod["metadata"]
     labels = metadata.get("labels") or {}
-    expressions = requirements_of({"matchExpressions": selector.get("expressionSelectors") or ()})
     return (
         _holds(selector.get("labelSelectors") or {}, labels)
-        and all(requirement.holds(labels) for requirement in expressions)
+        and all(requirement.holds(labels) for requirement in _requirements(selector))
         and _holds(selector.get("annotationSelectors") or {}, metadata.get("annotations"))
         and all(str(field_at(pod, path) or "") == value for path, value in (selector.get("fieldSelectors") or {}).items())
         and _is_in(selector.get("podPhaseSelectors") or (), (pod.get("status") or {}).get("phase", ""))
     )
+
+
+def _requirements(selector: Obj) -> list[Requirement]:
+    read = requirements_of({"matchExpressions": selector.get("expressionSelectors") or ()})
+    if wrong := next((each.operator for each in read if each.operator not in OPERATORS), ""):
+        raise NothingSelected(f"{wrong!r} is no operator: there are {', '.join(OPERATORS)}")
+    return read
 
 
 def _holds(wanted: Mapping[str, str], there: Mapping[str, str] | None) -> bool:
@@ -97,6 +106,6 @@ def _number(mode: str, value: str, most: float) -> float:
         number = float(value)
     except ValueError:
         number = 0.0
-    if not 0 < number <= most:
+    if not (0 < number <= most and math.isfinite(number)):
         raise NothingSelected(f"value {value!r} is invalid for mode {mode}")
     return number

@@ -38,7 +38,9 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, record: Obj) -> Target:
-        return cls(record["selectorKey"], *record["id"].split("/"))
+        """Somebody else may have written anything into it: what is no name is nobody's."""
+        namespace, pod, container, *_ = f"{record['id']}//".split("/")
+        return cls(record["selectorKey"], namespace, pod, container)
 
 
 def targets_of(chaos: Obj, pods: Mapping[Ref, Obj], nodes: Iterable[Obj], chance: Stream) -> list[Target]:

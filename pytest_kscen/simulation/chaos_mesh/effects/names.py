@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.names import dns1035_label, dns1123_label
 from pytest_kscen.objects.resources import SERVICES
 from pytest_kscen.simulation.chaos_mesh.effects.rules import Outside
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
 
 SUFFIXES = (".svc.cluster.local", ".svc")
 
@@ -35,10 +38,10 @@ class Names:
     async def _address_of(self, host: str) -> str:
         bare = next((host.removesuffix(suffix) for suffix in SUFFIXES if host.endswith(suffix)), host)
         name, _, namespace = bare.partition(".")
-        try:
-            service = await self._api.get(SERVICES, name, namespace or "default")
-        except NotFound:
-            service = {}
+        service: Obj = {}
+        if not dns1035_label(name) and not dns1123_label(namespace or "default"):
+            with contextlib.suppress(NotFound):
+                service = await self._api.get(SERVICES, name, namespace or "default")
         address = str((service.get("spec") or {}).get("clusterIP") or "None")
         if address == "None":
             raise ValueError(f"lookup {host}: no such host")
