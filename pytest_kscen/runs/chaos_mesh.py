@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 SIMULATED = ("embedded", "controlplane")
 
 
-def bring_chaos_mesh(cluster: Cluster) -> None:
-    """Once for each cluster, by whoever comes first: the definitions of chaos and of workflows, and who acts on them."""
+def bring_chaos_mesh(cluster: Cluster) -> bool:
+    """Once for each cluster, by whoever comes first: the definitions of chaos and of workflows, and who acts on them.
+
+    Whether this was the first.
+    """
     if cluster.backend not in SIMULATED or cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]  # what simulated clusters have
-        return
+        return False
     from pytest_kscen.simulation.chaos_mesh import actors, install
 
     runner, site = cluster.runner, cluster.site  # type: ignore[attr-defined]  # as above
@@ -27,14 +30,17 @@ def bring_chaos_mesh(cluster: Cluster) -> None:
     for name, life in actors(cluster.api, runner.clock, cluster.chance, site):
         runner.start(life, name)
     site.has_chaos_mesh = True
+    return True
 
 
 def family_on(cluster: Cluster) -> Family:
     """In Chaos Mesh's group where that is free, else in our own; what an engine needs and lacks is installed."""
     from pytest_kscen.objects.chaos_definitions import cron_workflow_definition, engine_definitions
+    from pytest_kscen.runs.workflow_admission import judge_workflows
     from pytest_kscen.simulation.chaos_mesh import install
 
-    bring_chaos_mesh(cluster)
+    if bring_chaos_mesh(cluster):
+        judge_workflows(cluster, SHIPPED)
     if cluster.backend in SIMULATED:
         return SHIPPED
     api, runner = cluster.api("workflow-installer"), cluster.runner

@@ -20,6 +20,7 @@ from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.runs.chaos_mesh import family_on
 from pytest_kscen.runs.interrupts import heard
+from pytest_kscen.runs.workflow_admission import judge_workflows, unregister
 from pytest_kscen.workflow.engine import ENGINE, drive
 from pytest_kscen.workflow.manager import CONCURRENCY
 from pytest_kscen.workflow.observing import Metrics, Tracing
@@ -68,8 +69,12 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
     if chosen.metrics is not None:
         runner.start(serve(metrics, chosen.metrics), "metrics")
     print(f"Workflows and Schedules of {family.group} are driven from now on", flush=True)
-    _until_told(cluster)
-    journal.close()
+    judge_workflows(cluster, family)
+    try:
+        _until_told(cluster)
+    finally:
+        runner.call(unregister(cluster.api(ENGINE)))
+        journal.close()
     return 0
 
 
