@@ -9,7 +9,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
-from pytest_kscen.objects.scenarios import SCENARIOS, may_work
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.scenarios import SCENARIOS, is_named, may_work, on
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,7 +32,7 @@ async def check_scenario_step_phase(controller: str, api: Api, clock: Clock) -> 
         watch = api.watch(SCENARIOS, resource_version=listing.resource_version)
         try:
             async for event in watch:
-                if event.type == "ERROR" or may_work([event.object], controller):
+                if event.type in ("ERROR", "DELETED") or may_work([event.object], controller):
                     break
         except OSError:
             await clock.sleep(AGAIN)
@@ -60,6 +61,7 @@ class Gates:
 
     def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
         self._changed.set()
+        self._changed = asyncio.Event()  # one for each change: who waits for this one has not seen it
         for listener in self._listeners:
             listener()
 
@@ -82,8 +84,18 @@ class Gates:
 
     async def passed(self, controller: str) -> None:
         """Wait until this controller may work."""
-        while self._api is not None:
-            self._changed.clear()
-            if may_work((await self._api.list(SCENARIOS)).items, controller):
+        while True:
+            changed = self._changed
+            if not await self._holds_now(controller):
                 return
-            await self._changed.wait()
+            await changed.wait()
+
+    async def _holds_now(self, controller: str) -> bool:
+        """As the API has it at this moment, which is asked only if the Scenario that is on names this controller."""
+        scenario = on(self._scenarios) if self._scenarios else None
+        if self._api is None or scenario is None or not is_named(scenario, controller):
+            return False
+        try:
+            return not may_work([await self._api.get(SCENARIOS, scenario["metadata"]["name"])], controller)
+        except NotFound:
+            return False

@@ -44,13 +44,21 @@ def disabled(scenario: Obj) -> list[str]:
 
 def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
     """Whether the scenario that is on, if there is one, lets this controller work."""
-    for scenario in scenarios:
-        if phase_of(scenario) in ON and _has_begun(scenario):
-            if controller in simulated(scenario):
-                step = scenario["status"].get("stepStatus") or {}
-                return step.get("phase") == CONTROLLER_RUNNING and step.get("runningSimulationController") == controller
-            return not {EVERY, controller} & set(disabled(scenario))
-    return True
+    scenario = on(scenarios)
+    if scenario and controller in simulated(scenario):
+        step = scenario["status"].get("stepStatus") or {}
+        return step.get("phase") == CONTROLLER_RUNNING and step.get("runningSimulationController") == controller
+    return scenario is None or not is_named(scenario, controller)
+
+
+def on(scenarios: Iterable[Obj]) -> Obj | None:
+    """The one that is on, and has begun."""
+    return next((each for each in scenarios if phase_of(each) in ON and _has_begun(each)), None)
+
+
+def is_named(scenario: Obj, controller: str) -> bool:
+    """Whether this controller may have to stand still for it."""
+    return bool({EVERY, controller} & {*simulated(scenario), *disabled(scenario)})
 
 
 def _has_begun(scenario: Obj) -> bool:

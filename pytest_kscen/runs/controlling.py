@@ -18,13 +18,12 @@ from pytest_kscen.runs.scenarios import Theatre
 from pytest_kscen.runs.terms import Terms
 from pytest_kscen.scenario.front import unregister
 from pytest_kscen.scenario.waiting import PATIENCE
-from pytest_kscen.scenario.writes import NAME
+from pytest_kscen.scenario.writes import NAME, USERS
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Entry
 
-USERS = "kscen:"
 DAY = 86400.0
 
 

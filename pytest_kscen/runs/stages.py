@@ -13,7 +13,7 @@ from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, has_ended, scheduler_of
 from pytest_kscen.scenario.waiters import WAITERS
-from pytest_kscen.scenario.writes import KUBELET, NAME, VERBS, WITHOUT_WAITER, Write
+from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, WITHOUT_WAITER, Write
 from pytest_kscen.simulation.scheduler.annotating import told
 
 if TYPE_CHECKING:
@@ -67,12 +67,11 @@ def _write_of(review: Review) -> Write:
     request = review.request
     verb = VERBS[review.operation]
     where = (request.resource, request.subresource, request.namespace, review.name)
-    return Write(request.agent, verb, *where, review.new, review.old)
+    return Write(f"{USERS}{request.agent}" if request.agent else request.user, verb, *where, review.new, review.old)
 
 
 def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> str:
     """The real programs are stopped and go on, new pods wait at a scheduling gate, and the API server calls webhooks."""
-    from pytest_kscen.clusters.controlplane.cluster import USERS
     from pytest_kscen.machinery.http.keys import make_keys
     from pytest_kscen.scenario.front import Front, register
 

@@ -14,10 +14,21 @@ from aiohttp import web
 
 from pytest_kscen.kube.webhooks import HOST, Served, allowed, asked, configuration, webhook
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.resources import EVENTS, LEASES, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS, Resource
+from pytest_kscen.objects.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
 from pytest_kscen.objects.scenarios import GROUP
 from pytest_kscen.scenario.held import held
-from pytest_kscen.scenario.writes import NAME, VERBS, Write
+from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, Write
 
 if TYPE_CHECKING:
     import ssl
@@ -27,6 +38,14 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 LABEL = f"{GROUP}/webhook"
+SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
+LOOKED_AT = ["*", "*/status", "*/scale", *(f"pods/{each}" for each in ("binding", "eviction", "resize", "ephemeralcontainers"))]
+BY_OTHERS = (
+    "!['system:node:', 'system:kube-', 'system:serviceaccount:kube-system:']"
+    f".exists(each, request.userInfo.username.startsWith(each)) && request.userInfo.username != '{USERS}{KUBELET}'"
+)
+"""Whose status is no news: that of whom it is."""
+KINDS = {(each.group, each.plural): each.kind for each in (PODS, *SCALED)}
 NOT_LOOKED_AT = (EVENTS.plural, LEASES.plural, "endpoints", "endpointslices")
 
 
@@ -73,8 +92,9 @@ class Front(Served):
 def write_of(review: Obj) -> Write:
     """An AdmissionReview's request as a write."""
     target, kind = review["resource"], review["kind"]
-    namespace = review.get("namespace") or ""
-    resource = Resource(target["group"], target["version"], target["resource"], kind["kind"], namespaced=bool(namespace))
+    namespace = "" if target["resource"] == NAMESPACES.plural else review.get("namespace") or ""
+    name_of_kind = KINDS.get((target["group"], target["resource"]), kind["kind"])  # a subresource may have a kind of its own
+    resource = Resource(target["group"], target["version"], target["resource"], name_of_kind, namespaced=bool(namespace))
     new, old = review.get("object"), review.get("oldObject")
     name = review.get("name") or ((new or old or {}).get("metadata") or {}).get("name") or ""
     writer, verb = review["userInfo"]["username"], VERBS[review["operation"]]
@@ -89,9 +109,10 @@ async def register(api: Api, url: str, authority: bytes, ours: str, *, policy: s
     bundle = base64.b64encode(authority).decode()
     others = f"request.userInfo.username != '{ours}'"
     looked_at = f"!(request.resource.resource in [{', '.join(repr(each) for each in NOT_LOOKED_AT)}])"
-    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": list(VERBS), "resources": ["*", "pods/binding", "*/scale"]}
+    told_elsewhere = f"!has(request.subResource) || request.subResource != 'status' || {BY_OTHERS}"
+    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": list(VERBS), "resources": LOOKED_AT}
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [PODS.plural]}
-    watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at)
+    watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at, told_elsewhere)
     await api.create(VALIDATING_WEBHOOKS, _configuration(VALIDATING_WEBHOOKS, watching))
     await api.create(MUTATING_WEBHOOKS, _configuration(MUTATING_WEBHOOKS, _webhook(f"{url}/mutate", bundle, policy, pods)))
 

@@ -5,6 +5,7 @@ Those that live in the loop of a cluster await `kube.gate.check_scenario_step_ph
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.scenarios import SCENARIOS, may_work
@@ -12,22 +13,45 @@ from pytest_kscen.objects.scenarios import SCENARIOS, may_work
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
+NOT_SERVED = 404
+TRANSIENT = (410, 429, 500, 502, 503, 504)
+AGAIN = 0.5  # seconds after an answer that is none
 LOOK_AGAIN = 30  # seconds of one watch; Scenarios are listed anew after it
 
 
 def check_scenario_step_phase(controller: str, client: Any) -> None:
     """Blocks until the Scenario that is on, if there is one, lets this controller go on. `client` is an `ApiClient`."""
-    from kubernetes.client import CustomObjectsApi
-    from kubernetes.watch import Watch
+    from kubernetes.client import ApiException, CustomObjectsApi
+    from urllib3.exceptions import HTTPError
 
     api: Any = CustomObjectsApi(client)
-    where = (SCENARIOS.group, SCENARIOS.version, SCENARIOS.plural)
     while True:
-        listing: Obj = api.list_cluster_custom_object(*where)
-        if may_work(listing["items"], controller):
-            return
-        watch: Any = Watch()  # type: ignore[no-untyped-call]
-        version = listing["metadata"]["resourceVersion"]
-        for event in watch.stream(api.list_cluster_custom_object, *where, resource_version=version, timeout_seconds=LOOK_AGAIN):
-            if may_work([event["object"]], controller):
-                watch.stop()
+        try:
+            if _passes(controller, api.list_cluster_custom_object):
+                return
+        except ApiException as error:
+            if error.status == NOT_SERVED:
+                return
+            if error.status not in TRANSIENT:
+                raise
+        except (HTTPError, OSError):
+            """The server is asked again."""
+        else:
+            continue
+        time.sleep(AGAIN)  # noqa: TID251  # a program of its own lives by the wall's clock
+
+
+def _passes(controller: str, scenarios: Any) -> bool:
+    """Whether it may work now; if not, this waits for whatever may have changed that."""
+    from kubernetes.watch import Watch
+
+    where = (SCENARIOS.group, SCENARIOS.version, SCENARIOS.plural)
+    listing: Obj = scenarios(*where)
+    if may_work(listing["items"], controller):
+        return True
+    watch: Any = Watch()  # type: ignore[no-untyped-call]
+    version = listing["metadata"]["resourceVersion"]
+    for event in watch.stream(scenarios, *where, resource_version=version, timeout_seconds=LOOK_AGAIN):
+        if event["type"] not in ("ADDED", "MODIFIED") or may_work([event["object"]], controller):
+            watch.stop()
+    return False

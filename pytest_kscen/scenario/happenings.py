@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.writes import Write
 
+CHANGES = ("scale", "resize", "ephemeralcontainers")
+"""Subresources that change the object itself."""
 HISTORY = "result-history"
 
 
@@ -25,7 +27,7 @@ def events_of(write: Write) -> Iterator[dict[str, Any]]:
     if write.is_binding:
         target = ((write.new or {}).get("target") or {}).get("name", "")
         yield _by(write, pod_scheduled=PodScheduled(_pod(write), target))
-    elif write.subresource:
+    elif write.subresource and write.subresource not in CHANGES:
         return
     elif is_about_results(write):
         if write.resource.plural == PODS.plural and results_of(write.new) != results_of(write.old):

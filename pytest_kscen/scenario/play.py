@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError
@@ -32,7 +32,7 @@ from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
 from pytest_kscen.scenario.schedulers import SCHEDULER
 from pytest_kscen.scenario.shape import read
-from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
+from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed, told
 from pytest_kscen.scenario.writes import DELETE, Meaning, blame, meaning_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.troupe import Troupe
     from pytest_kscen.scenario.waiting import ControllerWaiter, Convergence
     from pytest_kscen.scenario.writes import Write
+
+
+MOST_STEPS = 100_000
+"""Minor steps that one controller may make in one major step."""
 
 
 class ScenarioFailed(Exception):
@@ -64,6 +68,8 @@ class Play:
     _done: set[str] = field(default_factory=set)
     _deleted: set[str] = field(default_factory=set)
     _ignored: set[str] = field(default_factory=set)
+    _made: int = 0
+    """Minor steps that were not refused."""
     _spoiled: str = ""
     _begun: bool = False
     _generation: int = 0
@@ -85,29 +91,45 @@ class Play:
 
     async def let_in(self, write: Write) -> None:
         """Somebody writes: it is let in when this returns."""
-        if not self._begun or self.progress.phase not in ON:
+        if not self._begun or self.progress.phase not in ON or write.is_dry:
             return
-        if self._was_deleted(write) or self._is_of_another_time(write):
-            return
+        if write.is_eviction:
+            write = replace(write, verb=DELETE, subresource="", new=None, old=self.convergence.shown(PODS, write.ref))
         meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
         if meaning is Meaning.FOREIGN:
             self.give_up(blame(write))
+        elif self._was_deleted(write) or self._is_of_another_time(write):
             return
-        if meaning is Meaning.STEP:
-            self.convergence.expect(write.resource, write.ref, write.has_come)
-            await self.progress.next_minor(CONTROLLER_PAUSED)
-            self.convergence.wake()
-        if meaning in (Meaning.STEP, Meaning.REACTION) or (meaning is Meaning.RESULT and not self.troupe.tells_attempts):
-            for event in events_of(write):
-                self.progress.happened(**event)
+        elif meaning is Meaning.STEP:
+            await self._takes_step(write)
+        elif meaning is Meaning.REACTION or (meaning is Meaning.RESULT and not self.troupe.tells_attempts):
+            self._tell(write)
+
+    async def _takes_step(self, write: Write) -> None:
+        """It is told before it is done; should the server refuse it after all, nothing has happened."""
+        events: list[str] = []
+
+        def missed() -> None:
+            self._made -= 1
+            self._deleted.discard(write.uid)
+            for each in events:
+                self.progress.take_back(each)
+
+        self._made += 1
+        self.convergence.expect(write.resource, write.ref, write.has_come, missed)
+        await self.progress.next_minor(CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase)
+        self.convergence.wake()
+        events += self._tell(write)
+
+    def _tell(self, write: Write) -> list[str]:
+        return [self.progress.happened(**event) for event in events_of(write)]
 
     def _was_deleted(self, write: Write) -> bool:
-        """Whether this is one deletion again: a server that has to try twice asks twice."""
-        if write.verb != DELETE or not write.old:
+        """Whether this is one deletion again: a server that has to try twice asks twice, and one for an eviction too."""
+        if write.verb != DELETE or not write.uid:
             return False
-        uid = write.old["metadata"].get("uid", "")
-        again = uid in self._deleted
-        self._deleted.add(uid)
+        again = write.uid in self._deleted
+        self._deleted.add(write.uid)
         return again
 
     def _is_of_another_time(self, write: Write) -> bool:
@@ -130,6 +152,7 @@ class Play:
             await self.progress.at(RUNNING)
             async with self._scheduling():
                 await clear(self.progress.api, self.progress.actor.clock)
+                await self.convergence.see(PODS)
                 self.troupe.forget()
                 self._begun = True
                 await self._steps()
@@ -209,7 +232,10 @@ class Play:
     async def _step(self, major: int) -> bool:
         """One major step; whether it was the last."""
         operations = [each for each in self._check() if each.step == major and each.id not in self._done]
+        first = not self.progress.step.step.major
         await self.progress.stands(OPERATING, major=major, running="")
+        if first:
+            await self._others_react()  # and whoever is simulated has come to its gate, before there is anything to do
         last = False
         for each in operations:
             self._done.add(each.id)
@@ -225,16 +251,30 @@ class Play:
         return last
 
     async def _let_work(self, waiter: ControllerWaiter) -> None:
-        """One simulated controller's turn, from minor step to minor step."""
+        """One simulated controller's turn, from minor step to minor step, until there is none, or none of which anything comes."""
+        clock, made, most = self.progress.actor.clock, -1, self._made + MOST_STEPS
+        end = clock.now() + self.patience
         while True:
             await self._others_react()
+            if self._made > most:
+                raise ScenarioFailed(f"{waiter.name} has made {MOST_STEPS} minor steps, and comes to no end")
+            if self._made != made:
+                made, end = self._made, clock.now() + self.patience
+            elif not (unfinished := self.convergence.unfinished([waiter])):
+                await self.progress.stands(CONTROLLER_COMPLETED)
+                return
+            elif clock.now() >= end:
+                raise NotConvergedError(told(unfinished, self.patience))
             await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
-            if await self._goes_on(OPERATING_COMPLETED, CONTROLLER_RUNNING):
-                await self._reached([waiter], stops_at_step=True)
-                while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(waiter.name):
-                    await self._reached([waiter], stops_at_step=True)
-                if await self._goes_on(CONTROLLER_RUNNING, CONTROLLER_COMPLETED):
-                    return
+            if await self._goes_on(OPERATING_COMPLETED, CONTROLLER_RUNNING) and await self._has_finished(waiter):
+                return
+
+    async def _has_finished(self, waiter: ControllerWaiter) -> bool:
+        """It may work now; whether it has come to its end without another minor step."""
+        await self._reached([waiter], stops_at_step=True)
+        while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(waiter.name):
+            await self._reached([waiter], stops_at_step=True)
+        return await self._goes_on(CONTROLLER_RUNNING, CONTROLLER_COMPLETED)
 
     async def _goes_on(self, phase: str, following: str) -> bool:
         """From one phase to the next, unless a minor step has come, or comes while that is written."""

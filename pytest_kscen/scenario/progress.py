@@ -82,8 +82,8 @@ class Progress:
     def api(self) -> Api:
         return self.actor.api
 
-    def happened(self, **what: Any) -> None:
-        """Something at the step that is reached; what has no id gets one."""
+    def happened(self, **what: Any) -> str:
+        """Something at the step that is reached; what has no id gets one. The answer is its id."""
         if "id" not in what:
             self._made_up += 1
             what["id"] = f"generated-{self._made_up}"
@@ -95,6 +95,12 @@ class Progress:
             self._left_out += 1
         else:
             self.events.append(event)
+        return event.id
+
+    def take_back(self, id: str) -> None:
+        """It has not happened: the server has refused it after all."""
+        self.actor.note("scenario-event-undone", scenario=self.name, id=id)
+        self.events = [each for each in self.events if each.id != id]
 
     async def at(self, phase: str, message: str = "") -> None:
         """The scenario's phase from now on."""

@@ -98,6 +98,8 @@ class Expected:
     ref: Ref
     has_come: Callable[[Obj | None], bool]
     until: float
+    missed: Callable[[], None]
+    """What follows if it never comes."""
 
 
 @dataclass(eq=False)
@@ -118,11 +120,14 @@ class Convergence:
     async def follow(self, waiters: Iterable[ControllerWaiter]) -> None:
         """See from now on what these look at."""
         for resource in dict.fromkeys(resource for waiter in waiters for resource in waiter.resources):
-            if resource not in self._seen:
-                informer = self.informers.of(resource)
-                await informer.synced()
-                self._seen[resource] = informer
-                informer.on_change(self._note)
+            await self.see(resource)
+
+    async def see(self, resource: Resource) -> None:
+        if resource not in self._seen:
+            informer = self.informers.of(resource)
+            await informer.synced()
+            self._seen[resource] = informer
+            informer.on_change(self._note)
 
     def leave(self) -> None:
         """See no more."""
@@ -133,11 +138,13 @@ class Convergence:
         self._changes += 1
         self._changed.set()
 
-    def expect(self, resource: Resource, ref: Ref, has_come: Callable[[Obj | None], bool]) -> None:
-        """Somebody has written this: nothing is judged by what was before it."""
+    def expect(
+        self, resource: Resource, ref: Ref, has_come: Callable[[Obj | None], bool], missed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Somebody writes this: nothing is judged by what was before it."""
         followed = next((each for each in self._seen if (each.group, each.plural) == (resource.group, resource.plural)), None)
         if followed:
-            self._expected.append(Expected(followed, ref, has_come, self.clock.now() + NEWS))
+            self._expected.append(Expected(followed, ref, has_come, self.clock.now() + NEWS, missed))
 
     def shown(self, resource: Resource, ref: Ref) -> Obj | None:
         """The object as it was last heard of."""
@@ -145,8 +152,11 @@ class Convergence:
 
     def _awaits_news(self) -> bool:
         now = self.clock.now()
-        waited = [each for each in self._expected if now < each.until]
-        self._expected = [each for each in waited if not each.has_come(self.shown(each.resource, each.ref))]
+        missing = [each for each in self._expected if not each.has_come(self.shown(each.resource, each.ref))]
+        self._expected = [each for each in missing if now < each.until]
+        for each in missing:
+            if each not in self._expected:
+                each.missed()
         return bool(self._expected)
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
@@ -170,7 +180,7 @@ class Convergence:
             left = end - self.clock.now()
             if left <= 0:
                 at_work = {name: ["is at work"] for name in self._at_work}
-                raise NotConvergedError(_told(self.unfinished(waiters) or at_work, patience))
+                raise NotConvergedError(told(self.unfinished(waiters) or at_work, patience))
             if self._awaits_news():
                 await self._within(min(left, NEWS))
             elif self.unfinished(waiters):
@@ -209,7 +219,7 @@ class Convergence:
         self._changed.set()
 
 
-def _told(unfinished: dict[str, list[str]], patience: float) -> str:
+def told(unfinished: dict[str, list[str]], patience: float) -> str:
     if not unfinished:
         return f"the cluster has not come to rest within {patience:g} s: something changes all the time"
     parts = []

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.resources import CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS, EVENTS, LEASES, PODS
 from pytest_kscen.objects.scenarios import RESULTS, SCENARIOS
+from pytest_kscen.objects.storage import NAMESPACE as STORAGE_NAMESPACE
 from pytest_kscen.scenario.schedulers import SCHEDULER
-from pytest_kscen.scenario.waiters import REPLICATED_STORAGE
+from pytest_kscen.scenario.waiters import REPLICATED_STORAGE, WAITERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 NAME = "scenario-controller"
+USERS = "kscen:"
+"""What stands before an actor's name in that of its user, where each is a user of its own."""
 KUBELET = "kubelet"
 CONFIGURATION = ("kube-system", "kube-scheduler")
 """The ConfigMap with the scheduler's configuration."""
@@ -34,15 +37,14 @@ ALIASES = {
     "generic-garbage-collector": "garbage-collector-controller",
     "persistent-volume-binder": "persistentvolume-controller",
     "replicated-storage": REPLICATED_STORAGE,
-    "controller": REPLICATED_STORAGE,
-    "agent": REPLICATED_STORAGE,
+    f"system:serviceaccount:{STORAGE_NAMESPACE}:controller": REPLICATED_STORAGE,
+    f"system:serviceaccount:{STORAGE_NAMESPACE}:agent": REPLICATED_STORAGE,
 }
 """Controllers that the API's records know by another name."""
 
-ACCOUNT = re.compile(r"^(kscen:|system:serviceaccount:[^:]+:)")
-"""What stands before a controller's name in that of its user."""
-
 OF_THE_SYSTEM = "system:serviceaccount:kube-system:"
+ACCOUNT = re.compile(r"^system:serviceaccount:[^:]+:")
+"""That of somebody's own controller, which is called like it."""
 WITHOUT_WAITER = (
     "attachdetach-controller",
     "certificate-controller",
@@ -91,6 +93,8 @@ SERVERS = (
     "ttl-after-finished-controller",
 )
 """Who else writes what nobody has asked for."""
+NOBODYS = (NAME, SCHEDULER, KUBELET, REPLICATED_STORAGE, *(each.name for each in WAITERS), *WITHOUT_WAITER, *SERVERS)
+"""Names that no account of somebody's own may go by."""
 HOUSEKEEPING = (EVENTS, LEASES, ENDPOINTS, ENDPOINT_SLICES)
 KEPT_BY_OTHERS = ("resourceVersion", "generation", "managedFields")
 
@@ -122,8 +126,14 @@ class Write:
     @property
     def who(self) -> str:
         """The controller's name, or whoever it was."""
-        name = ACCOUNT.sub("", self.writer)
-        return KUBELET if name.startswith("system:node:") else ALIASES.get(name, name)
+        name = self.writer.removeprefix(USERS).removeprefix(OF_THE_SYSTEM)
+        if name.startswith("system:node:"):
+            return KUBELET
+        if name in ALIASES and (name != self.writer or name.startswith("system:")):
+            return ALIASES[name]
+        if name == self.writer and (name := ACCOUNT.sub("", name)) in NOBODYS and not name.startswith("system:"):
+            return f"the user {self.writer}"
+        return name
 
     @property
     def is_by_the_system(self) -> bool:
@@ -141,12 +151,28 @@ class Write:
     def has_come(self, obj: Obj | None) -> bool:
         """Whether the object, as somebody sees it, is as it is after this write, or later."""
         if self.verb == DELETE:
-            return is_going(obj, ((self.old or {}).get("metadata") or {}).get("uid", ""))
+            return is_going(obj, self.uid)
         if obj is None:
-            return self.verb == UPDATE  # it has gone meanwhile
+            return self.verb == UPDATE or self.is_binding  # it has gone meanwhile
         if self.is_binding:
             return bool(obj["spec"].get("nodeName"))
+        if self.verb == CREATE:
+            return self.uid in ("", obj["metadata"]["uid"])
         return self.old is None or obj["metadata"]["resourceVersion"] != self.old["metadata"].get("resourceVersion")
+
+    @property
+    def uid(self) -> str:
+        """The object's, if it is known by now."""
+        return str(((self.old or self.new or {}).get("metadata") or {}).get("uid") or "")
+
+    @property
+    def is_eviction(self) -> bool:
+        return self.resource.plural == PODS.plural and self.subresource == "eviction"
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether it says itself that it is only tried."""
+        return self.is_eviction and bool(((self.new or {}).get("deleteOptions") or {}).get("dryRun"))
 
     @property
     def words(self) -> str:
@@ -161,15 +187,17 @@ def is_going(obj: Obj | None, uid: str) -> bool:
 
 def meaning_of(write: Write, simulated: Collection[str], known: Collection[str]) -> Meaning:
     """`simulated` are the targets of the simulation; `known` are controllers that are nobody's hand, beyond the system's own."""
-    if _is_housekeeping(write):
-        return Meaning.HOUSEKEEPING
     if write.who == NAME or _is_of_scenarios(write.resource):
         return Meaning.OURS
+    if _is_on_nobodys_account(write.resource):
+        return Meaning.HOUSEKEEPING
+    if write.who not in simulated and write.who not in known and not write.is_by_the_system:
+        return Meaning.FOREIGN
+    if _is_housekeeping(write):
+        return Meaning.HOUSEKEEPING
     if write.who in simulated:
         return Meaning.RESULT if is_about_results(write) else Meaning.STEP
-    if write.who in known or write.is_by_the_system:
-        return Meaning.REACTION
-    return Meaning.FOREIGN
+    return Meaning.REACTION
 
 
 def blame(write: Write) -> str:
@@ -180,7 +208,7 @@ def blame(write: Write) -> str:
 
 
 def is_about_results(write: Write) -> bool:
-    """Whether only the annotations that tell of scheduling have changed."""
+    """Whether nothing has changed but the annotations in which a pod tells of its scheduling."""
     if write.verb != UPDATE or write.new is None or write.old is None:
         return False
     return _without_results(write.new) == _without_results(write.old)
@@ -192,10 +220,14 @@ def results_of(obj: Obj | None) -> dict[str, str]:
     return {key.removeprefix(RESULTS): value for key, value in annotations.items() if key.startswith(RESULTS)}
 
 
-def _is_housekeeping(write: Write) -> bool:
+def _is_on_nobodys_account(resource: Resource) -> bool:
     kinds = {(each.group, each.plural) for each in HOUSEKEEPING} | {("events.k8s.io", "events")}
+    return (resource.group, resource.plural) in kinds
+
+
+def _is_housekeeping(write: Write) -> bool:
     ends_a_pod = write.who == KUBELET and write.verb == DELETE  # which somebody else has deleted, and that was counted
-    return write.subresource == "status" or ends_a_pod or (write.resource.group, write.resource.plural) in kinds
+    return write.subresource == "status" or ends_a_pod
 
 
 def _is_of_scenarios(resource: Resource) -> bool:
@@ -204,5 +236,7 @@ def _is_of_scenarios(resource: Resource) -> bool:
 
 def _without_results(obj: Obj) -> Obj:
     metadata = {key: value for key, value in obj["metadata"].items() if key not in KEPT_BY_OTHERS}
-    annotations = {key: value for key, value in (metadata.pop("annotations", None) or {}).items() if not key.startswith(RESULTS)}
-    return {"metadata": metadata, "annotations": annotations, "spec": obj.get("spec")}
+    annotations = metadata.pop("annotations", None) or {}
+    if obj.get("kind") == PODS.kind:
+        annotations = {key: value for key, value in annotations.items() if not key.startswith(RESULTS)}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}

@@ -12,7 +12,8 @@ import signal
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
-from pytest_kscen.objects.scenarios import SCENARIOS, may_work
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.scenarios import SCENARIOS, may_work, on
 
 if TYPE_CHECKING:
     from typing import Never
@@ -33,13 +34,14 @@ class Holding:
         self._clock = clock
         self.went_on: dict[str, float] = {}
         """When each was last told to go on."""
+        self._scenarios: Informer | None = None
         self._stopped: set[str] = set()
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
         """From now on Scenarios are obeyed; when nobody follows them any more, everybody goes on."""
-        scenarios = Informer(api, clock, SCENARIOS)
+        self._scenarios = scenarios = Informer(api, clock, SCENARIOS)
         scenarios.on_change(self._look_again)
         following = asyncio.get_running_loop().create_task(scenarios.run(), name="scenarios that hold programs")
         try:
@@ -58,12 +60,19 @@ class Holding:
     async def obey(self, api: Api) -> None:
         """Hold, and let go, as the Scenarios say at this moment."""
         async with self._turn:  # what one has read must not be done after what another has read later
-            scenarios = (await api.list(SCENARIOS)).items
+            scenarios = await self._live(api)
             for program in PROGRAMS:
                 if may_work(scenarios, program):
                     self._go_on(program)
                 else:
                     self._stop(program)
+
+    async def _live(self, api: Api) -> list[Obj]:
+        """The one that is on, as it is at this moment."""
+        with contextlib.suppress(NotFound):
+            if self._scenarios and (scenario := on(self._scenarios)):
+                return [await api.get(SCENARIOS, scenario["metadata"]["name"])]
+        return []
 
     def _stop(self, program: str) -> None:
         if program not in self._stopped:

@@ -124,6 +124,9 @@ def _by_scenario(journal: Iterable[Entry]) -> dict[str, list[Obj]]:
             (over.add if each.data["phase"] in OVER else over.discard)(name)
         elif each.what == "scenario-event":
             found.setdefault(each.data["scenario"], []).append(_packed(each.data["event"]))
+        elif each.what == "scenario-event-undone":
+            name, undone = each.data["scenario"], each.data["id"]
+            found[name] = [event for event in found[name] if event["id"] != undone]
     return found
 
 
