@@ -17,7 +17,6 @@ from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
 from pytest_kscen.objects.cron import CronError
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
-from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.workflows import CRON_WORKFLOWS, MANAGED_BY, SHIPPED
 from pytest_kscen.workflow.repository import owner_reference
 from pytest_kscen.workflow.schedules import jobs as made
@@ -86,10 +85,8 @@ class Schedules:
             del self._followers[uid]
 
     async def spawned_of(self, type_: str) -> Informer:
-        """A picture of what Schedules of this type have spawned. A CronError says that there is no such type."""
+        """A picture of what Schedules of this type have spawned."""
         if type_ not in self._spawned:
-            if type_ != made.WORKFLOW and type_ not in KINDS:
-                raise CronError(f"unknown type: {type_}{nearest(type_, (made.WORKFLOW, *KINDS))}")
             wanted = self._family.workflows if type_ == made.WORKFLOW else KINDS[type_].resource
             resource = await self.actor.api.resource_of(wanted.api_version, wanted.kind)
             informer = self._spawned[type_] = Informer(self.actor.api, self.actor.clock, resource, labels=MANAGED_BY)
@@ -152,11 +149,15 @@ class Follower:
     async def _look(self, schedule: Obj) -> float | None:
         """When to look again."""
         try:
+            made.body_of(schedule)
             picture = await self._all.spawned_of(made.type_of(schedule))
             plan = plan_for(schedule, picture.index("owner", _owners).of(self._uid), self._actor.clock.now())
-        except (CronError, ApiError) as error:
+        except (CronError, made.ScheduleError) as error:
             self._tell(schedule, {Told("Failed", f"Failed to get run time: {error}")})
-            return None if isinstance(error, CronError) else self._actor.clock.now() + AGAIN
+            return None
+        except (ApiError, ConnectionError) as error:
+            self._tell(schedule, {Told("Failed", f"Failed to list active jobs: {error}")})
+            return self._actor.clock.now() + AGAIN
         self._tell(schedule, set(plan.told))
         try:
             await self._carry_out(schedule, plan, picture)

@@ -8,6 +8,7 @@ from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, ALL_RECOVERED, KINDS, PAUSE, SELECTED
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.durations import seconds_of_text
+from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.workflows import ACCOMPLISHED, MANAGED_BY, is_over
 
 if TYPE_CHECKING:
@@ -21,14 +22,25 @@ LONGEST_STEM = 52
 """Of a name, so that it may be a label's value with the time behind it."""
 
 
+class ScheduleError(ValueError):
+    """The Schedule does not say what it spawns."""
+
+
 def type_of(schedule: Obj) -> str:
     """What it spawns; a CronWorkflow need not say."""
     return str(schedule["spec"].get("type") or WORKFLOW)
 
 
-def key_of(type_: str) -> str:
-    """Where in the spec that which is spawned has its own."""
-    return KEY_OF_WORKFLOW if type_ == WORKFLOW else KINDS[type_].key
+def body_of(schedule: Obj) -> Obj:
+    """The spec of what is spawned."""
+    type_ = type_of(schedule)
+    if type_ != WORKFLOW and type_ not in KINDS:
+        raise ScheduleError(f"unknown type: {type_}{nearest(type_, (WORKFLOW, *KINDS))}")
+    key = KEY_OF_WORKFLOW if type_ == WORKFLOW else KINDS[type_].key
+    body: Obj | None = schedule["spec"].get(key)
+    if not body:
+        raise ScheduleError(f"its type is {type_}, so its spec needs {key!r}")
+    return body
 
 
 def name_at(schedule: Obj, due: float) -> str:
@@ -48,7 +60,7 @@ def build(schedule: Obj, resource: Resource, due: float, labels: dict[str, str],
             "annotations": {SCHEDULED_AT: timestamp_of(due)},
             "ownerReferences": [owner],
         },
-        "spec": schedule["spec"][key_of(type_of(schedule))],
+        "spec": body_of(schedule),
     }
 
 

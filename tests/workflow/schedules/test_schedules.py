@@ -165,3 +165,25 @@ def test_what_cannot_be_read_is_told(timetable):
     timetable.call(timetable.api.patch(SHIPPED.schedules, "tick", {"spec": {"schedule": "* * * * *"}}, "default"))
     timetable.until(61)
     assert timetable.spawned() == [(60, 60)]
+
+
+def test_what_does_not_say_what_it_spawns_is_told(timetable):
+    timetable.schedule(podChaos=None)
+    timetable.until(61)
+    assert timetable.events() == [("Failed", "Failed to get run time: its type is PodChaos, so its spec needs 'podChaos'")]
+
+
+def test_what_the_api_refuses_is_tried_again(timetable):
+    timetable.pod()
+    timetable.schedule()
+    refused = {
+        "metadata": {"name": "tick-1767225660", "namespace": "default"},
+        "spec": {"action": "pod-kill", "mode": "all", "selector": {}},
+    }
+    timetable.call(timetable.api.create(POD_CHAOS, refused))  # somebody else's has the name
+    timetable.until(75)
+    assert timetable.spawned() == []
+    assert {reason for reason, _ in timetable.events()} == {"Failed"}
+    timetable.call(timetable.api.delete(POD_CHAOS, "tick-1767225660", "default"))
+    timetable.until(85)
+    assert timetable.spawned() == [(80, 60)]
