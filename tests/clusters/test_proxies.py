@@ -174,6 +174,41 @@ def test_packets_take_the_networks_way(alone, there, back, takes):
     assert alone.runner.clock.now() - began == takes
 
 
+def is_ready(cluster, name):
+    return is_true(cluster.runner.ask(cluster.api("test").get(PODS, name, "default")), "Ready")
+
+
+def ticks(cluster, name, until):
+    """Seconds from now until a pod is ready, or is not."""
+    began = cluster.runner.clock.now()
+    cluster.until(lambda: is_ready(cluster, name) == until, "10m")
+    return round(cluster.runner.clock.now() - began, 6)
+
+
+def test_a_readiness_probe_hears_the_same(alone):
+    service(alone, "web")
+    probe = {"httpGet": {"port": 8080}, "periodSeconds": 10, "failureThreshold": 3}
+    pod(alone, "web", "web", readinessProbe=probe)
+    ready(alone, "web")
+    alone.advance("33s")
+    forget = alone.site.images.serve(HttpAnswer(500), pod="web", port=8080)
+    assert 20 < ticks(alone, "web", until=False) <= 30
+    alone.advance("1s")
+    assert refusal(ask(alone, "web:80"))[2] == 'no endpoints available for service "web:80"'
+    forget()
+    assert ticks(alone, "web", until=True) <= 10
+    change = {"metadata": {"annotations": {"kscen.io/http-after": "3s"}}}
+    alone.runner.call(alone.api("test").patch(PODS, "web", change, "default"))
+    assert 20 < ticks(alone, "web", until=False) <= 33
+
+
+def test_one_that_is_never_well_is_never_ready(alone):
+    probe = {"httpGet": {"port": 8080}, "periodSeconds": 5}
+    pod(alone, "web", "web", annotations={"kscen.io/http-status": "503"}, readinessProbe=probe)
+    alone.advance("60s")
+    assert not is_ready(alone, "web")
+
+
 def test_an_answer_may_take_its_time(alone):
     pod(alone, "web", "web", annotations={"kscen.io/http-after": "3s"})
     ready(alone, "web")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -51,6 +52,8 @@ class Images:
         self._rules: list[Rule[Behaviour]] = []
         self._services: list[tuple[Rule[Service], int | None]] = []
         self._missing: dict[str, None] = {}
+        self._listeners: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()
 
     def register(
         self, run: Behaviour, *, image: str = "*", container: str = "*", pod: str = "*", namespace: str = "*"
@@ -83,7 +86,27 @@ class Images:
 
         entry = Rule(always if isinstance(answer, HttpAnswer) else answer, image, container, pod, namespace), port
         self._services.insert(0, entry)
-        return lambda: self._services.remove(entry)
+        self._tell()
+
+        def forget() -> None:
+            self._services.remove(entry)
+            self._tell()
+
+        return forget
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Tell whenever what some container answers may have changed; what is returned ends that."""
+        number = next(self._numbers)
+        self._listeners[number] = listener
+
+        def forget() -> None:
+            del self._listeners[number]
+
+        return forget
+
+    def _tell(self) -> None:
+        for listener in list(self._listeners.values()):
+            listener()
 
     def service_of(self, container: ContainerContext, port: int) -> Service | None:
         """What a test has taught this container to answer."""

@@ -12,6 +12,7 @@ from pytest_kscen.simulation.kubelet.environment import MissingError, environmen
 from pytest_kscen.simulation.kubelet.images import have_image
 from pytest_kscen.simulation.kubelet.pod_status import may_restart
 from pytest_kscen.simulation.kubelet.process import Exit, Process
+from pytest_kscen.simulation.kubelet.readiness import HttpReadiness
 from pytest_kscen.simulation.kubelet.volumes import Files
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ LOG_TAIL, LOG_TAIL_BYTES = 80, 2048  # of a log that stands for a termination me
 class ContainerLife:
     """Keeps one container as its pod wants it."""
 
-    __slots__ = ("_begun", "_pod", "_restarts", "host", "record")
+    __slots__ = ("_begun", "_pod", "_readiness", "_restarts", "host", "record")
 
     def __init__(self, pod: PodLife, record: Record) -> None:
         self.record = record
         self._begun: asyncio.Future[None] | None = None
+        self._readiness: HttpReadiness | None = None
         self.host = pod.host
         self._pod = pod
         self._restarts = Backoff()
@@ -129,7 +131,18 @@ class ContainerLife:
         self._passed(ready=readiness is None)
         if readiness is not None:
             await self.host.clock.sleep(max(0.0, readiness - (startup or 0.0)))
-            self._set_ready(True)
+            probe, process = self.record.spec["readinessProbe"], self.record.process
+            if "httpGet" not in probe or process is None:
+                self._set_ready(True)
+                return
+            context, images = process.context, self.host.images
+            self._readiness = HttpReadiness(probe, self.record.spec, context, images, lambda: self._pod.pod)
+            await self._readiness.keep()
+
+    def look_again(self) -> None:
+        """The pod's annotations have changed."""
+        if self._readiness:
+            self._readiness.wake()
 
     def _passed(self, *, ready: bool) -> None:
         self.record.started = True

@@ -81,6 +81,9 @@ class PodLife:
         old, self.pod = self.pod, pod
         if pod["spec"] is not old["spec"]:
             self._respect(pod, old)
+        if pod["metadata"].get("annotations") != old["metadata"].get("annotations"):
+            for container in self._containers.values():
+                container.look_again()
         if pod["metadata"].get("deletionTimestamp"):
             self.stop()
             self._hasten(old)
