@@ -136,6 +136,7 @@ class ChaosDaemon:
             return book.vanished(record, now), False
         match await effect.inject(chaos, target, pod):
             case Gone():
+                await effect.recover(chaos, target, None)
                 return book.vanished(record, now), False
             case Wait(why):
                 return self._waits(chaos, record, why), False

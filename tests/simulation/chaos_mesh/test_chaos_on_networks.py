@@ -175,3 +175,18 @@ def test_what_a_program_in_a_pod_feels(mesh, spec, told):
     logs = {name: mesh.call(mesh.api.log(name, "default", container="c")) for name in ("a", "free")}
     assert told in logs["a"]
     assert told not in logs["free"]
+
+
+def test_a_target_that_vanishes_takes_its_rules_along(mesh):
+    mesh.pod("a")
+    mesh.cluster.advance(10)
+    mesh.pod("b", node="node-2", containers=[{"name": "c", "image": "somewhere.invalid/c"}])
+    mesh.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
+    mesh.cluster.advance(5)
+    assert mesh.phases("NetworkChaos")["default/a"] == "Not Injected/Wait"
+    source = mesh.pods()["a"]["status"]["podIP"]
+    mesh.remove("a")
+    mesh.cluster.advance(10)
+    assert mesh.conditions("NetworkChaos") == "S"
+    assert mesh.phases("NetworkChaos") == {"default/a": "Not Injected", "default/b": "Not Injected/Wait"}
+    assert mesh.cluster.site.network.passage(Flow("node-1", "", source_address=source)) == OPEN

@@ -83,7 +83,20 @@ def test_a_grace_period_is_waited_for(mesh):
     assert mesh.pods() == {}
 
 
-def test_a_pod_that_somebody_else_deletes_was_not_killed(mesh):
+def test_one_target_that_vanishes_takes_nothing_from_the_other(mesh):
+    slow = [{"name": "c", "image": "busybox", "command": ["sh", "-c", "trap '' TERM; sleep 1000"]}]
+    for name in "ab":
+        mesh.pod(name, app="x", containers=slow)
+    mesh.cluster.advance(10)
+    mesh.chaos("PodChaos", app="x", action="pod-kill", gracePeriod=20)
+    mesh.cluster.advance(1)
+    mesh.remove("a")
+    mesh.cluster.advance(30)
+    assert mesh.conditions("PodChaos") == "SI"
+    assert mesh.pods() == {}
+
+
+def test_a_target_that_somebody_else_deletes_counts_as_recovered(mesh):
     for name in "ab":
         mesh.pod(name, app="x")
     mesh.pod("late", app="x", containers=[{"name": "c", "image": "somewhere.invalid/c"}])

@@ -40,7 +40,7 @@ class ContainerKill:
         return ""
 
     async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # the kubelet starts it
-        self.forget(chaos)
+        self._killed.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
     def forget(self, chaos: Obj) -> None:

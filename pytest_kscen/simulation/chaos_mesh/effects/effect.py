@@ -34,7 +34,8 @@ class Effect(Protocol):
     def unseen(self, chaos: Obj, target: Target) -> str:
         """Why the effect cannot be seen yet; empty if it is there. Asked after all targets have been injected."""
 
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None: ...
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
+        """Undo what was done to this target; nothing of it is left in here."""
 
     def forget(self, chaos: Obj) -> None:
-        """It has gone without being recovered, because somebody took its finalizer away."""
+        """It has gone, perhaps without being recovered, because somebody took its finalizer away."""

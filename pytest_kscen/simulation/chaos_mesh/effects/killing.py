@@ -41,7 +41,7 @@ class PodKill:
         return ""
 
     async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # nothing brings it back
-        self.forget(chaos)
+        self._asked.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
     def forget(self, chaos: Obj) -> None:
