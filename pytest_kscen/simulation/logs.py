@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.objects.resources import Obj
 
-LINES = 10_000  # that a node keeps of one run, or a few more
+LINES, SIZE = 10_000, 10 * 1024 * 1024  # that a node keeps of one run, or twice as much
 TRUE = ("true", "1")
 REASONS = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
 
@@ -34,12 +34,13 @@ class Line(NamedTuple):
 class Log:
     """One run's output. Text comes as it is written, in parts of lines or in many."""
 
-    __slots__ = ("_clock", "_ended", "_followers", "_lines", "_open")
+    __slots__ = ("_clock", "_ended", "_followers", "_lines", "_open", "_size")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lines: list[Line] = []
         self._open: Line | None = None
+        self._size = 0
         self._followers: dict[Follower, None] = {}
         self._ended = False
 
@@ -51,11 +52,25 @@ class Log:
             begun = self._open or Line(self._clock.now(), "")
             self._lines.append(Line(begun.written, begun.text + part))
             self._open = None
-        if len(self._lines) > 2 * LINES:
-            del self._lines[:-LINES]
         if rest:
             begun = self._open or Line(self._clock.now(), "")
             self._open = Line(begun.written, begun.text + rest)
+        self._size += len(text)
+        if len(self._lines) > 2 * LINES or self._size > 2 * SIZE:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """Whole lines go first; a line that is too long by itself loses its beginning."""
+        if self._open:
+            self._open = Line(self._open.written, self._open.text[-SIZE:])
+        self._size = len(self._open.text) if self._open else 0
+        kept: list[Line] = []
+        for line in reversed(self._lines[-LINES:]):
+            if self._size >= SIZE:
+                break
+            kept.append(Line(line.written, line.text[-(SIZE - self._size) :]))
+            self._size += len(kept[-1].text) + 1
+        self._lines = kept[::-1]
 
     def text(self, options: Mapping[str, str]) -> str:
         """With the query of `pods/log`: tailLines, sinceSeconds, sinceTime, timestamps, limitBytes."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 from pytest_kscen.objects.workflows import ABORT, SCHEDULE
-from pytest_kscen.workflow.events import Happening
+from pytest_kscen.workflow.events import Happening, Impossible
 from pytest_kscen.workflow.tables.machine import Act
 
 if TYPE_CHECKING:
@@ -36,10 +37,6 @@ class Hands:
     watches: Watches
 
 
-class Impossible(Exception):
-    """What a node needs cannot be done; the words say why."""
-
-
 async def _resource(hands: Hands, node: Node) -> Resource:
     """Of which resource the object is that a node makes."""
     if node.template.type == SCHEDULE:
@@ -60,9 +57,19 @@ async def create_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None
 
 
 async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    resource = await _resource(hands, node)
+    """What was never made, or cannot be, as its kind is unknown, is as good as gone."""
+    try:
+        resource = await _resource(hands, node)
+    except NotFound:
+        return Happening.CLEANED
     hands.watches.follow(resource)
-    return None if await hands.playground.delete(resource, tree, node.name) else Happening.CLEANED
+    return None if await hands.playground.delete(resource, tree, node) else Happening.CLEANED
+
+
+async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    if not await hands.playground.has(await _resource(hands, node), tree, node):
+        raise Impossible("its resource is gone, and the engine has not removed it")
+    return None
 
 
 async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
@@ -73,7 +80,7 @@ async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     await hands.playground.create(CONFIG_MAPS, tree, node, {"data": {SNAPSHOT: orjson.dumps(snapshot).decode()}})
     mount = {"name": SNAPSHOT_VOLUME, "mountPath": SNAPSHOT_FOLDER, "readOnly": True}
     container = {**task["container"], "volumeMounts": [*(task["container"].get("volumeMounts") or ()), mount]}
-    volume = {"name": SNAPSHOT_VOLUME, "configMap": {"name": node.name}}
+    volume = {"name": SNAPSHOT_VOLUME, "configMap": {"name": node.made}}
     spec = {"restartPolicy": "Never", "containers": [container], "volumes": [*(task.get("volumes") or ()), volume]}
     labels = (task.get("metadata") or {}).get("labels") or task.get("labels") or {}
     await hands.playground.create(PODS, tree, node, {"metadata": {"labels": labels}, "spec": spec})
@@ -81,7 +88,13 @@ async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
 
 
 async def end_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    await hands.playground.delete(PODS, tree, node.name)
+    await hands.playground.delete(PODS, tree, node)
+    return None
+
+
+async def find_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    if not await hands.playground.has(PODS, tree, node):
+        raise Impossible("its pod has vanished before it came to its end")
     return None
 
 
@@ -105,12 +118,13 @@ async def evaluate(hands: Hands, tree: Tree, node: Node) -> Happening | None:
 
 async def _context(hands: Hands, tree: Tree, node: Node) -> dict[str, object]:
     """What expressions may speak of."""
-    pod = await hands.playground.api.get(PODS, node.name, tree.key.namespace)
+    pod = await hands.playground.api.get(PODS, node.made, tree.key.namespace)
     container = node.template.body["task"]["container"]["name"]
-    text = await hands.playground.api.log(node.name, tree.key.namespace, container=container, limit=OUTPUT_LIMIT + 1)
-    if len(text) > OUTPUT_LIMIT:
+    code = _exit_code(pod, container)
+    text = await hands.playground.api.log(node.made, tree.key.namespace, container=container, limit=OUTPUT_LIMIT + 1)
+    if len(text.encode()) > OUTPUT_LIMIT:
         raise Impossible(f"its pod has written more than {OUTPUT_LIMIT} bytes, and expressions look at no more: let it write less")
-    return {"exitCode": _exit_code(pod, container), "stdout": text.strip()}
+    return {"exitCode": code, "stdout": text.strip()}
 
 
 def _exit_code(pod: Obj, container: str) -> int:
@@ -131,7 +145,7 @@ async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None
 
 
 async def delete_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    await hands.playground.delete(hands.family.status_checks, tree, node.name)
+    await hands.playground.delete(hands.family.status_checks, tree, node)
     return None
 
 
@@ -145,12 +159,15 @@ async def abort_workflow(hands: Hands, tree: Tree, node: Node) -> Happening | No
 ACTORS: dict[Act, Callable[[Hands, Tree, Node], Awaitable[Happening | None]]] = {
     Act.CREATE_CHAOS: create_chaos,
     Act.DELETE_CHAOS: delete_chaos,
+    Act.FIND_CHAOS: find_chaos,
     Act.RUN_POD: run_pod,
+    Act.FIND_POD: find_pod,
     Act.END_POD: end_pod,
     Act.EVALUATE: evaluate,
     Act.CREATE_CHECK: create_check,
     Act.DELETE_CHECK: delete_check,
     Act.ABORT_WORKFLOW: abort_workflow,
 }
-OUTWARD = frozenset(ACTORS) - {Act.EVALUATE}
+OUTWARD = frozenset(ACTORS) - {Act.EVALUATE, Act.FIND_CHAOS, Act.FIND_POD}
 """Before these the API knows of the node what they are a part of."""
+REMOVING = frozenset({Act.DELETE_CHAOS, Act.END_POD, Act.DELETE_CHECK})

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class Impossible(Exception):
+    """What a node needs cannot be done; the words say why."""
+
+
 class Happening(StrEnum):
     """The rows of the state machines."""
 
@@ -18,6 +22,9 @@ class Happening(StrEnum):
     NOT_INJECTED = "NodeChaosNotInjected"
     CLEANED = "NodeChaosCleaned"
     NOT_CLEANED = "NodeChaosNotCleaned"
+    NOT_REMOVED = "NodeChaosNotRemoved"
+    """Its removal was refused."""
+    CLEAN_AGAIN = "NodeChaosCleanAgain"
     POD_SPAWNED = "NodeTaskPodSpawned"
     POD_ENDED = "NodeTaskPodEnded"
     EVALUATED = "NodeBranchesEvaluated"
@@ -34,13 +41,16 @@ class Happening(StrEnum):
 
 
 ENDINGS = (Happening.DEADLINE, Happening.PARENT_DEADLINE, Happening.ABORTED, Happening.FAILED_ELSEWHERE, Happening.FAULT)
-"""What ends a node before it is done, the gravest last."""
+"""What ends a node before it is done."""
+GRAVITY = (*ENDINGS, Happening.NOT_CLEANED)
+"""Why a node is not what it was to be, the gravest last."""
 PASSED_ON = {
     Happening.DEADLINE: Happening.PARENT_DEADLINE,
     Happening.PARENT_DEADLINE: Happening.PARENT_DEADLINE,
     Happening.ABORTED: Happening.ABORTED,
     Happening.FAILED_ELSEWHERE: Happening.FAILED_ELSEWHERE,
     Happening.FAULT: Happening.FAILED_ELSEWHERE,
+    Happening.NOT_CLEANED: Happening.FAILED_ELSEWHERE,
 }
 """What the children of a node are told that is ended by it."""
 
@@ -66,3 +76,5 @@ class Event:
     message: str = ""
     turn: int = -1
     """The node's turn that this was promised in: it is out of date if there was another since. Always valid below zero."""
+    about: str = ""
+    """The name of the object that has changed, if one has: only that of the node's present attempt counts."""

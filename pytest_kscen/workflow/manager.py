@@ -18,9 +18,10 @@ from pytest_kscen.workflow.events import Event, Happening, Key
 from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
 from pytest_kscen.workflow.repository import Repository, key_of
+from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
 from pytest_kscen.workflow.trigger import OperableTrigger, Rate
-from pytest_kscen.workflow.turns import Turns
+from pytest_kscen.workflow.turns import MISREAD, Turns
 from pytest_kscen.workflow.voice import Voice
 from pytest_kscen.workflow.watches import Watches
 
@@ -86,10 +87,7 @@ class WorkflowManager:
 
     def _resume(self, watches: Watches) -> None:
         """Go on with all that is not over."""
-        trees: dict[Key, Tree] = {}
-        for workflow in self._workflows:
-            if not is_over(workflow):
-                trees[key_of(workflow)] = self._planted(workflow)
+        trees = {key_of(workflow): self._planted(workflow) for workflow in self._workflows if not is_over(workflow)}
         for obj in sorted(self._nodes, key=lambda each: each["spec"]["startTime"]):
             key = Key(obj["metadata"]["namespace"], obj["metadata"]["labels"][WORKFLOW_LABEL])
             if tree := trees.get(key):
@@ -100,9 +98,14 @@ class WorkflowManager:
                     self._trigger.notify(Event(tree.key, node.name, Happening.RESUMED))
 
     def _planted(self, workflow: Obj) -> Tree:
+        """One whose templates make no sense fails at once."""
         tree = self._repository.plant(workflow)
         if tree.root.phase == INIT:
             self._voice.phase(tree, tree.root)
+        try:
+            tree.definition = Definition.of(workflow["spec"])
+        except MISREAD as error:
+            self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, f"its templates cannot be read: {error}"))
         return tree
 
     def _take_up(self, tree: Tree, obj: Obj, watches: Watches) -> None:
@@ -121,12 +124,13 @@ class WorkflowManager:
 
     def _workflow_changed(self, new: Obj | None, old: Obj | None) -> None:
         key = key_of(new or old or {})
+        tree = self._repository.trees.get(key)
         if new is None:
-            if tree := self._repository.trees.pop(key, None):
+            if tree:
+                self._repository.forget(tree)
                 self._hypotheses.forget(tree)
             self._trigger.forget(key)
             return
-        tree = self._repository.trees.get(key)
         if tree is None:
             if phase_of(new) != INIT:
                 return
@@ -134,19 +138,33 @@ class WorkflowManager:
             self._trigger.notify(Event(key, ROOT, Happening.CREATED))
         elif not tree.root.is_over:
             tree.root.obj = new
+        if tree.root.ending is Happening.ABORTED:
+            return
         if _is_aborted(new) and not (old and _is_aborted(old)):
             self._voice.ended_from_outside(tree.root)
             self._trigger.notify(Event(key, ROOT, Happening.ABORTED, "it was aborted"))
+        elif _is_deleted(new) and not (old and _is_deleted(old)):
+            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, "it is being deleted"))
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None or not _is_aborted(new) or (old and _is_aborted(old)):
+        """Somebody aborts it, or removes it, which is as good."""
+        metadata = (new or old or {})["metadata"]
+        if new and (not _is_aborted(new) or (old and _is_aborted(old))):
             return
-        key = Key(new["metadata"]["namespace"], new["metadata"]["labels"][WORKFLOW_LABEL])
-        if tree := self._repository.trees.get(key):
-            if node := tree.node(new["metadata"]["name"]):
-                self._voice.ended_from_outside(node)
-            self._trigger.notify(Event(key, new["metadata"]["name"], Happening.ABORTED, "it was aborted"))
+        key = Key(metadata["namespace"], (metadata.get("labels") or {}).get(WORKFLOW_LABEL, ""))
+        tree = self._repository.trees.get(key)
+        node = tree.nodes.get(metadata["name"]) if tree else None
+        if node is None or node.is_over:
+            return
+        if new:
+            self._voice.ended_from_outside(node)
+        why = "it was aborted" if new else "its WorkflowNode was deleted"
+        self._trigger.notify(Event(key, node.name, Happening.ABORTED, why))
 
 
 def _is_aborted(obj: Obj) -> bool:
     return bool((obj["metadata"].get("annotations") or {}).get(ABORT) == "true")
+
+
+def _is_deleted(obj: Obj) -> bool:
+    return "deletionTimestamp" in obj["metadata"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.errors import AlreadyExists, NotFound
+from pytest_kscen.objects.errors import AlreadyExists, Conflict, NotFound
 from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
 from pytest_kscen.workflow.repository import owner_reference, run_label
 
@@ -21,13 +21,12 @@ class Playground:
         self.api = actor.api
         self.clock = actor.clock
 
-    async def create(self, resource: Resource, tree: Tree, node: Node, body: Obj, *, name: str = "") -> Obj:
+    async def create(self, resource: Resource, tree: Tree, node: Node, body: Obj) -> Obj:
         """Make an object of a node's own; one that it has made before is found again."""
-        named = name or node.name
         labels = {**((body.get("metadata") or {}).get("labels") or {}), **marks(tree, node)}
         metadata = {
             **(body.get("metadata") or {}),
-            "name": named,
+            "name": node.made,
             "namespace": tree.key.namespace,
             "labels": labels,
             "ownerReferences": [owner_reference(node.obj)],
@@ -36,18 +35,33 @@ class Playground:
         try:
             return await self.api.create(resource, obj)
         except AlreadyExists:
-            found = await self.api.get(resource, named, tree.key.namespace)
-            if (found["metadata"].get("labels") or {}).get(NODE_LABEL) != node.name:
-                raise
-            return found
+            if found := await self._find(resource, tree, node):
+                return found
+            raise
 
-    async def delete(self, resource: Resource, tree: Tree, name: str) -> bool:
-        """Whether it was still there."""
+    async def delete(self, resource: Resource, tree: Tree, node: Node) -> bool:
+        """Whether it was still there; what is somebody else's is not touched."""
+        found = await self._find(resource, tree, node)
+        if found is None:
+            return False
+        uid = found["metadata"]["uid"]
         try:
-            await self.api.delete(resource, name, tree.key.namespace, propagation="Background")
-        except NotFound:
+            await self.api.delete(resource, node.made, tree.key.namespace, propagation="Background", precondition_uid=uid)
+        except (NotFound, Conflict):
             return False
         return True
+
+    async def has(self, resource: Resource, tree: Tree, node: Node) -> bool:
+        return await self._find(resource, tree, node) is not None
+
+    async def _find(self, resource: Resource, tree: Tree, node: Node) -> Obj | None:
+        """What the node has made."""
+        try:
+            found = await self.api.get(resource, node.made, tree.key.namespace)
+        except NotFound:
+            return None
+        owners = found["metadata"].get("ownerReferences") or ()
+        return found if any(owner["uid"] == node.obj["metadata"]["uid"] for owner in owners) else None
 
 
 def marks(tree: Tree, node: Node) -> dict[str, str]:

@@ -6,11 +6,15 @@ A node's name follows from its place in the tree, so that a node that was made b
 from __future__ import annotations
 
 import hashlib
+import itertools
+import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.kube.actor import RUN_LABEL
-from pytest_kscen.objects.errors import AlreadyExists
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import AlreadyExists, NotFound
 from pytest_kscen.objects.workflows import (
     ABORTED,
     ACCOMPLISHED,
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.objects.workflows import Family
 
-NAME_LENGTH, SUFFIX = 57, 5
+NAME_LENGTH, SUFFIX = 54, 5
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes' generated names
 FROM_TEMPLATE = ("task", "children", "conditionalBranches", "schedule", "statusCheck", "abortWithStatusCheck", "retry", "probes")
 
@@ -49,28 +53,36 @@ class Repository:
 
     def plant(self, workflow: Obj) -> Tree:
         """The tree of a workflow that nobody knew; its nodes are added when they are read or made."""
-        key = key_of(workflow)
-        definition = Definition.of(workflow["spec"])
-        started = (workflow.get("status") or {}).get("startTime")
-        root = Node(ROOT, Template(ROOT, "Workflow", {}), None, epoch_of(started) if started else self._actor.clock.now(), workflow)
+        status = workflow.get("status") or {}
+        started = epoch_of(status["startTime"]) if "startTime" in status else self._actor.clock.now()
+        root = Node(ROOT, Template(ROOT, "Workflow", {}), None, started, workflow)
         root.phase = phase_of(workflow)
-        self.trees[key] = Tree(key, definition, root)
-        return self.trees[key]
+        root.message = status.get("message", "")
+        root.ending = Happening.ABORTED if is_true(workflow, ABORTED) else None
+        tree = self.trees[key_of(workflow)] = Tree(key_of(workflow), Definition("", {}), root)
+        return tree
 
-    def graft(self, tree: Tree, obj: Obj) -> Node:
-        """Put a node, as the API has it, in its place."""
+    def forget(self, tree: Tree) -> None:
+        if self.knows(tree):
+            del self.trees[tree.key]
+
+    def knows(self, tree: Tree) -> bool:
+        """Whether it is that of the workflow that has its name now."""
+        return self.trees.get(tree.key) is tree
+
+    def graft(self, tree: Tree, obj: Obj, template: Template | None = None) -> Node:
+        """Put a node, as the API has it, in its place; what its template was when it was begun stands in its spec."""
         spec, status = obj["spec"], obj.get("status") or {}
         engine = status.get("engine") or {}
         parent = obj["metadata"]["annotations"][PARENT]
-        node = Node(
-            obj["metadata"]["name"], tree.definition.templates[spec["templateName"]], parent, epoch_of(spec["startTime"]), obj
-        )
+        name = sys.intern(obj["metadata"]["name"])
+        node = Node(name, template or _template_of(spec), parent, epoch_of(spec["startTime"]), obj)
         node.phase = phase_of(obj)
         node.attempt = engine.get("attempt", 1)
         node.ending = Happening(engine["ending"]) if "ending" in engine else None
         node.is_cleaning = engine.get("cleaning", False)
         node.held_until = epoch_of(engine["heldUntil"]) if "heldUntil" in engine else None
-        node.children = [*engine.get("children", ())]
+        node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
         node.chosen = engine.get("chosen")
         node.message = status.get("message", "")
         branches = status.get("conditionalBranchesStatus") or {}
@@ -83,17 +95,26 @@ class Repository:
 
     async def make(self, tree: Tree, parent: Node, template: Template) -> Node:
         """The next child of a node."""
-        name = _name(tree, parent, template, len(parent.children))
-        node = tree.nodes.get(name)
-        if node is None:
-            obj = self._node_object(tree, parent, template, name)
+        for draw in itertools.count():
+            name = _name(tree, parent, template, draw)
+            node = tree.nodes.get(name) or await self._made(tree, parent, template, name)
+            if node and node.parent == parent.name and name not in parent.children:
+                parent.children.append(node.name)
+                return node
+        raise AssertionError
+
+    async def _made(self, tree: Tree, parent: Node, template: Template, name: str) -> Node | None:
+        """None if somebody else's node has this name."""
+        try:
+            made = await self._actor.api.create(self.family.nodes, self._node_object(tree, parent, template, name))
+        except AlreadyExists:
             try:
-                made = await self._actor.api.create(self.family.nodes, obj)
-            except AlreadyExists:
                 made = await self._actor.api.get(self.family.nodes, name, tree.key.namespace)
-            node = self.graft(tree, made)
-        parent.children.append(name)
-        return node
+            except NotFound:
+                return None
+            if not _is_owned(made, parent.obj):
+                return None
+        return self.graft(tree, made, template)
 
     def _node_object(self, tree: Tree, parent: Node, template: Template, name: str) -> Obj:
         now = self._actor.clock.now()
@@ -128,7 +149,9 @@ class Repository:
         status = self._root_status(tree) if is_root else self._status(tree, node)
         resource = self.family.workflows if is_root else self.family.nodes
         name = tree.key.name if is_root else node.name
-        node.obj = await self._actor.api.patch(resource, name, {"status": status}, tree.key.namespace, subresource="status")
+        before = node.obj.get("status") or {}
+        if changed := {name: value for name, value in status.items() if before.get(name) != value}:
+            node.obj = await self._actor.api.patch(resource, name, {"status": changed}, tree.key.namespace, subresource="status")
 
     def _root_status(self, tree: Tree) -> Obj:
         root = tree.root
@@ -140,6 +163,8 @@ class Repository:
                 _condition(ACCOMPLISHED, holds=root.is_over, reason=root.phase if root.is_over else ""),
             ],
         }
+        if root.ending is Happening.ABORTED:
+            status["conditions"].append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
         if root.children:
             status["entryNode"] = root.children[0]
         if root.message:
@@ -153,17 +178,19 @@ class Repository:
 
     def _status(self, tree: Tree, node: Node) -> Obj:
         status: Obj = {"phase": node.phase, "conditions": _conditions(node), "engine": _engine(node)}
+        if node.attempt > 1:
+            status |= {FINISHED: [], ACTIVE: [], "message": "", "conditionalBranchesStatus": None}
         if node.message:
             status["message"] = node.message
         if node.children:
             children = tree.children(node)
-            status["activeChildren"] = [{"name": child.name} for child in children if not child.is_over]
-            status["finishedChildren"] = [{"name": child.name} for child in children if child.is_over]
+            status[FINISHED] = [{"name": child.name} for child in children if child.is_over]
+            status[ACTIVE] = [{"name": child.name} for child in children if not child.is_over]
         if node.chosen is not None:
             status["conditionalBranchesStatus"] = {"branches": node.evaluations, "context": node.context}
         if node.template.is_chaos:
             made = node.template.chaos_kind.resource
-            status["chaosResource"] = {"apiGroup": made.group, "kind": made.kind, "name": node.name}
+            status["chaosResource"] = {"apiGroup": made.group, "kind": made.kind, "name": node.made}
         if node.probes:
             status["probes"] = node.probes
         if node.ended is not None:
@@ -171,6 +198,8 @@ class Repository:
         return status
 
 
+FINISHED, ACTIVE = "finishedChildren", "activeChildren"
+CHILDREN = (FINISHED, ACTIVE)
 PARENT = "workflow.kscen.io/parent"
 """The annotation that tells of a node whose child it is."""
 
@@ -196,9 +225,21 @@ def run_label(tree: Tree) -> dict[str, str]:
     return {RUN_LABEL: labels[RUN_LABEL]} if RUN_LABEL in labels else {}
 
 
-def _name(tree: Tree, parent: Node, template: Template, index: int) -> str:
-    """The template's name and what its place in the tree makes of it."""
-    place = f"{tree.root.obj['metadata']['uid']}/{parent.name}/{parent.attempt}/{index}"
+def _is_owned(obj: Obj, owner: Obj) -> bool:
+    return any(each["uid"] == owner["metadata"]["uid"] for each in obj["metadata"].get("ownerReferences") or ())
+
+
+def _template_of(spec: Obj) -> Template:
+    """The template that a node was made from."""
+    body = {**spec, "name": spec["templateName"], "templateType": spec["type"]}
+    absolute = body.pop("deadline", None)
+    length = epoch_of(absolute) - epoch_of(spec["startTime"]) if absolute else None
+    return replace(Template.of(body), deadline=length)
+
+
+def _name(tree: Tree, parent: Node, template: Template, draw: int) -> str:
+    """The template's name and what its place in the tree makes of it; another one for each draw, as some may be taken."""
+    place = f"{tree.root.obj['metadata']['uid']}/{parent.name}/{parent.attempt}/{len(parent.children)}/{draw}"
     digest = int.from_bytes(hashlib.sha256(place.encode()).digest())
     suffix = "".join(ALPHABET[digest // len(ALPHABET) ** power % len(ALPHABET)] for power in range(SUFFIX))
     return f"{template.name[:NAME_LENGTH].rstrip('-.')}-{suffix}"
@@ -221,13 +262,12 @@ def _condition(type_: str, *, holds: bool, reason: str) -> Obj:
 
 
 def _engine(node: Node) -> Obj:
-    """What only the engine needs, to go on after it was cut off."""
+    """What only the engine needs, to go on after it was cut off. A merge patch takes away by null what was of another attempt."""
     known: dict[str, Any] = {
         "attempt": node.attempt if node.attempt > 1 else None,
         "ending": node.ending.value if node.ending else None,
         "cleaning": node.is_cleaning or None,
         "heldUntil": None if node.held_until is None else timestamp_of(node.held_until, micro=True),
-        "children": node.children or None,
         "chosen": node.chosen,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return known if node.attempt > 1 else {name: value for name, value in known.items() if value is not None}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.workflows import FAILED, INIT, OVER, STATUS_CHECK, SUCCEED, TASK
-from pytest_kscen.workflow.events import ENDINGS, Happening
+from pytest_kscen.workflow.events import GRAVITY, Happening, Impossible
 from pytest_kscen.workflow.schedulers import scheduler_of
 from pytest_kscen.workflow.tables.machine import Guard, Result
 
@@ -51,15 +51,22 @@ class Node:
     """How they have fared."""
     turn: int = 0
     """How often its phase has changed."""
+    trouble: str = ""
+    """What was refused last."""
 
     @property
     def is_over(self) -> bool:
         return self.phase in OVER
 
+    @property
+    def made(self) -> str:
+        """The name of what this attempt makes."""
+        return self.name if self.attempt == 1 else f"{self.name}-{self.attempt}"
+
     def mark(self, happening: Happening, message: str) -> None:
         """Remember why it is ended; what is graver stands."""
-        why = happening if happening in ENDINGS else Happening.FAULT
-        if self.ending is None or ENDINGS.index(why) > ENDINGS.index(self.ending):
+        why = happening if happening in GRAVITY else Happening.FAULT
+        if self.ending is None or GRAVITY.index(why) > GRAVITY.index(self.ending):
             self.ending = why
             self.message = message or self.message
 
@@ -70,6 +77,7 @@ class Node:
         self.ending = None
         self.is_cleaning = False
         self.held_until = None
+        self.message = ""
         self.chosen = None
         self.evaluations, self.context = [], []
 
@@ -93,7 +101,12 @@ class Tree:
 
     def next_below(self, node: Node) -> list[Template]:
         """The templates to be begun below this node, as the scheduler of its type picks them."""
-        return [self.definition.templates[name] for name in scheduler_of(node)(self, node)]
+        return [self.template(name) for name in scheduler_of(node)(self, node)]
+
+    def template(self, name: str) -> Template:
+        if name not in self.definition.templates:
+            raise Impossible(f"there is no template {name!r}")
+        return self.definition.templates[name]
 
     def holds(self, guard: Guard, node: Node) -> bool:
         """Whether this is so of the node."""
@@ -101,11 +114,11 @@ class Tree:
 
     def result(self, result: Result, node: Node) -> str:
         """The phase that a node ends in."""
+        if result in (Result.AS_CHILDREN, Result.AS_ENDED) and any(child.phase == FAILED for child in self.children(node)):
+            return FAILED
         if result is Result.AS_CHILDREN:
-            return FAILED if any(child.phase == FAILED for child in self.children(node)) else SUCCEED
-        if result is Result.AS_ENDED:
-            return as_ended(node)
-        return result.value
+            return FAILED if node.ending else SUCCEED
+        return as_ended(node) if result is Result.AS_ENDED else result.value
 
 
 def as_ended(node: Node) -> str:
@@ -125,7 +138,7 @@ def _always(tree: Tree, node: Node) -> bool:  # noqa: ARG001  # all guards are a
 
 
 def _has_next(tree: Tree, node: Node) -> bool:
-    return bool(tree.next_below(node))
+    return bool(scheduler_of(node)(tree, node))
 
 
 def _children_over(tree: Tree, node: Node) -> bool:
@@ -157,7 +170,11 @@ def _aborts(tree: Tree, node: Node) -> bool:  # noqa: ARG001
 
 
 def _exit_left(tree: Tree, node: Node) -> bool:
-    return bool(tree.definition.exit) and len(node.children) == 1
+    return bool(tree.definition.exit) and len(node.children) == 1 and _children_over(tree, node)
+
+
+def _entry_ending(tree: Tree, node: Node) -> bool:
+    return _is_ending(tree, node) and len(node.children) == 1
 
 
 _GUARDS: dict[Guard, Callable[[Tree, Node], bool]] = {
@@ -171,4 +188,5 @@ _GUARDS: dict[Guard, Callable[[Tree, Node], bool]] = {
     Guard.POD_COUNTS: _pod_counts,
     Guard.ABORTS: _aborts,
     Guard.EXIT_LEFT: _exit_left,
+    Guard.ENTRY_ENDING: _entry_ending,
 }

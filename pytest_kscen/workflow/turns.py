@@ -10,9 +10,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.objects.workflows import FAILED, INIT, SUCCEED, WAITING_FOR_CHILD
-from pytest_kscen.workflow.actors import ACTORS, OUTWARD, Impossible
-from pytest_kscen.workflow.events import PASSED_ON, Event, Happening
+from pytest_kscen.objects.workflows import FAILED, INIT, SUCCEED
+from pytest_kscen.workflow.actors import ACTORS, OUTWARD, REMOVING
+from pytest_kscen.workflow.events import PASSED_ON, Event, Happening, Impossible
 from pytest_kscen.workflow.retries import delay_before, may_retry
 from pytest_kscen.workflow.tables import WORKFLOW, machine_of
 from pytest_kscen.workflow.tables.machine import Act, Later, Over, Tell, To, Wait, Whom
@@ -30,8 +30,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
-"""Seconds in which chaos has to be in effect, and to be gone."""
+INJECTED_WITHIN, CLEANED_WITHIN, CLEANED_AGAIN = 60.0, 300.0, 10.0
+"""Seconds in which chaos has to be in effect, and to be gone, and until a removal that was refused is tried again."""
+WAITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.AGAIN: CLEANED_AGAIN}
+LONGEST_MESSAGE = 1000
+MISREAD = (LookupError, TypeError, ValueError, AttributeError)
+"""What comes of a template that nobody has validated."""
+REFUSALS = (ApiError, Impossible, OSError, *MISREAD)
 BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
 MOST_NODES = 10_000
 """That a workflow may come to: branches may lead back, but not for ever."""
@@ -55,6 +60,8 @@ class Turns:
         node = tree.node(event.node) if tree else None
         if tree is None or node is None or node.is_over or event.turn not in (-1, node.turn):
             return
+        if event.about and event.about != node.made:
+            return
         for alternative in _machine(node).cell(event.happening, node.phase):
             if tree.holds(alternative.guard, node):
                 if event.happening in BEGINNINGS and self.hypotheses.must_be_asked_first(tree, node, event):
@@ -69,21 +76,30 @@ class Turns:
         node.probes = self.hypotheses.shown(tree, node)
         try:
             await self._repository.save(tree, node)
-        except NotFound:  # somebody has deleted it, and all that it stands for
-            self._trigger.forget(tree.key)
+        except NotFound:  # somebody has deleted it; what it has made is still to be removed
+            if node.name == ROOT:
+                self._repository.forget(tree)
+                self._trigger.forget(tree.key)
 
     def tell(self, tree: Tree, node: Node, happening: Happening, message: str = "") -> None:
-        self._trigger.notify(Event(tree.key, node.name, happening, message))
+        if self._repository.knows(tree):
+            self._trigger.notify(Event(tree.key, node.name, happening, message))
 
     def tell_later(self, tree: Tree, node: Node, happening: Happening, instant: float, *, in_this_turn: bool = True) -> None:
-        self._trigger.notify_at(Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1), instant)
+        if self._repository.knows(tree):
+            self._trigger.notify_at(Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1), instant)
 
     async def make(self, tree: Tree, parent: Node, templates: list[Template]) -> None:
         tree.made += len(templates)
         if tree.made > MOST_NODES:
             raise Impossible(f"the workflow would come to more than {MOST_NODES} nodes: is there a loop that never ends?")
-        made = [await self._repository.make(tree, parent, template) for template in templates]
-        self.voice.made(tree, parent, made)
+        made: list[Node] = []
+        try:
+            for template in templates:
+                made.append(await self._repository.make(tree, parent, template))  # noqa: PERF401  # those before a refusal count
+        finally:
+            if made:
+                self.voice.made(tree, parent, made)
 
     def now(self) -> float:
         return self._clock.now()
@@ -105,12 +121,12 @@ class Turn:
         try:
             for step in steps:
                 await self._step(step)
-        except (ApiError, Impossible, ConnectionError) as error:
-            why = error.message if isinstance(error, ApiError) else str(error)
-            self._told = [(self._node, Happening.FAULT, why)]
+        except REFUSALS as error:
+            why = self._node.trouble = _words(error)
+            self._told = [(self._node, Happening.NOT_REMOVED if step is Act.DELETE_CHAOS else Happening.FAULT, why)]
             if isinstance(step, Act):
                 self._turns.voice.could_not(step, self._node, why)
-        await self._save()
+        await self._save_at_last()
         for happening, instant, in_this_turn in self._later:
             self._turns.tell_later(self._tree, self._node, happening, instant, in_this_turn=in_this_turn)
         for node, happening, message in self._told:
@@ -159,8 +175,8 @@ class Turn:
 
     def _try_again(self) -> None:
         self._later.append((Happening.CREATED, self._turns.now() + delay_before(self._node), True))
-        self._node.again()
         self._to(INIT)
+        self._node.again()
 
     def _of_children(self) -> str:
         failed = [child for child in self._tree.children(self._node) if child.phase == FAILED]
@@ -185,7 +201,7 @@ class Turn:
                 node.held_until = now + (node.template.deadline or 0.0)
             self._later.append((happening, node.held_until, True))
             return
-        self._later.append((happening, now + (INJECTED_WITHIN if wait is Wait.INJECTION else CLEANED_WITHIN), True))
+        self._later.append((happening, now + WAITS[wait], True))
 
     async def _act(self, act: Act) -> None:
         node = self._node
@@ -196,8 +212,7 @@ class Turn:
             case Act.MAKE_CHILDREN:
                 await self._turns.make(self._tree, node, self._tree.next_below(node))
             case Act.MAKE_EXIT:
-                exit_template = self._tree.definition.templates[self._tree.definition.exit]
-                await self._turns.make(self._tree, node, [exit_template])
+                await self._turns.make(self._tree, node, [self._tree.template(self._tree.definition.exit)])
             case Act.HEAR_CHILDREN:
                 self._hear_children()
             case _:
@@ -205,7 +220,7 @@ class Turn:
 
     async def _play(self, act: Act) -> None:
         node = self._node
-        node.is_cleaning = node.is_cleaning or act is Act.DELETE_CHAOS
+        node.is_cleaning = node.is_cleaning or act in REMOVING
         if act in OUTWARD:
             await self._save()
         if happening := await ACTORS[act](self._turns.hands, self._tree, node):
@@ -214,10 +229,10 @@ class Turn:
 
     def _hear_children(self) -> None:
         """Of those that came to their end while nobody listened, one that failed counts for all."""
-        finished = [child for child in self._tree.children(self._node) if child.is_over]
-        if failed := [child for child in finished if child.phase == FAILED]:
+        children = self._tree.children(self._node)
+        if failed := [child for child in children if child.phase == FAILED]:
             self._told.append((self._node, Happening.CHILD_FAILED, _with_name(failed[0])))
-        elif finished and (len(finished) == len(self._node.children) or self._node.phase == WAITING_FOR_CHILD):
+        elif children and all(child.is_over for child in children):
             self._told.append((self._node, Happening.CHILD_SUCCEED, ""))
 
     def _why(self) -> str:
@@ -225,7 +240,8 @@ class Turn:
             why = self._turns.hands.watches.why_not_injected(self._tree, self._node)
             return f"it was not in effect within {INJECTED_WITHIN:g} s: {why}"
         if self._event.happening is Happening.NOT_CLEANED:
-            return f"it was not gone within {CLEANED_WITHIN:g} s"
+            why = self._node.trouble and f": {self._node.trouble}"
+            return f"it was not gone within {CLEANED_WITHIN:g} s{why}"
         return self._event.message
 
     async def _save(self) -> None:
@@ -233,9 +249,26 @@ class Turn:
             self._is_unsaved = False
             await self._turns.save(self._tree, self._node)
 
+    async def _save_at_last(self) -> None:
+        """What cannot be written down fails the node, and it goes on to its end in memory."""
+        try:
+            await self._save()
+        except REFUSALS as error:
+            self._turns.voice.unwritten(self._tree, self._node, _words(error))
+            if not self._node.is_over and self._event.happening is not Happening.FAULT:
+                self._told = [(self._node, Happening.FAULT, _words(error))]
+
 
 def _machine(node: Node) -> Machine:
     return WORKFLOW if node.name == ROOT else machine_of(node.template.type)
+
+
+def _words(error: Exception) -> str:
+    """Why something could not be done, at a length that everybody takes."""
+    words = error.message if isinstance(error, ApiError) else str(error)
+    if isinstance(error, MISREAD) and not isinstance(error, UnicodeError):
+        words = f"what its template says cannot be read: {error!r}"
+    return words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
 
 
 def _with_name(node: Node) -> str:

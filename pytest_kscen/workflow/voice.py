@@ -76,6 +76,11 @@ class Voice:
         else:
             self._recorder.normal(node.obj, f"{what}Accomplished", f"{what.lower()} accomplished")
 
+    def unwritten(self, tree: Tree, node: Node, why: str) -> None:
+        """The API does not take what has become of a node."""
+        self._actor.note("workflow-refused", workflow=str(tree.key), node=node.name, error=why)
+        self._actor.log(logging.ERROR, "refused", workflow=str(tree.key), node=node.name, error=why)
+
     def ended_from_outside(self, node: Node) -> None:
         self._recorder.normal(
             node.obj, "WorkflowAborted" if node.name == ROOT else "NodeAborted", "it was aborted by its annotation"

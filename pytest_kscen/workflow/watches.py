@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.kube.picture import Ref
-from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, SELECTED
+from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, PAUSED, SELECTED
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
@@ -49,9 +49,10 @@ class Watches:
         def changed(new: Obj | None, old: Obj | None) -> None:
             labels = ((new or old) or {})["metadata"].get("labels") or {}
             if WORKFLOW_LABEL in labels and (heard := reader(new, old)):
-                namespace = ((new or old) or {})["metadata"].get("namespace", "")
+                name, namespace = ((new or old) or {})["metadata"]["name"], ((new or old) or {})["metadata"].get("namespace", "")
+                key = Key(namespace, labels[WORKFLOW_LABEL])
                 happening, message = heard
-                self._trigger.notify(Event(Key(namespace, labels[WORKFLOW_LABEL]), labels[NODE_LABEL], happening, message))
+                self._trigger.notify(Event(key, labels[NODE_LABEL], happening, message, about=name))
 
         informer.on_change(changed)
         self._group.create_task(informer.run(), name=f"watch of nodes' {resource.plural}")
@@ -59,8 +60,10 @@ class Watches:
     def why_not_injected(self, tree: Tree, node: Node) -> str:
         """What chaos that is not in effect says of itself."""
         informer = self._informers.get(node.template.chaos_kind.resource)
-        chaos = informer.objects.get(Ref(tree.key.namespace, node.name)) if informer else None
-        if chaos and not is_true(chaos, SELECTED):
+        chaos = informer.objects.get(Ref(tree.key.namespace, node.made)) if informer else None
+        if chaos and is_true(chaos, PAUSED):
+            return "it is paused"
+        if chaos and chaos.get("status") and not is_true(chaos, SELECTED):
             return "it has selected nothing"
         told = [record.get("id", "") for record in _records(chaos or {}) if record.get("phase") != "Injected"]
         return f"it is not in effect on {', '.join(told)}" if told else "nobody has said that it is in effect"

@@ -8,22 +8,28 @@ from pytest_kscen.workflow.tables.machine import Act, Guard, Later, Machine, Res
 
 INJECTED_IN_TIME = Later(Happening.NOT_INJECTED, Wait.INJECTION)
 CLEANED_IN_TIME = Later(Happening.NOT_CLEANED, Wait.CLEANING)
+REMOVE = (CLEANED_IN_TIME, Act.DELETE_CHAOS)
+ENDED = {
+    INIT: do(Act.MARK, over(Result.AS_ENDED)),
+    RUNNING: if_(Guard.IS_CLEANING, Act.MARK) + do(Act.MARK, *REMOVE),
+    HOLDING: do(Act.MARK, to(RUNNING), *REMOVE),
+}
 
 CHAOS = Machine(
     "Chaos",
     (INIT, RUNNING, HOLDING, SUCCEED, FAILED),
     {
         Happening.CREATED: {
-            INIT: do(to(RUNNING), Act.CREATE_CHAOS, INJECTED_IN_TIME),
+            INIT: do(to(RUNNING), INJECTED_IN_TIME, Act.CREATE_CHAOS),
         },
         Happening.INJECTED: {
             RUNNING: if_(Guard.IS_CLEANING) + do(to(HOLDING), Later(Happening.AWAKE, Wait.LENGTH)),
         },
         Happening.NOT_INJECTED: {
-            RUNNING: if_(Guard.IS_CLEANING) + do(Act.MARK, Act.DELETE_CHAOS, CLEANED_IN_TIME),
+            RUNNING: if_(Guard.IS_CLEANING) + do(Act.MARK, *REMOVE),
         },
         Happening.AWAKE: {
-            HOLDING: do(to(RUNNING), Act.DELETE_CHAOS, CLEANED_IN_TIME),
+            HOLDING: do(to(RUNNING), *REMOVE),
         },
         Happening.CLEANED: {
             RUNNING: if_(Guard.CLEANING_AND_ENDING, over(Result.AS_ENDED))
@@ -32,20 +38,19 @@ CHAOS = Machine(
             HOLDING: do(over(Result.FAILED)),
         },
         Happening.NOT_CLEANED: {
-            RUNNING: if_(Guard.IS_CLEANING, over(Result.FAILED)),
+            RUNNING: if_(Guard.IS_CLEANING, Act.MARK, over(Result.FAILED)),
         },
-        **every(
-            ENDINGS,
-            {
-                INIT: do(Act.MARK, over(Result.AS_ENDED)),
-                RUNNING: if_(Guard.IS_CLEANING, Act.MARK) + do(Act.MARK, Act.DELETE_CHAOS, CLEANED_IN_TIME),
-                HOLDING: do(Act.MARK, to(RUNNING), Act.DELETE_CHAOS, CLEANED_IN_TIME),
-            },
-        ),
+        Happening.NOT_REMOVED: {
+            RUNNING: if_(Guard.IS_CLEANING, Later(Happening.CLEAN_AGAIN, Wait.AGAIN)),
+        },
+        Happening.CLEAN_AGAIN: {
+            RUNNING: if_(Guard.IS_CLEANING, Act.DELETE_CHAOS),
+        },
+        **every(ENDINGS, ENDED),
         Happening.RESUMED: {
             INIT: do(tell_itself(Happening.CREATED)),
-            RUNNING: if_(Guard.IS_CLEANING, Act.DELETE_CHAOS, CLEANED_IN_TIME) + do(Act.CREATE_CHAOS, INJECTED_IN_TIME),
-            HOLDING: do(Later(Happening.AWAKE, Wait.LENGTH)),
+            RUNNING: if_(Guard.IS_CLEANING, *REMOVE) + do(INJECTED_IN_TIME, Act.CREATE_CHAOS),
+            HOLDING: do(Later(Happening.AWAKE, Wait.LENGTH), Act.FIND_CHAOS),
         },
     },
 )

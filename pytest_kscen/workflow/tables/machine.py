@@ -36,6 +36,7 @@ class Guard(StrEnum):
     POD_COUNTS = "its pod's end has not been looked at"
     ABORTS = "it takes the workflow with it"
     EXIT_LEFT = "the exit handler is left to be run"
+    ENTRY_ENDING = "it is being ended, and its exit handler has not begun"
 
 
 class Act(StrEnum):
@@ -46,7 +47,9 @@ class Act(StrEnum):
     HEAR_CHILDREN = "take in which children are over"
     CREATE_CHAOS = "create the resource"
     DELETE_CHAOS = "remove the resource"
+    FIND_CHAOS = "see that the resource is there"
     RUN_POD = "run the pod"
+    FIND_POD = "see that the pod is there"
     END_POD = "end the pod"
     EVALUATE = "evaluate the branches' expressions"
     CREATE_CHECK = "create the status check"
@@ -60,8 +63,8 @@ class Result(StrEnum):
 
     SUCCEED = "Succeed"
     FAILED = "Failed"
-    AS_ENDED = "as what ended it has it"
-    AS_CHILDREN = "as its children"
+    AS_ENDED = "as what ended it has it, but Failed if one of its children is"
+    AS_CHILDREN = "Failed if one of its children is, or if it was being ended"
 
 
 class Wait(StrEnum):
@@ -71,6 +74,7 @@ class Wait(StrEnum):
     DEADLINE = "what is left of its deadline"
     INJECTION = "the time in which chaos is in effect, or has failed"
     CLEANING = "the time in which chaos is gone, or has failed"
+    AGAIN = "a while, before what was refused is tried again"
 
 
 @dataclass(frozen=True, slots=True)

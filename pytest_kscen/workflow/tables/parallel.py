@@ -13,7 +13,7 @@ PICK_ALL = {
 }
 ONE_OF_ALL_SUCCEEDED = {
     WAITING_FOR_CHILD: if_(Guard.ENDING_AND_CHILDREN_OVER, over(Result.AS_ENDED))
-    + if_(Guard.CHILDREN_OVER, over(Result.SUCCEED))
+    + if_(Guard.CHILDREN_OVER, over(Result.AS_CHILDREN))
     + do(to(WAITING_FOR_CHILD)),
 }
 ONE_OF_ALL_FAILED = {

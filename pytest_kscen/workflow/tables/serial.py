@@ -22,7 +22,8 @@ from pytest_kscen.workflow.tables.machine import (
 
 ENDED_WHERE_CHILDREN_ARE = {
     INIT: do(Act.MARK, over(Result.AS_ENDED)),
-    WAITING_FOR_SCHEDULE: do(Act.MARK, over(Result.AS_ENDED)),
+    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.AS_ENDED))
+    + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
     WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.AS_ENDED)) + do(Act.MARK, tell_children()),
 }
 DEADLINE = Later(Happening.DEADLINE, Wait.DEADLINE)

@@ -25,12 +25,13 @@ STATUS_CHECK = Machine(
             ENDINGS,
             {
                 INIT: do(Act.MARK, over(Result.AS_ENDED)),
-                RUNNING: do(Act.MARK, Act.DELETE_CHECK, over(Result.AS_ENDED)),
+                RUNNING: if_(Guard.IS_CLEANING, Act.MARK, over(Result.AS_ENDED))
+                + do(Act.MARK, Act.DELETE_CHECK, over(Result.AS_ENDED)),
             },
         ),
         Happening.RESUMED: {
             INIT: do(tell_itself(Happening.CREATED)),
-            RUNNING: do(DEADLINE, Act.CREATE_CHECK),
+            RUNNING: if_(Guard.IS_CLEANING, Act.DELETE_CHECK, over(Result.AS_ENDED)) + do(DEADLINE, Act.CREATE_CHECK),
         },
     },
 )

@@ -16,7 +16,10 @@ from pytest_kscen.workflow.tables.machine import Act, Guard, Machine, Result, do
 from pytest_kscen.workflow.tables.parallel import ONE_OF_ALL_FAILED, ONE_OF_ALL_SUCCEEDED, PICK_ALL
 from pytest_kscen.workflow.tables.serial import DEADLINE
 
-ENDED = do(Act.MARK, Act.END_POD, over(Result.AS_ENDED))
+POD_NOT_ENDED = if_(Guard.IS_CLEANING, Act.MARK, over(Result.AS_ENDED))
+"""It was refused, and is not tried for ever."""
+END = (Act.MARK, Act.END_POD, over(Result.AS_ENDED))
+WAS_ENDING = if_(Guard.IS_CLEANING, Act.END_POD, over(Result.AS_ENDED))
 
 TASK = Machine(
     "Task",
@@ -29,6 +32,7 @@ TASK = Machine(
             RUNNING: do(to(WAITING_FOR_CHILD)),
         },
         Happening.POD_ENDED: {
+            RUNNING: do(to(WAITING_FOR_CHILD), to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
             WAITING_FOR_CHILD: if_(Guard.POD_COUNTS, to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
         },
         Happening.EVALUATED: {
@@ -41,18 +45,23 @@ TASK = Machine(
             ENDINGS,
             {
                 INIT: do(Act.MARK, over(Result.AS_ENDED)),
-                RUNNING: ENDED,
-                EVALUATING: ENDED,
-                WAITING_FOR_SCHEDULE: ENDED,
-                WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, *ENDED[0].steps) + do(Act.MARK, tell_children()),
+                RUNNING: POD_NOT_ENDED + do(*END),
+                EVALUATING: POD_NOT_ENDED + do(*END),
+                WAITING_FOR_SCHEDULE: POD_NOT_ENDED
+                + if_(Guard.CHILDREN_OVER, *END)
+                + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
+                WAITING_FOR_CHILD: POD_NOT_ENDED + if_(Guard.CHILDREN_OVER, *END) + do(Act.MARK, tell_children()),
             },
         ),
         Happening.RESUMED: {
             INIT: do(tell_itself(Happening.CREATED)),
-            RUNNING: do(DEADLINE, Act.RUN_POD, tell_itself(Happening.POD_SPAWNED)),
-            EVALUATING: do(DEADLINE, Act.EVALUATE, tell_itself(Happening.EVALUATED)),
-            WAITING_FOR_SCHEDULE: do(DEADLINE, tell_itself(Happening.PICK)),
-            WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN) + do(DEADLINE, Act.HEAR_CHILDREN),
+            RUNNING: WAS_ENDING + do(DEADLINE, Act.RUN_POD, tell_itself(Happening.POD_SPAWNED)),
+            EVALUATING: WAS_ENDING + do(DEADLINE, Act.EVALUATE, tell_itself(Happening.EVALUATED)),
+            WAITING_FOR_SCHEDULE: WAS_ENDING + do(DEADLINE, tell_itself(Happening.PICK)),
+            WAITING_FOR_CHILD: WAS_ENDING
+            + if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN)
+            + if_(Guard.POD_COUNTS, DEADLINE, Act.FIND_POD)
+            + do(DEADLINE, Act.HEAR_CHILDREN),
         },
     },
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pytest_kscen.objects.workflows import FAILED, INIT, RUNNING, SUCCEED
 from pytest_kscen.workflow.events import Happening
-from pytest_kscen.workflow.tables.machine import Act, Guard, Machine, Result, do, every, if_, over, tell_children, tell_itself, to
+from pytest_kscen.workflow.tables.machine import Act, Guard, Machine, Result, do, if_, over, tell_children, tell_itself, to
 
 CHILD_OVER = {
-    RUNNING: if_(Guard.EXIT_LEFT, Act.MAKE_EXIT, to(RUNNING), tell_children(Happening.CREATED)) + do(over(Result.AS_CHILDREN)),
+    RUNNING: if_(Guard.EXIT_LEFT, Act.MAKE_EXIT, to(RUNNING), tell_children(Happening.CREATED))
+    + if_(Guard.CHILDREN_OVER, over(Result.AS_CHILDREN)),
 }
 
 WORKFLOW = Machine(
@@ -19,16 +20,17 @@ WORKFLOW = Machine(
         },
         Happening.CHILD_SUCCEED: CHILD_OVER,
         Happening.CHILD_FAILED: CHILD_OVER,
-        **every(
-            (Happening.ABORTED, Happening.FAULT),
-            {
-                INIT: do(Act.MARK, over(Result.FAILED)),
-                RUNNING: do(Act.MARK, tell_children()),
-            },
-        ),
+        Happening.ABORTED: {
+            INIT: do(Act.MARK, over(Result.FAILED)),
+            RUNNING: do(Act.MARK, tell_children()),
+        },
+        Happening.FAULT: {
+            INIT: do(Act.MARK, over(Result.FAILED)),
+            RUNNING: if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.FAILED)) + do(Act.MARK, tell_children()),
+        },
         Happening.RESUMED: {
             INIT: do(tell_itself(Happening.CREATED)),
-            RUNNING: do(Act.HEAR_CHILDREN),
+            RUNNING: if_(Guard.ENTRY_ENDING, tell_children(), Act.HEAR_CHILDREN) + do(Act.HEAR_CHILDREN),
         },
     },
 )

@@ -1,0 +1,189 @@
+"""One cell of a table, played: a node stands in the API in a phase and a situation, an event comes, and what follows is told.
+
+What follows is said in a few words: the phases that the node goes through, who is told what, what is told later and when,
+and what is made and removed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+from theatre import partition, suspend, task, template
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
+from pytest_kscen.objects.workflows import SHIPPED
+from pytest_kscen.workflow.actors import Hands
+from pytest_kscen.workflow.events import Event
+from pytest_kscen.workflow.hypotheses import Hypotheses
+from pytest_kscen.workflow.playground import Playground
+from pytest_kscen.workflow.repository import PARENT, Repository, owner_reference
+from pytest_kscen.workflow.templates import Definition
+from pytest_kscen.workflow.trees import ROOT
+from pytest_kscen.workflow.trigger import OperableTrigger
+from pytest_kscen.workflow.turns import Turns
+from pytest_kscen.workflow.voice import Voice
+
+CHECK = {"mode": "Synchronous", "type": "HTTP", "http": {"url": "http://here", "criteria": {"statusCode": "200"}}}
+SUBJECTS = {
+    "Serial": template("it", "Serial", children=["a", "b"], deadline="100s"),
+    "Parallel": template("it", "Parallel", children=["a", "b"], deadline="100s"),
+    "Suspend": suspend("it", "100s"),
+    "Chaos": partition("it", "100s"),
+    "Schedule": template("it", "Schedule", deadline="100s", schedule={"schedule": "@every 1m", "type": "PodChaos"}),
+    "Task": task("it", ("a", "exitCode == 0"), ("b", ""), deadline="100s"),
+    "StatusCheck": template("it", "StatusCheck", statusCheck=CHECK, deadline="100s"),
+    "aborting StatusCheck": template("it", "StatusCheck", statusCheck=CHECK, deadline="100s", abortWithStatusCheck=True),
+    "continuous StatusCheck": template("it", "StatusCheck", statusCheck={**CHECK, "mode": "Continuous"}, deadline="100s"),
+}
+MADE = {"Chaos": KINDS["NetworkChaos"].resource, "Schedule": SHIPPED.schedules, "Task": PODS}
+UNSEEN = {"workflownodes", "workflows", "events"}
+
+
+class NoWatches:
+    """What is watched is not the tables' affair."""
+
+    def follow(self, resource):
+        pass
+
+    def why_not_injected(self, tree, node):
+        return "so it says"
+
+
+class Cells:
+    def __init__(self, theatre):
+        self.theatre = theatre
+        self.numbers = itertools.count(1)
+        self.entries = []
+        theatre.journal.follow(self.entries.append)
+
+    def play(self, machine, phase, event, *, children=(), exists=True, engine=None, aborted=False, exit=""):
+        """`children` are the phases of those that were made, in order; `engine` is what the engine has written beside."""
+        self.theatre.runner.advance(1)
+        subject = self._workflow(phase, children, aborted=aborted, exit=exit) if machine == "Workflow" else None
+        subject = subject or self._node(machine, phase, children, engine or {}, exists=exists)
+        self.entries.clear()
+        self.theatre.call(subject.turns.take(Event(subject.tree.key, subject.name, event)))
+        return "; ".join(self._followed(subject)) or "-"
+
+    # --- before ---
+
+    def _plant(self, *, exit="", aborted=False, phase="Running", machine="Suspend"):
+        number = next(self.numbers)
+        templates = [template("top", "Parallel", children=["it"]), SUBJECTS[machine], suspend("a"), suspend("b"), suspend("bye")]
+        workflow = self.theatre.put_on("top", *templates, name=f"w{number}", **({"onExit": exit} if exit else {}))
+        conditions = [{"type": "Aborted", "status": "True", "reason": ""}] if aborted else []
+        status = {"phase": phase, "conditions": conditions, "startTime": timestamp_of(self.theatre.clock.now())}
+        workflow = self._status(SHIPPED.workflows, workflow, status)
+        actor = self.theatre.actor()
+        repository = Repository(actor, SHIPPED)
+        trigger = OperableTrigger("cells", actor.clock)
+        hands = Hands(SHIPPED, Playground(actor), NoWatches())
+        turns = Turns(repository, trigger, Voice(actor), hands, Hypotheses(actor, trigger, None))
+        tree = repository.plant(workflow)
+        tree.definition = Definition.of(workflow["spec"])
+        return SimpleNamespace(number=number, repository=repository, trigger=trigger, turns=turns, tree=tree, workflow=workflow)
+
+    def _workflow(self, phase, children, *, aborted, exit):
+        planted = self._plant(phase=phase, exit=exit, aborted=aborted)
+        for name, child in zip(("top", "bye"), children, strict=False):
+            planted.tree.root.children.append(self._graft(planted, name, ROOT, planted.workflow, child).name)
+        planted.name = ROOT
+        return planted
+
+    def _node(self, machine, phase, children, engine, *, exists):
+        planted = self._plant(machine=machine)
+        top = self._graft(planted, "top", ROOT, planted.workflow, "WaitingForChild")
+        planted.tree.root.children.append(top.name)
+        now = self.theatre.clock.now()
+        body = {key: value for key, value in SUBJECTS[machine].items() if key not in ("name", "templateType", "deadline")}
+        names = [f"{name}-{planted.number}" for name in ("a", "b")[: len(children)]]
+        shown = [{"name": name} for name in names]
+        status = {"engine": {"heldUntil": timestamp_of(now + 40, micro=True), **engine}, "finishedChildren": shown}
+        status["engine"] = {name: value for name, value in status["engine"].items() if value is not None}
+        it = self._graft(
+            planted, "it", top.name, top.obj, phase, kind=SUBJECTS[machine]["templateType"], status=status, deadline=100, **body
+        )
+        top.children.append(it.name)
+        for name, child in zip(("a", "b"), children, strict=False):
+            self._graft(planted, name, it.name, it.obj, child)
+        if phase not in ("Init", "Succeed", "Failed") and exists and machine.split()[-1] in (*MADE, "StatusCheck"):
+            self._make(planted, it, machine)
+        planted.name = it.name
+        return planted
+
+    def _graft(self, planted, name, parent, owner, phase, *, kind="Suspend", status=None, deadline=10, **spec):
+        number, now = planted.number, self.theatre.clock.now()
+        times = {"startTime": timestamp_of(now, micro=True), "deadline": timestamp_of(now + deadline, micro=True)}
+        metadata = {
+            "name": f"{name}-{number}",
+            "namespace": "default",
+            "labels": {"chaos-mesh.org/workflow": planted.tree.key.name},
+            "annotations": {PARENT: parent},
+            "ownerReferences": [owner_reference(owner)],
+        }
+        spec = {"templateName": name, "workflowName": planted.tree.key.name, "type": kind, **times, **spec}
+        made = self.theatre.create(SHIPPED.nodes, {"metadata": metadata, "spec": spec})
+        made = self._status(SHIPPED.nodes, made, {"phase": phase, **(status or {})})
+        return planted.repository.graft(planted.tree, made)
+
+    def _make(self, planted, it, machine):
+        hands, tree = planted.turns.hands, planted.tree
+        resource = MADE.get(machine, SHIPPED.status_checks)
+        body = {"spec": it.template.chaos} if machine == "Chaos" else {"spec": it.template.body.get("schedule") or CHECK}
+        if machine == "Task":
+            self.theatre.call(hands.playground.create(CONFIG_MAPS, tree, it, {"data": {}}))
+            body = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}}
+        made = self.theatre.call(hands.playground.create(resource, tree, it, body))
+        if machine == "Task":
+            ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
+            self._status(PODS, made, {"phase": "Succeeded", "containerStatuses": [ended]})
+            self.theatre.logs.begin(made, "main").write("done\n")
+
+    def _status(self, resource, obj, status):
+        name, api = obj["metadata"]["name"], self.theatre.api
+        return self.theatre.call(api.patch(resource, name, {"status": status}, "default", subresource="status"))
+
+    # --- after ---
+
+    def _followed(self, subject):
+        for entry in self.entries:
+            data = entry.data
+            if entry.what == "workflow-node" and data["node"] != subject.name:
+                yield f"made {data['template']}"
+            elif entry.what in {"workflow-node", "workflow-phase"}:
+                yield data["phase"]
+            elif entry.what == "wrote" and (resource := data["resource"].split(".")[0]) not in UNSEEN:
+                yield f"{data['verb']} {resource}"
+            elif entry.what == "wrote" and data["resource"].startswith("workflows.") and "subresource" not in data:
+                yield "aborted the workflow"
+        yield from self._told(subject)
+        yield from self._later(subject)
+        in_api = self.theatre.call(self._as_the_api_has_it(subject))
+        node = subject.tree.node(subject.name)
+        assert in_api == node.phase
+
+    async def _as_the_api_has_it(self, subject):
+        resource = SHIPPED.workflows if subject.name == ROOT else SHIPPED.nodes
+        name = subject.tree.key.name if subject.name == ROOT else subject.name
+        return (await self.theatre.api.get(resource, name, "default"))["status"]["phase"]
+
+    def _told(self, subject):
+        while subject.trigger.depth:
+            event = self.theatre.call(subject.trigger.acquire())
+            subject.trigger.done(event)
+            yield f"{self._whom(subject, event.node)} told {event.happening}"
+
+    def _later(self, subject):
+        for instant, _, event in sorted(subject.trigger._later):
+            node = subject.tree.node(subject.name)
+            counts = "" if event.turn in (-1, node.turn) else " in vain"
+            yield f"{event.happening} in {instant - self.theatre.clock.now():g} s{counts}"
+
+    def _whom(self, subject, name):
+        node = subject.tree.node(subject.name)
+        if name == subject.name:
+            return "itself"
+        return "parent" if name == node.parent else subject.tree.node(name).template.name

@@ -1,0 +1,66 @@
+"""Each cell of each state machine does what its table says, in each situation in which a node may be; empty cells do nothing."""
+
+from __future__ import annotations
+
+import matrices
+import pytest
+from stage_of_cells import Cells
+from theatre import Theatre
+
+from pytest_kscen.workflow import tables
+from pytest_kscen.workflow.events import PASSED_ON, Happening
+
+TABLES = {
+    "Serial": (tables.SERIAL, matrices.SERIAL, matrices.SERIAL_CELLS),
+    "Parallel": (tables.PARALLEL, matrices.PARALLEL, matrices.PARALLEL_CELLS),
+    "Suspend": (tables.SUSPEND, matrices.SUSPEND, matrices.SUSPEND_CELLS),
+    "Chaos": (tables.CHAOS, matrices.CHAOS, matrices.chaos_cells("networkchaos")),
+    "Schedule": (tables.CHAOS, matrices.CHAOS, matrices.chaos_cells("schedules")),
+    "Task": (tables.TASK, matrices.TASK, matrices.TASK_CELLS),
+    "StatusCheck": (tables.STATUS_CHECK, matrices.STATUS_CHECK, matrices.check_cells()),
+    "aborting StatusCheck": (tables.STATUS_CHECK, matrices.STATUS_CHECK, matrices.check_cells(aborts=True)),
+    "continuous StatusCheck": (tables.STATUS_CHECK, matrices.STATUS_CHECK, matrices.check_cells(continuous=True)),
+    "Workflow": (tables.WORKFLOW, matrices.WORKFLOW, matrices.WORKFLOW_CELLS),
+}
+IN_EMPTY_CELLS = {"": ("-", {})}
+
+
+def rows(matrix):
+    for line in matrix.strip().splitlines():
+        happening, *words = (part.strip() for part in line.split("|"))
+        yield Happening(happening), words
+
+
+def played():
+    for name, (machine, matrix, cells) in TABLES.items():
+        written = dict(rows(matrix))
+        for happening in Happening:
+            for phase, word in zip(machine.phases, written.get(happening, ["-"] * len(machine.phases)), strict=True):
+                yield pytest.param(name, happening, phase, cells.get(word, IN_EMPTY_CELLS), id=f"{name}-{happening}-{phase}")
+
+
+@pytest.fixture(scope="module")
+def cells():
+    theatre = Theatre()
+    yield Cells(theatre)
+    theatre.close()
+
+
+@pytest.mark.parametrize(("name", "happening", "phase", "situations"), list(played()))
+def test_a_cell(cells, name, happening, phase, situations):
+    passed_on = PASSED_ON.get(happening)
+    expected = {words: follows.replace("{passed on}", passed_on or "") for words, (follows, _) in situations.items()}
+    assert {words: cells.play(name, phase, happening, **state) for words, (_, state) in situations.items()} == expected
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_cell_is_left_out(name):
+    machine, matrix, cells = TABLES[name]
+    written = {
+        (happening, phase): word
+        for happening, words in rows(matrix)
+        for phase, word in zip(machine.phases, words, strict=True)
+        if word != "-"
+    }
+    assert set(written.values()) <= set(cells)
+    assert set(written) == {(happening, phase) for happening, row in machine.rows.items() for phase in row}
