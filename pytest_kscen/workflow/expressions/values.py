@@ -20,7 +20,7 @@ NUMBERS = (INT, FLOAT)
 MOST_STEPS = 40_000
 """Of work, each less than a microsecond: what an expression may take."""
 TOO_MUCH = f"it takes more than {MOST_STEPS} steps of work"
-LETTERS_A_STEP = 32
+LETTERS_A_STEP, MATCHED_A_STEP = 1024, 64
 LONGEST_TEXT = 1 << 20
 
 
@@ -170,7 +170,7 @@ def _compared(sign: str, left: Any, right: Any) -> bool:
 
 def _matches(text: Any, pattern: Any, effort: Effort) -> bool:
     _both("matches", STRING, text, pattern)
-    effort.spend(len(text) // LETTERS_A_STEP + len(pattern))
+    effort.spend(len(text) // MATCHED_A_STEP + len(pattern))
     try:
         search = finder(pattern)
         effort.spend(search.size)
