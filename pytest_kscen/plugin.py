@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 RUNS = "kscen_runs"
+FILES_OF_TESTS = tuple(f".{word}.{ending}" for word in ("scenario", "workflow") for ending in ("yaml", "yml"))
 IDLE = pytest.StashKey[list[str]]()
 
 
@@ -48,12 +49,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A file of Scenarios is a file of tests."""
-    if not file_path.name.endswith((".scenario.yaml", ".scenario.yml")):
+    """A file of Scenarios, or of Workflows, is a file of tests."""
+    if not file_path.name.endswith(FILES_OF_TESTS):
         return None
-    from pytest_kscen.collection import ScenarioFile
+    from pytest_kscen.collection import file_of_tests
 
-    return ScenarioFile.from_parent(parent, path=file_path)
+    return file_of_tests(file_path, parent)
 
 
 @pytest.hookimpl(trylast=True)

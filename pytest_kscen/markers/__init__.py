@@ -22,6 +22,7 @@ HOW_TO_RUN = "call scenario_runner.run(), or enter `with scenario_runner as run`
 MARKERS = (
     "megatest: volume churn under chaos; `pytest -m megatest` runs them all",
     "scenario: a Scenario of a *.scenario.yaml file, which is played as a test; `pytest -m scenario` plays them all",
+    "workflow: a Workflow of a *.workflow.yaml file, which is played as a test; `pytest -m workflow` plays them all",
     "controlplane: needs the real control plane's programs on this machine",
     "cluster(backend=..., nodes=6, scope='function'): the test's cluster; scope 'module' or 'session' shares one",
     "volume_churn(storage_classes=..., max_volumes=10, lifetime=('1m', '5m'), ...): volumes come and go while the test runs",

@@ -7,12 +7,12 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects import chaos_mesh
+from pytest_kscen.objects import chaos_mesh, expecting
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.objects.workflows import OWN, SHIPPED
-from pytest_kscen.scenario import expectations, files
+from pytest_kscen.scenario import files
 from pytest_kscen.workflow.files import judged, told
 from pytest_kscen.workflow.validation import ERROR, WARNING, is_known
 from pytest_kscen.workflow.validation.faults import KINDS
@@ -67,7 +67,7 @@ def _lines(document: Document, *, strict: bool) -> Iterator[Line]:
             yield severity, told(document, fault, severity)
     elif document.kind_is(SCENARIOS.api_version, SCENARIOS.kind):
         yield from _refusal(document)
-    elif document.kind_is(expectations.API_VERSION, expectations.KIND):
+    elif document.kind_is(expecting.API_VERSION, expecting.KIND):
         yield "", f"{document.at()}: skipped: expectations are read beside what they are of, when the tests are collected"
     elif not isinstance(obj, dict) or not obj.get("kind"):
         yield ERROR, f"{document.at()}: {ERROR}: no object is there that Kubernetes could know: it has no kind"

@@ -46,6 +46,12 @@ class Workflow:
         return self.story.workflow.phase
 
     @property
+    def seen(self) -> Story:
+        """All that has become of it; whoever takes it has looked at it."""
+        self._looked_at = True
+        return self.story
+
+    @property
     def message(self) -> str:
         """Why it is in this phase."""
         return self.story.workflow.message

@@ -9,38 +9,24 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.objects.expecting import Unmet, a_map, known, one_of, refused, unmet
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import FAILED, PAUSED, SUCCEEDED
 from pytest_kscen.scenario.analysis.lives import DELETED, PENDING, PLACED, PREEMPTED
 from pytest_kscen.scenario.analysis.timeline import KINDS
-from pytest_kscen.scenario.files import ScenarioRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_kscen.objects.documents import Document
     from pytest_kscen.scenario.analysis.lives import Life
     from pytest_kscen.scenario.analysis.result import Result
 
-API_VERSION, KIND = "kscen.io/v1alpha1", "Expectations"
 PHASES = (SUCCEEDED, FAILED, PAUSED)
 STATES = (PLACED, PENDING, DELETED, PREEMPTED)
 NEAR = 0.001  # a share is written with three digits
 PATTERN = "*?["
 A_STEP = "a whole number from 1, or [major, minor]"
-
-
-@dataclass(frozen=True, slots=True)
-class Unmet:
-    """One that does not hold."""
-
-    where: str
-    what: str
-    expected: str
-    observed: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}: expected {self.expected}, observed {self.observed}"
 
 
 @dataclass(frozen=True)
@@ -52,9 +38,9 @@ class Expectations:
 
     @classmethod
     def of(cls, document: Document) -> Expectations:
-        """Those of a document, or a ScenarioRefused that names the line of what makes no sense."""
+        """Those of a document, or a DocumentRefused that names the line of what makes no sense."""
         obj = document.content
-        _known(document, (), obj, ("apiVersion", "kind", "scenario", *CHECKS))
+        known(document, (), obj, ("apiVersion", "kind", "scenario", *CHECKS))
         wanted = {key: obj[key] for key in obj if key in CHECKS}
         for key, value in wanted.items():
             CHECKS[key][0](document, value)
@@ -77,8 +63,7 @@ class _Seen:
     result: Result
 
     def unmet(self, *path: str, expected: object, observed: object) -> Unmet:
-        where = self.document.at(*path) if self.document else "by default"
-        return Unmet(where, ".".join(path), _words(expected), _words(observed))
+        return unmet(self.document, path, expected, observed)
 
 
 # --- the scenario's end ---
@@ -86,7 +71,7 @@ class _Seen:
 
 def _check_phase(document: Document, value: Any) -> None:
     if value not in PHASES:
-        raise _refused(document, ("phase",), f"{value!r} is no phase", _one_of(value, PHASES))
+        raise refused(document, ("phase",), f"{value!r} is no phase", one_of(value, PHASES))
 
 
 def _phase(seen: _Seen, wanted: str) -> Iterator[Unmet]:
@@ -96,7 +81,7 @@ def _phase(seen: _Seen, wanted: str) -> Iterator[Unmet]:
 
 def _check_message(document: Document, value: Any) -> None:
     if not isinstance(value, str) or not value:
-        raise _refused(document, ("message",), f"{value!r} is no text", "write what the message has to contain")
+        raise refused(document, ("message",), f"{value!r} is no text", "write what the message has to contain")
 
 
 def _message(seen: _Seen, wanted: str) -> Iterator[Unmet]:
@@ -108,14 +93,14 @@ def _message(seen: _Seen, wanted: str) -> Iterator[Unmet]:
 
 
 def _check_pods(document: Document, value: Any) -> None:
-    _a_map(document, ("pods",), value, "names of pods, or patterns as in web-*, with what is expected of each")
+    a_map(document, ("pods",), value, "names of pods, or patterns as in web-*, with what is expected of each")
     for name, wanted in value.items():
         path = ("pods", str(name))
-        _a_map(document, path, wanted, ", ".join(POD))
-        _known(document, path, wanted, POD)
+        a_map(document, path, wanted, ", ".join(POD))
+        known(document, path, wanted, POD)
         for key, one in wanted.items():
             if not POD[key][0](one):
-                raise _refused(document, (*path, key), f"{one!r} does not fit", f"give {POD[key][1]}")
+                raise refused(document, (*path, key), f"{one!r} does not fit", f"give {POD[key][1]}")
 
 
 def _pods(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
@@ -182,13 +167,13 @@ POD: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def _check_allocation(document: Document, value: Any) -> None:
-    _a_map(document, ("allocation",), value, "resources, as in cpu: {3: 0.75}")
+    a_map(document, ("allocation",), value, "resources, as in cpu: {3: 0.75}")
     for resource, by_step in value.items():
         path = ("allocation", str(resource))
-        _a_map(document, path, by_step, "steps with the share that is allocated then, as in 3: 0.75")
+        a_map(document, path, by_step, "steps with the share that is allocated then, as in 3: 0.75")
         for step, share in by_step.items():
             if not _is_count(step) or not step or not isinstance(share, int | float) or isinstance(share, bool):
-                raise _refused(document, (*path, str(step)), f"{step}: {share!r} does not fit", "write a step and a share: 3: 0.75")
+                raise refused(document, (*path, str(step)), f"{step}: {share!r} does not fit", "write a step and a share: 3: 0.75")
 
 
 def _allocation(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
@@ -204,11 +189,11 @@ def _allocation(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
 
 
 def _check_events(document: Document, value: Any) -> None:
-    _a_map(document, ("events",), value, "kinds of events with how many there are, as in podScheduled: 2")
-    _known(document, ("events",), value, KINDS)
+    a_map(document, ("events",), value, "kinds of events with how many there are, as in podScheduled: 2")
+    known(document, ("events",), value, KINDS)
     for kind, count in value.items():
         if not _is_count(count):
-            raise _refused(document, ("events", kind), f"{count!r} does not fit", "give a whole number")
+            raise refused(document, ("events", kind), f"{count!r} does not fit", "give a whole number")
 
 
 def _events(seen: _Seen, wanted: dict[str, int]) -> Iterator[Unmet]:
@@ -229,28 +214,5 @@ CHECKS: dict[str, tuple[Callable[[Document, Any], None], Callable[[_Seen, Any], 
 # --- words ---
 
 
-def _a_map(document: Document, path: tuple[str, ...], value: Any, what: str) -> None:
-    if not isinstance(value, dict):
-        raise _refused(document, path, f"{value!r} does not fit", f"give {what}")
-
-
-def _known(document: Document, path: tuple[str, ...], value: dict[Any, Any], known: Collection[str]) -> None:
-    for key in value:
-        if key not in known:
-            raise _refused(document, (*path, str(key)), f"nothing is called {key!r} here", _one_of(key, known))
-
-
-def _one_of(word: object, words: Collection[str]) -> str:
-    return f"there are {', '.join(words)}{nearest(str(word), words)}"
-
-
-def _refused(document: Document, path: tuple[str, ...], what: str, instead: str) -> ScenarioRefused:
-    return ScenarioRefused(f"{document.at(*path)}: {'.'.join(path)}: {what}: {instead}")
-
-
 def _called(life: Life) -> str:
     return life.name if life.namespace == "default" else f"{life.namespace}/{life.name}"
-
-
-def _words(value: object) -> str:
-    return f"one of {', '.join(map(str, value))}" if isinstance(value, list) and isinstance(value[0], str) else str(value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
-from pytest_kscen.workflow.validation import ERROR, Fault, faults_of
+from pytest_kscen.workflow.validation import ERROR, Fault, faults_of, is_known
 from pytest_kscen.workflow.validation.fault import error
 from pytest_kscen.workflow.validation.faults import API_VERSIONS, WORKFLOW
 
@@ -47,7 +47,9 @@ def checked(document: Document, parameters: Mapping[str, Any] | None = None) -> 
     if wrong:
         more = [f"and {len(wrong) - MOST_TOLD} more"] if len(wrong) > MOST_TOLD else []
         raise WorkflowRefused("\n".join([*(told(document, each) for each in wrong[:MOST_TOLD]), *more]))
-    return {**obj, "spec": apply_parameters(obj["spec"], {})}
+    metadata = obj["metadata"]
+    name = metadata.get("name") or metadata["generateName"].rstrip("-.")
+    return {**obj, "metadata": {**metadata, "name": name}, "spec": apply_parameters(obj["spec"], {})}
 
 
 def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
@@ -55,6 +57,20 @@ def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
         return apply_parameters(spec if isinstance(spec, dict) else {}, parameters)
     except (ParameterError, AttributeError, TypeError) as refusal:  # the latter two where they are no parameters at all
         raise WorkflowRefused(f"{_where(document, 'spec', 'parameters')}{refusal}") from None
+
+
+def cast_of(found: list[Document]) -> list[Obj]:
+    """What stands beside workflows: objects of other kinds, which have to be there before."""
+    others = [each for each in found if not any(each.kind_is(version, WORKFLOW) for version in API_VERSIONS)]
+    for document in others:
+        obj = document.content
+        if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or not isinstance(obj.get("apiVersion"), str):
+            raise WorkflowRefused(f"{document.at()}: {ERROR}: no object is there that Kubernetes could know")
+        if not document.name:
+            raise WorkflowRefused(f"{document.at('metadata')}: {ERROR}: metadata.name is missing")
+        if is_known(obj) and (wrong := [each for each in judged(document) if each.is_error]):
+            raise WorkflowRefused("\n".join(told(document, each) for each in wrong))
+    return [document.content for document in others]
 
 
 def judged(document: Document, obj: Any = None) -> list[Fault]:

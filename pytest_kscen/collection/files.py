@@ -1,0 +1,123 @@
+"""A file of tests, and its items: which of its documents are to be played, and which ones tell what is expected of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from pytest_kscen.objects.documents import Document, DocumentRefused, documents
+from pytest_kscen.objects.expecting import API_VERSION, KIND
+from pytest_kscen.objects.guesses import nearest
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_kscen.objects.expecting import Unmet
+    from pytest_kscen.options import Settings
+    from pytest_kscen.runs.runner import ScenarioRunner
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One that is to be played, known by its name."""
+
+    document: Document
+    perform: Callable[[ScenarioRunner], Iterable[Unmet]]
+    """Play it, and tell what is expected of it and does not hold."""
+
+
+class Genre(Protocol):
+    """A kind of files of tests."""
+
+    word: str
+    """What its files have before their ending, its tests as their marker, and its expectations as the key of a name."""
+    kind: str
+    """That of the objects which are played."""
+
+    def named(self, found: list[Document], path: pathlib.Path) -> dict[str, Document]:
+        """Those that are to be played, checked; the expectations are no longer among what was found."""
+
+    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play: ...
+
+    def marks(self, settings: Settings) -> list[Any]:
+        """What its tests are marked with."""
+
+
+class PlayedFile(pytest.File):
+    """One file."""
+
+    genre: Genre
+
+    def collect(self) -> Iterator[pytest.Item]:
+        try:
+            plays = list(_plays(self.genre, self.path))
+        except DocumentRefused as refusal:
+            raise self.CollectError(str(refusal)) from None
+        for name, play in plays:
+            yield PlayedItem.of(self, name, play)
+
+
+class PlayedItem(pytest.Function):
+    """A test that plays one."""
+
+    line: int
+
+    @classmethod
+    def of(cls, parent: PlayedFile, name: str, play: Play) -> PlayedItem:
+        from pytest_kscen.options import SETTINGS
+
+        def perform(scenario_runner: ScenarioRunner) -> None:
+            if unmet := list(play.perform(scenario_runner)):
+                what = f"what is expected of the {parent.genre.word} does not hold"
+                pytest.fail("\n".join([what, *(f"  {each}" for each in unmet)]), pytrace=False)
+
+        made: PlayedItem = cls.from_parent(parent, name=name, callobj=perform)
+        made.line = play.document.line_at() - 1
+        for mark in parent.genre.marks(parent.config.stash[SETTINGS]):
+            made.add_marker(mark)
+        return made
+
+    def reportinfo(self) -> tuple[pathlib.Path, int, str]:
+        return self.path, self.line, self.name
+
+
+def _plays(genre: Genre, path: pathlib.Path) -> Iterator[tuple[str, Play]]:
+    """Each with what is expected of it, there or in the file beside it."""
+    everything = documents(path)
+    found = [document for document in everything if not document.kind_is(API_VERSION, KIND)]
+    expected = [document for document in everything if document.kind_is(API_VERSION, KIND)]
+    named = genre.named(found, path)
+    by_name = _by_name(genre, [*expected, *_beside(genre, path)], list(named), path)
+    for name, document in named.items():
+        yield name, genre.play(document, by_name.get(name), found)
+
+
+def _beside(genre: Genre, path: pathlib.Path) -> list[Document]:
+    """Those of NAME.expect.yaml."""
+    stem, _, ending = path.name.rpartition(f".{genre.word}.")
+    file = path.with_name(f"{stem}.expect.{ending}")
+    found = documents(file) if file.is_file() else []
+    for document in found:
+        if not document.kind_is(API_VERSION, KIND):
+            raise DocumentRefused(f"{document.at()} begins with something else than apiVersion: {API_VERSION} and kind: {KIND}")
+    return found
+
+
+def _by_name(genre: Genre, expected: list[Document], names: list[str], path: pathlib.Path) -> dict[str, Document]:
+    """A file with one of them needs no names."""
+    word = genre.word
+    found: dict[str, Document] = {}
+    for document in expected:
+        of: Any = document.content.get(word) or (names[0] if len(names) == 1 else None)
+        there = f"{path.name} has {', '.join(names)}"
+        if of is None:
+            raise DocumentRefused(f"{document.at()}: of which {word} is this expected? Write {word}: NAME; {there}")
+        if of not in names:
+            raise DocumentRefused(f"{document.at(word)}: there is no {genre.kind} {of!r}{nearest(str(of), names)}; {there}")
+        if of in found:
+            raise DocumentRefused(f"{document.at()}: what is expected of {of!r} stands at {found[of].at()} already")
+        found[of] = document
+    return found

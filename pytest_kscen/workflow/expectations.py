@@ -1,0 +1,164 @@
+"""What is expected of a workflow, as it stands beside it in YAML: checked before it is played, held against its story after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.durations import in_words, seconds_of_text
+from pytest_kscen.objects.expecting import Unmet, a_map, known, one_of, refused, unmet
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.workflows import FAILED, NODE_PHASES, SUCCEED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.objects.documents import Document
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.workflow.story import Story, Told
+
+PHASES = (SUCCEED, FAILED)
+BOUNDS = ("least", "most")
+WITHIN = "1h"
+"""How long a workflow may take of which nobody says it."""
+HUNDRED = 100
+A_NODE = "what is expected of its nodes, as in {phase: Succeed} or {ran: false}"
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Of one workflow. Without any, it has to succeed."""
+
+    document: Document | None = None
+    wanted: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Document, workflow: Obj) -> Expectations:
+        """Those of a document, or a DocumentRefused that names the line of what makes no sense."""
+        obj = document.content
+        known(document, (), obj, ("apiVersion", "kind", "workflow", *CHECKS))
+        wanted = {key: obj[key] for key in obj if key in CHECKS}
+        templates = [each["name"] for each in workflow["spec"]["templates"]]
+        for key, value in wanted.items():
+            CHECKS[key](document, (key,), value)
+        for name in wanted.get("nodes", {}):
+            if name not in templates:
+                raise refused(document, ("nodes", str(name)), f"there is no template {name!r}", one_of(name, templates))
+        return cls(document, wanted)
+
+    @property
+    def within(self) -> str:
+        return str(self.wanted.get("within", WITHIN))
+
+    def unmet(self, story: Story, score: float | None) -> list[Unmet]:
+        """Those that do not hold, in the order in which they were written; a phase that nobody names is Succeed."""
+        wanted = {"phase": SUCCEED, **self.wanted}
+        found: list[Unmet] = []
+        for key, value in wanted.items():
+            if key == "nodes":
+                found += [one for name, expected in value.items() for one in self._of_nodes(story, name, expected)]
+            elif key == "score":
+                if score is None or score < value:
+                    found.append(unmet(self.document, ("score",), f"at least {value}", "no probe" if score is None else score))
+            elif key != "within":
+                found += self._of_one(story.workflow, (), key, value)
+        return found
+
+    def _of_nodes(self, story: Story, template: str, expected: Obj) -> Iterator[Unmet]:
+        path, nodes = ("nodes", template), story.nodes_of(template)
+        if "count" in expected and len(nodes) != expected["count"]:
+            yield unmet(self.document, (*path, "count"), expected["count"], len(nodes))
+        ran = expected.get("ran", None if "count" in expected else True)
+        if ran is not None and bool(nodes) != ran:
+            about = nearest(template, {each.template for each in story.nodes.values()})
+            observed = f"{len(nodes)} of them" if nodes else f"none{about}"
+            yield unmet(self.document, (*path, "ran") if "ran" in expected else path, "a node" if ran else "no node", observed)
+        for told in nodes:
+            for key, value in expected.items():
+                if key not in ("ran", "count"):
+                    yield from self._of_one(told, path, key, value)
+
+    def _of_one(self, told: Told, path: Path, key: str, value: Any) -> Iterator[Unmet]:
+        """The workflow, or a node."""
+        path = (*path, key)
+        if key == "phase" and told.phase != value:
+            yield unmet(self.document, path, value, f"{told.phase}{f' ({told.message})' if told.message else ''}")
+        elif key == "phases" and told.phases != value:
+            yield unmet(self.document, path, " → ".join(value), " → ".join(told.phases))
+        elif key == "message" and value not in told.message:
+            yield unmet(self.document, path, f"one with {value!r}", told.message or "none")
+        elif key == "duration":
+            for bound, limit in value.items():
+                seconds, length = seconds_of_text(limit), told.duration
+                if length is None or (length < seconds if bound == "least" else length > seconds):
+                    observed = "no end" if length is None else in_words(length)
+                    yield unmet(self.document, (*path, bound), f"at {bound} {limit}", observed)
+
+
+# --- what makes sense ---
+
+
+def _fits(test: Callable[[Any], bool], what: str) -> Callable[[Document, Path, Any], None]:
+    def check(document: Document, path: Path, value: Any) -> None:
+        if not test(value):
+            raise refused(document, path, f"{value!r} does not fit", f"give {what}")
+
+    return check
+
+
+def _phase(words: tuple[str, ...]) -> Callable[[Document, Path, Any], None]:
+    def check(document: Document, path: Path, value: Any) -> None:
+        if value not in words:
+            raise refused(document, path, f"{value!r} is no phase", one_of(value, words))
+
+    return check
+
+
+def _is_length(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and seconds_of_text(value) >= 0
+    except (ValueError, OverflowError):
+        return False
+
+
+def _duration(document: Document, path: Path, value: Any) -> None:
+    a_map(document, path, value, "bounds, as in {least: 60s, most: 62s}")
+    known(document, path, value, BOUNDS)
+    for bound, length in value.items():
+        LENGTH(document, (*path, bound), length)
+
+
+def _nodes(document: Document, path: Path, value: Any) -> None:
+    a_map(document, path, value, "names of templates, with what is expected of their nodes")
+    for name, wanted in value.items():
+        here = (*path, str(name))
+        a_map(document, here, wanted, A_NODE)
+        known(document, here, wanted, NODE)
+        for key, one in wanted.items():
+            NODE[key](document, (*here, key), one)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+LENGTH = _fits(_is_length, "a duration, as in 90s")
+TEXT = _fits(lambda value: isinstance(value, str) and bool(value), "what the message has to contain")
+NODE = {
+    "phase": _phase(NODE_PHASES),
+    "phases": _fits(lambda value: isinstance(value, list) and all(each in NODE_PHASES for each in value), "a list of phases"),
+    "message": TEXT,
+    "duration": _duration,
+    "ran": _fits(lambda value: isinstance(value, bool), "true or false"),
+    "count": _fits(lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0, "how many nodes there are"),
+}
+CHECKS = {
+    "phase": _phase(PHASES),
+    "message": TEXT,
+    "duration": _duration,
+    "within": LENGTH,
+    "nodes": _nodes,
+    "score": _fits(lambda value: _is_number(value) and 0 <= value <= HUNDRED, "the least score, from 0 to 100"),
+}

@@ -1,0 +1,96 @@
+"""`*.workflow.yaml` seen from a project that has some: what is collected, what fails and in which words."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import pytest
+import yaml
+
+from tests.workflow.validation.drafts import serial, suspend, task, workflow
+
+SAMPLE = pathlib.Path(__file__).parents[2] / "scenarios" / "samples" / "workflows" / "cut-then-kill.workflow.yaml"
+HEAD = "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n"
+ASKS = {"name": "main", "image": "busybox", "command": ["sh", "-c", "exit 3"]}
+SHORT = workflow(serial("all", "pause", "ask"), suspend(deadline="5s"), task("ask", ("calm", "exitCode == 0")), suspend("calm"))
+SHORT["spec"]["templates"][2]["task"]["container"] = ASKS
+
+
+def write(pytester, *documents, name="small.workflow.yaml"):
+    """The number of the line at which the last one begins."""
+    texts = [each if isinstance(each, str) else yaml.safe_dump(each, sort_keys=False) for each in documents]
+    (pytester.path / name).write_text("---\n".join(texts))
+    return len("---\n".join([*texts[:-1], ""]).splitlines()) + 1
+
+
+def test_each_workflow_is_a_test(pytester):
+    other = {**workflow(suspend()), "metadata": {"generateName": "other-"}}
+    write(pytester, SHORT, other)
+    result = pytester.runpytest("-v", "-m", "workflow")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["small.workflow.yaml::w PASSED*", "small.workflow.yaml::other PASSED*"])
+
+
+def test_what_stands_beside_it_is_there_before(pytester):
+    shutil.copy(SAMPLE, pytester.path)
+    pytester.runpytest("cut-then-kill.workflow.yaml::cut-then-kill").assert_outcomes(passed=1)
+
+
+def test_a_failure_tells_what_was_expected_and_what_came(pytester):
+    write(pytester, SHORT)
+    (pytester.path / "small.expect.yaml").write_text(
+        f"{HEAD}workflow: w\nphase: Failed\nmessage: too late\nscore: 50\nduration: {{least: 5s, most: 1s}}\nnodes:\n"
+        "  pause: {phase: Failed, phases: [Init], duration: {most: 4s}, count: 2}\n  calm: {phase: Succeed}\n  ask: {ran: false}\n"
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    told = result.stdout.str()
+    for line, what in (
+        (4, "phase: expected Failed, observed Succeed"),
+        (5, "message: expected one with 'too late', observed "),
+        (6, "score: expected at least 50, observed no probe"),
+        (7, "duration.most: expected at most 1s, observed "),
+        (9, "nodes.pause.count: expected 2, observed 1"),
+        (9, "nodes.pause.phase: expected Failed, observed Succeed"),
+        (9, "nodes.pause.phases: expected Init, observed Init → Holding → Succeed"),
+        (9, "nodes.pause.duration.most: expected at most 4s, observed 5s"),
+        (10, "nodes.calm: expected a node, observed none"),
+        (11, "nodes.ask.ran: expected no node, observed 1 of them"),
+    ):
+        assert f"small.expect.yaml:{line}: {what}" in told, what
+    assert "duration.least" not in told
+
+
+def test_a_workflow_that_takes_too_long_fails(pytester):
+    write(pytester, workflow(suspend(deadline="2h")), f"{HEAD}within: 10m\n")
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("documents", "complaint"),
+    [
+        (["a: [1"], "small.workflow.yaml:1 is no YAML: "),
+        ([HEAD], "small.workflow.yaml has no Workflow: one begins with apiVersion: chaos-mesh.org/v1alpha1 and kind: Workflow"),
+        ([SHORT, SHORT], ": there is a Workflow 'w' before it"),
+        ([workflow(serial("a", "b"))], "small.workflow.yaml:12: error: template 'a': there is no template 'b'"),
+        ([SHORT, {"kind": "Pod"}], ": error: no object is there that Kubernetes could know"),
+        ([SHORT, f"{HEAD}workflow: v\n"], ": there is no Workflow 'v'; small.workflow.yaml has w"),
+        ([SHORT, f"{HEAD}fase: Failed\n"], "nothing is called 'fase' here: there are apiVersion, kind, workflow, phase, message"),
+        ([SHORT, f"{HEAD}phase: Succeeded\n"], "'Succeeded' is no phase: there are Succeed, Failed (did you mean 'Succeed'?)"),
+        (
+            [SHORT, f"{HEAD}nodes: {{paus: {{}}}}\n"],
+            "nodes.paus: there is no template 'paus': there are all, pause, ask, calm (did you",
+        ),
+        ([SHORT, f"{HEAD}nodes: {{pause: {{ran: 1}}}}\n"], "nodes.pause.ran: 1 does not fit: give true or false"),
+        ([SHORT, f"{HEAD}duration: 5s\n"], "duration: '5s' does not fit: give bounds, as in {least: 60s, most: 62s}"),
+        ([SHORT, f"{HEAD}duration: {{least: soon}}\n"], "duration.least: 'soon' does not fit: give a duration, as in 90s"),
+        ([SHORT, f"{HEAD}score: 101\n"], "score: 101 does not fit: give the least score, from 0 to 100"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error_of_collection(pytester, documents, complaint):
+    write(pytester, *documents)
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    assert complaint in result.stdout.str().replace("\n", " ")
