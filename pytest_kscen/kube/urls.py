@@ -1,7 +1,8 @@
 """Asking a URL. One in the cluster is asked through the API server's proxy, which every cluster has; any other directly.
 
-A Service is `name.namespace`, with `.svc` and `.svc.cluster.local` after it if one likes. Direct questions are real input
-and output: simulated time stands still until there is an answer, and their time-out is the wall's.
+A Service is `name.namespace`, with `.svc` and `.svc.cluster.local` after it if one likes; a private address may be that of a
+pod or of a Service. Direct questions are real input and output: simulated time stands still until there is an answer, and
+their time-out is the wall's.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import ipaddress
 import ssl
 import threading
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,12 +18,14 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_kscen.kube.requests import HttpAnswer, HttpCall
 from pytest_kscen.objects.names import dns1123_label
-from pytest_kscen.objects.resources import SERVICES
+from pytest_kscen.objects.resources import PODS, SERVICES
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Resource
 
 PORTS = {"http": 80, "https": 443}
+ADDRESSES = ((PODS, "status.podIP"), (SERVICES, "spec.clusterIP"))
 WITHIN = (["svc"], ["svc", "cluster", "local"])
 LARGEST = 8 * 1024 * 1024  # bytes of an answer that are read
 CHUNK = 64 * 1024
@@ -29,10 +33,11 @@ BOTH_WAYS = 2
 
 
 class InCluster(NamedTuple):
-    """A Service that a URL names."""
+    """Whom a URL names."""
 
     name: str
     namespace: str
+    resource: Resource = SERVICES
 
 
 def parts_of(url: str) -> SplitResult:
@@ -57,12 +62,27 @@ async def ask(api: Api, url: str, call: HttpCall, within: float) -> HttpAnswer:
     parts = parts_of(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     call = HttpCall(call.method, target, call.headers, call.body)
-    service = service_of(parts.hostname or "")
-    if service is None:
+    host = parts.hostname or ""
+    found = service_of(host) or await _at_address(api, host)
+    if found is None:
         return await asyncio.get_running_loop().run_in_executor(None, _asked, parts, call, within)
     port = parts.port or PORTS[parts.scheme]
     scheme = "https:" if parts.scheme == "https" else ""
-    return await api.proxy(SERVICES, f"{scheme}{service.name}:{port}", service.namespace, call)
+    return await api.proxy(found.resource, f"{scheme}{found.name}:{port}", found.namespace, call)
+
+
+async def _at_address(api: Api, host: str) -> InCluster | None:
+    """The pod or the Service with this address; nobody asks for public ones, and for what is on this machine."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if not address.is_private or address.is_loopback or address.is_link_local:
+        return None
+    for resource, field in ADDRESSES:
+        for obj in (await api.list(resource, fields=f"{field}={host}")).items:
+            return InCluster(obj["metadata"]["name"], obj["metadata"]["namespace"], resource)
+    return None
 
 
 def _asked(parts: SplitResult, call: HttpCall, within: float) -> HttpAnswer:

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from pytest_kscen.clusters import open_cluster
+from pytest_kscen.kube import urls
 from pytest_kscen.kube.requests import HttpAnswer, HttpCall
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import PODS, SERVICES
@@ -72,6 +73,17 @@ def test_a_service_leads_to_its_ready_pods(cluster):
     assert said == {"web-0\n", "web-1\n"}
     assert ask(cluster, "web-1", PODS).text == "web-1\n"
     assert ask(cluster, "http:web-1:8080", PODS, method="POST", body=b"{}").status == 200
+
+
+def test_an_address_is_found(cluster):
+    service(cluster, "found")
+    pod(cluster, "found-0", "found")
+    ready(cluster, "found-0")
+    api = cluster.api("test")
+    address = cluster.runner.call(api.get(SERVICES, "found", "default"))["spec"]["clusterIP"]
+    own = cluster.runner.call(api.get(PODS, "found-0", "default"))["status"]["podIP"]
+    for url in (f"http://{address}", f"http://{own}:8080", "http://found.default.svc"):
+        assert cluster.runner.call(urls.ask(api, url, HttpCall(), 5.0)).text == "found-0\n"
 
 
 def test_nobody_ready(cluster):

@@ -49,10 +49,10 @@ class TestWhere:
     @pytest.mark.parametrize(
         ("host", "service"),
         [
-            ("web.shop", ("web", "shop")),
-            ("web.shop.svc", ("web", "shop")),
-            ("web.shop.svc.cluster.local", ("web", "shop")),
-            ("web.shop.svc.cluster.local.", ("web", "shop")),
+            ("web.shop", ("web", "shop", SERVICES)),
+            ("web.shop.svc", ("web", "shop", SERVICES)),
+            ("web.shop.svc.cluster.local", ("web", "shop", SERVICES)),
+            ("web.shop.svc.cluster.local.", ("web", "shop", SERVICES)),
             ("web", None),
             ("localhost", None),
             ("127.0.0.1", None),
@@ -80,6 +80,12 @@ class TestInTheCluster:
 
     def test_it_answers(self, desk):
         assert desk.ask(http={"url": "http://web.default/health"}) == (True, "http://web.default/health answered 200")
+
+    def test_by_its_addresses(self, desk):
+        pod = desk.call(desk.api.get(PODS, "web-0", "default"))["status"]["podIP"]
+        service = desk.call(desk.api.get(SERVICES, "web", "default"))["spec"]["clusterIP"]
+        for url in (f"http://{pod}:8080", f"http://{service}"):
+            assert desk.ask(http={"url": url}) == (True, f"{url} answered 200")
 
     def test_another_status(self, desk):
         self.annotate(desk, status="500", body="out of\ncheese")
