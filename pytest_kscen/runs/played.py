@@ -109,7 +109,8 @@ class Played:
         if phase_of(seen := self._seen()) in OVER:
             message = (seen.get("status") or {}).get("message")
             why = f" ({message})" if message else ""
-            raise ScenarioRefused(f"the scenario {self.name!r} is {phase_of(seen)}{why}: nothing can be added to it any more")
+            what = f"operation {id!r}" if id else f"an operation of step {step}"
+            raise ScenarioRefused(f"the scenario {self.name!r} is {phase_of(seen)}{why}: {what} cannot be added to it any more")
         entry = {"step": step, **({"id": id} if id else {}), **operation}
         try:
             self._write([*self._added, entry], dry_run=True)

@@ -13,7 +13,7 @@ from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, has_ended, scheduler_of
 from pytest_kscen.scenario.waiters import WAITERS
-from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, WITHOUT_WAITER, Write
+from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, WITHOUT_WAITER, Write, refusal
 from pytest_kscen.simulation.scheduler.annotating import told
 
 if TYPE_CHECKING:
@@ -32,9 +32,12 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
     """In this process: gates before each controller's loop, a hook where webhooks stand. Nobody asks over HTTP."""
     from pytest_kscen.machinery.admission import Hook
 
-    async def judge(review: Review) -> None:
-        if not review.request.options.dry_run:
-            await controller.let_in(_write_of(review))
+    async def judge(review: Review) -> str:
+        write = _write_of(review)
+        why = refusal(write)
+        if not why and not review.request.options.dry_run:
+            await controller.let_in(write)
+        return why
 
     cluster.runner.start(cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates")
     if scheduler := cluster.site.scheduler:

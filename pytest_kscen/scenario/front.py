@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from pytest_kscen.kube.webhooks import HOST, Served, allowed, asked, configuration, webhook
+from pytest_kscen.kube.webhooks import HOST, Served, allowed, asked, configuration, denied, webhook
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import (
     DEPLOYMENTS,
@@ -28,7 +28,7 @@ from pytest_kscen.objects.resources import (
 )
 from pytest_kscen.objects.scenarios import GROUP
 from pytest_kscen.scenario.held import held
-from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, Write
+from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, Write, refusal
 
 if TYPE_CHECKING:
     import ssl
@@ -75,8 +75,11 @@ class Front(Served):
 
     async def _validate(self, request: web.Request) -> web.Response:
         review = await asked(request)
+        write = write_of(review)
+        if why := refusal(write):
+            return denied(review, why)
         if not review.get("dryRun"):
-            await self._let_in(write_of(review))
+            await self._let_in(write)
         return allowed(review)
 
     async def _mutate(self, request: web.Request) -> web.Response:

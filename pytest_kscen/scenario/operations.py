@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
 from pytest_kscen.kube.picture import Ref, age
 from pytest_kscen.kube.requests import STRATEGIC_PATCH
-from pytest_kscen.objects.errors import ApiError, UnsupportedMediaType
+from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound, UnsupportedMediaType
 from pytest_kscen.objects.resources import Obj, Resource
 from pytest_kscen.scenario.models import Operation, OperationResult
 from pytest_kscen.scenario.scheduling import ANNOTATION
@@ -40,12 +42,38 @@ class OperationFailed(Exception):
 
 
 def named(operations: Iterable[Operation]) -> list[Operation]:
-    """Each with an id: its own, or one that is the same every time. Of those with the same id the last one stands."""
+    """Each with an id: its own, or what it does and when, which stays the same wherever it stands.
+
+    Of those with the same id the last one stands.
+    """
+    operations = list(operations)
+    taken = {each.id for each in operations}
     found: dict[str, Operation] = {}
-    for number, each in enumerate(operations, 1):
-        name = each.id or f"operation-{number}"
-        found[name] = Operation(name, each.step, each.create, each.patch, each.delete, each.done)
+    for each in operations:
+        name = each.id or _free(_words(each), taken)
+        taken.add(name)
+        found[name] = replace(each, id=name)
     return list(found.values())
+
+
+def _words(operation: Operation) -> str:
+    """As in `step 1: create Pod default/a`."""
+    words = [f"step {operation.step}:", *(operation.kinds or ("nothing",))]
+    changed = operation.patch or operation.delete
+    if operation.create:
+        metadata = operation.create.object.get("metadata") or {}
+        name = metadata.get("name") or metadata.get("generateName") or ""
+        words += [str(operation.create.object.get("kind")), "/".join(filter(None, (metadata.get("namespace"), name)))]
+    elif changed:
+        meta = changed.object_meta
+        words += [changed.type_meta.kind, "/".join(filter(None, (meta.namespace, meta.name)))]
+    return " ".join(words)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+    return next(each for each in names if each not in taken)
 
 
 def wrong(operation: Operation) -> str:
@@ -115,17 +143,19 @@ async def _create(api: Api, operation: CreateOperation, expect: Expect) -> Obj:
     resource = await api.resource_of(obj["apiVersion"], obj["kind"])
     namespace = obj["metadata"].get("namespace") or ("default" if resource.namespaced else "")
     made = await api.create(resource, obj, namespace, **_options(operation.options))
-    if obj.get("status") and not made.get("status"):
+    if obj.get("status"):
         made = await _with_status(api, resource, made, obj["status"])
     expect(resource, Ref.of(made), lambda seen: seen is not None)
     return made
 
 
 async def _with_status(api: Api, resource: Any, made: Obj, status: Obj) -> Obj:
-    """A status that the server keeps apart is part of what was asked for."""
+    """A status that the server keeps apart is part of what was asked for; where it keeps none apart, all is said."""
+    metadata = made["metadata"]
+    patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
     try:
-        return await api.update(resource, {**made, "status": status}, subresource="status")
-    except ApiError:
+        return await api.patch(resource, metadata["name"], patch, metadata.get("namespace", ""), subresource="status")
+    except (NotFound, MethodNotAllowed):
         return made
 
 

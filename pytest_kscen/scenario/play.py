@@ -65,7 +65,7 @@ class Play:
     patience: float
     configuration: str = ""
     """Of the scheduler; empty: the cluster's."""
-    _done: set[str] = field(default_factory=set)
+    _done: dict[str, Operation] = field(default_factory=dict)
     _deleted: set[str] = field(default_factory=set)
     _ignored: set[str] = field(default_factory=set)
     _made: int = 0
@@ -199,6 +199,8 @@ class Play:
             raise ScenarioFailed("; ".join(faults))
         if why := self.troupe.wrong(self.spec):
             raise ScenarioFailed(why)
+        if again := [each.id for each in operations if self._done.get(each.id, each) != each]:
+            raise ScenarioFailed(f"operation {again[0]!r} is done, and another has come with its id")
         return operations
 
     async def _steps(self) -> None:
@@ -238,7 +240,7 @@ class Play:
             await self._others_react()  # and whoever is simulated has come to its gate, before there is anything to do
         last = False
         for each in operations:
-            self._done.add(each.id)
+            self._done[each.id] = each
             result = await do(self.progress.api, each, self.convergence.expect)
             self.progress.happened(id=each.id, **{each.kinds[0]: result})
             last = last or each.done is not None

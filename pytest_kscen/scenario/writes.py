@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.resources import CONFIG_MAPS, ENDPOINT_SLICES, ENDPOINTS, EVENTS, LEASES, PODS
-from pytest_kscen.objects.scenarios import RESULTS, SCENARIOS
+from pytest_kscen.objects.scenarios import OVER, RESULTS, SCENARIOS, phase_of
 from pytest_kscen.objects.storage import NAMESPACE as STORAGE_NAMESPACE
 from pytest_kscen.scenario.schedulers import SCHEDULER
 from pytest_kscen.scenario.waiters import REPLICATED_STORAGE, WAITERS
@@ -183,6 +183,18 @@ class Write:
 def is_going(obj: Obj | None, uid: str) -> bool:
     """Whether the object with this uid is gone, or on its way."""
     return obj is None or obj["metadata"]["uid"] != uid or bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def refusal(write: Write) -> str:
+    """Why this write is not let in: nothing is added to a Scenario that is over. Empty if it is."""
+    if not _is_of_scenarios(write.resource) or write.subresource or not (write.new and write.old):
+        return ""
+    before, after = (obj["spec"].get("operations") or [] for obj in (write.old, write.new))
+    if phase_of(write.old) not in OVER or write.new["spec"] == write.old["spec"]:
+        return ""
+    added = ", ".join(repr(each.get("id") or f"of step {each.get('step')}") for each in after if each not in before)
+    what = f"operation {added}" if added else "its spec"
+    return f"the Scenario {write.name!r} is {phase_of(write.old)}: {what} comes too late, for nothing of it is played any more"
 
 
 def meaning_of(write: Write, simulated: Collection[str], known: Collection[str]) -> Meaning:

@@ -87,10 +87,12 @@ def test_what_the_schema_refuses(runner, change, complaint):
 
 def test_nothing_is_added_to_what_is_over(runner):
     played = runner.play(scenario(done(1)))
-    with pytest.raises(ValueError, match=r"^the scenario 'test' is Succeeded: nothing can be added to it any more$"):
-        played.create(node(), step=2)
+    with pytest.raises(ValueError, match=r"^the scenario 'test' is Succeeded: operation 'late' cannot be added to it any more$"):
+        played.create(node(), step=2, id="late")
     failed = runner.play(scenario({"id": "none", "step": 1}, name="wrong"))
-    with pytest.raises(ValueError, match=r"^the scenario 'wrong' is Failed \(operation 'none' must have exactly one .*\): nothing"):
+    with pytest.raises(
+        ValueError, match=r"^the scenario 'wrong' is Failed \(operation 'none' must have exactly one .*\): an operation of step 2"
+    ):
         failed.done(step=2)
 
 
