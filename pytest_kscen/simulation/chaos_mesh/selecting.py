@@ -12,7 +12,7 @@ from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.selectors import field_at, requirements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.objects.resources import Obj
@@ -33,9 +33,10 @@ def selected(selector: Obj, namespace: str, pods: Mapping[Ref, Obj], nodes: Iter
         refs = (Ref(place, name) for place in sorted(named) for name in sorted(set(named[place])))
         return [pods[ref] for ref in refs if ref in pods]
     places = set(selector.get("namespaces") or (namespace,))
-    where = _machines(selector, nodes)
-    found = (pod for ref, pod in sorted(pods.items(), key=lambda item: item[0]) if ref.namespace in places)
-    return [pod for pod in found if (where is None or pod["spec"].get("nodeName") in where) and _matches(selector, pod)]
+    where, asks = _machines(selector, nodes), _questions(selector)
+    near = (ref for ref, pod in pods.items() if ref.namespace in places and (where is None or pod["spec"].get("nodeName") in where))
+    found = {ref: pods[ref] for ref in near if all(ask(pods[ref]) for ask in asks)}
+    return [found[ref] for ref in sorted(found)]
 
 
 def _machines(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
@@ -47,16 +48,22 @@ def _machines(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
     return {*(named or ()), *(each["name"] for each in labelled if _holds(labels or {}, each.get("labels")))}
 
 
-def _matches(selector: Obj, pod: Obj) -> bool:
-    metadata = pod["metadata"]
-    labels = metadata.get("labels") or {}
-    return (
-        _holds(selector.get("labelSelectors") or {}, labels)
-        and all(requirement.holds(labels) for requirement in _requirements(selector))
-        and _holds(selector.get("annotationSelectors") or {}, metadata.get("annotations"))
-        and all(str(field_at(pod, path) or "") == value for path, value in (selector.get("fieldSelectors") or {}).items())
-        and _is_in(selector.get("podPhaseSelectors") or (), (pod.get("status") or {}).get("phase", ""))
-    )
+def _questions(selector: Obj) -> list[Callable[[Obj], bool]]:
+    """What is asked of each pod; of what the selector does not speak, nothing."""
+    labels, annotations = selector.get("labelSelectors"), selector.get("annotationSelectors")
+    expressions, fields, phases = _requirements(selector), selector.get("fieldSelectors"), selector.get("podPhaseSelectors")
+    asks: list[Callable[[Obj], bool]] = []
+    if labels:
+        asks.append(lambda pod: _holds(labels, pod["metadata"].get("labels")))
+    if expressions:
+        asks.append(lambda pod: all(each.holds(pod["metadata"].get("labels") or {}) for each in expressions))
+    if annotations:
+        asks.append(lambda pod: _holds(annotations, pod["metadata"].get("annotations")))
+    if fields:
+        asks.append(lambda pod: all(str(field_at(pod, path) or "") == value for path, value in fields.items()))
+    if phases:
+        asks.append(lambda pod: _is_in(phases, (pod.get("status") or {}).get("phase", "")))
+    return asks
 
 
 def _requirements(selector: Obj) -> list[Requirement]:
