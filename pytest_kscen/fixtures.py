@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_kscen.runs.played import Played
     from pytest_kscen.runs.run import Run
     from pytest_kscen.runs.runner import ScenarioRunner
+    from pytest_kscen.runs.workflows import Workflow
 
 _SHARED = pytest.StashKey[dict[Any, Any]]()
 """The clusters that a module's or the session's tests share: by what they wish, each with the tests that had it."""
@@ -102,6 +103,18 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
         pytest.fail("the test has not run what its markers declare: " + markers.HOW_TO_RUN, pytrace=False)
     if overlooked:
         pytest.fail(overlooked, pytrace=False)
+
+
+@pytest.fixture
+def workflow(request: pytest.FixtureRequest, scenario_runner: ScenarioRunner) -> Workflow:
+    """The workflow of @pytest.mark.workflow(file), played to its end."""
+    from pytest_kscen.runs.playing import play_to_end
+
+    wish = markers.workflow_wish(request.node)
+    if wish is None:
+        pytest.fail("the fixture workflow plays what the test's @pytest.mark.workflow(file) names", pytrace=False)
+    with without_traceback():
+        return play_to_end(scenario_runner, wish.workflow, wish.cast, within=wish.within)
 
 
 def curtain(item: pytest.Item) -> None:

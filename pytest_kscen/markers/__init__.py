@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 from pytest_kscen.markers.idle import idle
 from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
 from pytest_kscen.markers.wish import ClusterWish, cluster_wish
+from pytest_kscen.markers.workflows import WORKFLOW, workflow_wish
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pytest
 
-__all__ = ["HOW_TO_RUN", "MARKERS", "ClusterWish", "check", "cluster_wish", "declares", "idle", "plan"]
+__all__ = ["HOW_TO_RUN", "MARKERS", "ClusterWish", "check", "cluster_wish", "declares", "idle", "plan", "workflow_wish"]
 
 OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
-DECLARING = ("cluster", *OF_A_PLAN)
+DECLARING = ("cluster", WORKFLOW, *OF_A_PLAN)
 HOW_TO_RUN = "call scenario_runner.run(), or enter `with scenario_runner as run`"
 
 MARKERS = (
     "megatest: volume churn under chaos; `pytest -m megatest` runs them all",
     "scenario: a Scenario of a *.scenario.yaml file, which is played as a test; `pytest -m scenario` plays them all",
-    "workflow: a Workflow of a *.workflow.yaml file, which is played as a test; `pytest -m workflow` plays them all",
+    "workflow(file, parameters=None, within='1h'): what the fixture `workflow` plays; tests of *.workflow.yaml have it too",
     "controlplane: needs the real control plane's programs on this machine",
     "cluster(backend=..., nodes=6, scope='function'): the test's cluster; scope 'module' or 'session' shares one",
     "volume_churn(storage_classes=..., max_volumes=10, lifetime=('1m', '5m'), ...): volumes come and go while the test runs",
@@ -43,7 +44,7 @@ def check(items: Iterable[pytest.Item]) -> list[str]:
 
 def _complaints(item: pytest.Item) -> list[str]:
     said = list(_unused(item))
-    for read in (cluster_wish, plan):
+    for read in (cluster_wish, plan, workflow_wish):
         try:
             read(item)
         except (TypeError, ValueError) as error:
@@ -59,7 +60,12 @@ def declares(item: pytest.Item) -> list[str]:
 def _unused(item: pytest.Item) -> Iterator[str]:
     """A plan that nobody plays would pass for one that went well. Who has `request` may ask for any fixture."""
     info = getattr(item, "_fixtureinfo", None)
-    if info is None or "scenario_runner" in info.names_closure or "request" in info.argnames:
+    if info is None or "request" in info.argnames:
+        return
+    mark = item.get_closest_marker(WORKFLOW)
+    if mark and mark.args and WORKFLOW not in info.names_closure:
+        yield "@pytest.mark.workflow: nobody plays it: the test has to take the fixture workflow, which has been played then"
+    if "scenario_runner" in info.names_closure:
         return
     if marks := [f"@pytest.mark.{name}" for name in declares(item)]:
         yield f"{', '.join(marks)}: nobody plays it: the test has to take the fixture scenario_runner, and {HOW_TO_RUN}"
