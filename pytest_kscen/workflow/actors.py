@@ -48,10 +48,10 @@ async def _resource(hands: Hands, node: Node) -> Resource:
 async def create_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     """A Schedule is in effect as soon as it is there; chaos says so itself."""
     resource = await _resource(hands, node)
+    await hands.watches.follow(resource)
     if node.template.type == SCHEDULE:
         await hands.playground.create(resource, tree, node, {"spec": node.template.body["schedule"]})
         return Happening.INJECTED
-    hands.watches.follow(resource)
     await hands.playground.create(resource, tree, node, {"spec": node.template.chaos})
     return None
 
@@ -62,8 +62,9 @@ async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None
         resource = await _resource(hands, node)
     except NotFound:
         return Happening.CLEANED
-    hands.watches.follow(resource)
-    return None if await hands.playground.delete(resource, tree, node) else Happening.CLEANED
+    await hands.watches.follow(resource)
+    is_there = await hands.playground.delete(resource, tree, node, with_dependents=node.template.type == SCHEDULE)
+    return None if is_there else Happening.CLEANED
 
 
 async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
@@ -75,7 +76,7 @@ async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
 async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     """With a picture of the workflow, as it is now, in a file."""
     task = node.template.body["task"]
-    hands.watches.follow(PODS)
+    await hands.watches.follow(PODS)
     snapshot = {key: tree.root.obj[key] for key in ("apiVersion", "kind", "metadata", "spec", "status") if key in tree.root.obj}
     await hands.playground.create(CONFIG_MAPS, tree, node, {"data": {SNAPSHOT: orjson.dumps(snapshot).decode()}})
     mount = {"name": SNAPSHOT_VOLUME, "mountPath": SNAPSHOT_FOLDER, "readOnly": True}
@@ -136,7 +137,7 @@ def _exit_code(pod: Obj, container: str) -> int:
 
 
 async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    hands.watches.follow(hands.family.status_checks)
+    await hands.watches.follow(hands.family.status_checks)
     body = dict(node.template.body["statusCheck"])
     if node.template.deadline is not None:
         body.setdefault("duration", f"{node.template.deadline:g}s")

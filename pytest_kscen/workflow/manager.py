@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.objects.workflows import ABORT, INIT, SHIPPED, STATUS_CHECK, TASK, WORKFLOW_LABEL, is_over, phase_of
+from pytest_kscen.objects.workflows import ABORT, INIT, SCHEDULE, SHIPPED, STATUS_CHECK, TASK, WORKFLOW_LABEL, is_over, phase_of
 from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event, Happening, Key
 from pytest_kscen.workflow.hypotheses import Hypotheses
@@ -116,11 +116,13 @@ class WorkflowManager:
         if node.is_over:
             return
         if node.template.is_chaos:
-            watches.follow(node.template.chaos_kind.resource)
+            watches.begin(node.template.chaos_kind.resource)
         elif node.template.type == TASK:
-            watches.follow(PODS)
+            watches.begin(PODS)
         elif node.template.type == STATUS_CHECK:
-            watches.follow(self._family.status_checks)
+            watches.begin(self._family.status_checks)
+        elif node.template.type == SCHEDULE:
+            watches.begin(self._family.schedules)
 
     def _workflow_changed(self, new: Obj | None, old: Obj | None) -> None:
         key = key_of(new or old or {})

@@ -39,14 +39,14 @@ class Playground:
                 return found
             raise
 
-    async def delete(self, resource: Resource, tree: Tree, node: Node) -> bool:
-        """Whether it was still there; what is somebody else's is not touched."""
+    async def delete(self, resource: Resource, tree: Tree, node: Node, *, with_dependents: bool = False) -> bool:
+        """Whether it was still there; what is somebody else's is not touched. It may have to outlast what it has made itself."""
         found = await self._find(resource, tree, node)
         if found is None:
             return False
-        uid = found["metadata"]["uid"]
+        how = {"precondition_uid": found["metadata"]["uid"], "propagation": "Foreground" if with_dependents else "Background"}
         try:
-            await self.api.delete(resource, node.made, tree.key.namespace, propagation="Background", precondition_uid=uid)
+            await self.api.delete(resource, node.made, tree.key.namespace, **how)
         except (NotFound, Conflict):
             return False
         return True

@@ -39,8 +39,13 @@ class Watches:
             family.status_checks: check_changed,
         }
 
-    def follow(self, resource: Resource) -> None:
-        """From now on, if not before."""
+    async def follow(self, resource: Resource) -> None:
+        """From now on, if not before: what happens after this returns is seen."""
+        self.begin(resource)
+        await self._informers[resource].synced()
+
+    def begin(self, resource: Resource) -> None:
+        """What is there already is seen too."""
         if resource in self._informers:
             return
         reader = self._readers.get(resource, chaos_changed)
