@@ -32,7 +32,7 @@ from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
 from pytest_kscen.scenario.schedulers import SCHEDULER
 from pytest_kscen.scenario.shape import read
-from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed, told
+from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
 from pytest_kscen.scenario.writes import DELETE, Meaning, blame, meaning_of
 
 if TYPE_CHECKING:
@@ -262,11 +262,11 @@ class Play:
                 raise ScenarioFailed(f"{waiter.name} has made {MOST_STEPS} minor steps, and comes to no end")
             if self._made != made:
                 made, end = self._made, clock.now() + self.patience
-            elif not (unfinished := self.convergence.unfinished([waiter])):
+            elif not self.convergence.unfinished([waiter]):
                 await self.progress.stands(CONTROLLER_COMPLETED)
                 return
             elif clock.now() >= end:
-                raise NotConvergedError(told(unfinished, self.patience))
+                raise NotConvergedError(self.convergence.told([waiter], self.patience))
             await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
             if await self._goes_on(OPERATING_COMPLETED, CONTROLLER_RUNNING) and await self._has_finished(waiter):
                 return

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from pytest_kscen.objects.conditions import condition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -111,6 +114,7 @@ class Convergence:
     settle: float
     """Seconds without a change after which nothing is under way any more."""
     _changes: int = 0
+    _latest: deque[Obj] = field(default_factory=lambda: deque(maxlen=TOLD))
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: dict[Resource, Picture] = field(default_factory=dict)
     _expected: list[Expected] = field(default_factory=list)
@@ -134,8 +138,9 @@ class Convergence:
         while self._seen:
             self._seen.popitem()[1].off_change(self._note)
 
-    def _note(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
+    def _note(self, new: Obj | None, old: Obj | None) -> None:
         self._changes += 1
+        self._latest.append(new or old or {})
         self._changed.set()
 
     def expect(
@@ -179,8 +184,7 @@ class Convergence:
         while not or_when():
             left = end - self.clock.now()
             if left <= 0:
-                at_work = {name: ["is at work"] for name in self._at_work}
-                raise NotConvergedError(told(self.unfinished(waiters) or at_work, patience))
+                raise NotConvergedError(self.told(waiters, patience))
             if self._awaits_news():
                 await self._within(min(left, NEWS))
             elif self.unfinished(waiters):
@@ -204,6 +208,15 @@ class Convergence:
         self._at_work = [waiter.name for waiter in waiters if not await waiter.is_idle()]
         return not self._at_work and self._changes == before
 
+    def told(self, waiters: Iterable[ControllerWaiter], patience: float) -> str:
+        """Who has not finished in this time, and with what; of who is only at work, what has changed last."""
+        unfinished = "; ".join(f"{name}: {_counted(words)}" for name, words in self.unfinished(waiters).items())
+        if not unfinished:
+            changed = dict.fromkeys(f"{obj.get('kind', '')} {_name(obj)}{_trouble(obj)}".strip() for obj in self._latest)
+            at_work = ", ".join(self._at_work) or "somebody"
+            unfinished = f"{at_work} is at work; what has changed last: {', '.join(changed) or 'nothing'}"
+        return f"not finished within {patience:g} s: {unfinished}"
+
     async def _within(self, seconds: float) -> None:
         """Until something changes, and not longer."""
         self._changed.clear()
@@ -219,14 +232,15 @@ class Convergence:
         self._changed.set()
 
 
-def told(unfinished: dict[str, list[str]], patience: float) -> str:
-    if not unfinished:
-        return f"the cluster has not come to rest within {patience:g} s: something changes all the time"
-    parts = []
-    for name, words in unfinished.items():
-        more = f" and {len(words) - TOLD} more" if len(words) > TOLD else ""
-        parts.append(f"{name}: {', '.join(words[:TOLD])}{more}")
-    return f"not finished within {patience:g} s: {'; '.join(parts)}"
+def _counted(words: Sequence[str]) -> str:
+    more = f" and {len(words) - TOLD} more" if len(words) > TOLD else ""
+    return f"{', '.join(words[:TOLD])}{more}"
+
+
+def _trouble(obj: Obj) -> str:
+    """Why a pod has no node, if that is what it says."""
+    placed = condition(obj, "PodScheduled") or {}
+    return f" ({placed['message']})" if placed.get("message") else ""
 
 
 def _name(obj: Obj) -> str:

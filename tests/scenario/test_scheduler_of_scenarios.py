@@ -5,8 +5,12 @@ import json
 import pytest
 
 from pytest_kscen.objects.resources import CONFIG_MAPS
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.runs.terms import Terms
 from pytest_kscen.scenario.analysis import compare
 from pytest_kscen.scenario.files import ScenarioRefused
+from pytest_kscen.simulation.scheduler.framework import Plugin, unschedulable, wait
 from tests.scenario.objects import create, done, node, pod, scenario
 
 NODES = [create(1, node(name, "4")) for name in "abc"]
@@ -139,3 +143,58 @@ def test_no_operation_changes_the_schedulers_configuration(runner):
         "operation 'packs' cannot be part of a scenario: the scheduler's configuration holds for the whole of it; give"
         in played.message
     )
+
+
+class NotToday(Plugin):
+    def permit(self, state, pod, node):
+        return unschedulable("not today")
+
+
+class Slow(Plugin):
+    """Nobody ever lets the pod go on."""
+
+    def permit(self, state, pod, node):
+        return wait(5)
+
+
+class Shy(Plugin):
+    """Turned down while it is being bound, so that each makes room for the other."""
+
+    async def pre_bind(self, state, pod, node):
+        return unschedulable("not now")
+
+
+def with_plugin(plugin):
+    enabled = {"multiPoint": {"enabled": [{"name": f"{__name__}:{plugin.__name__}"}]}}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": enabled}],
+    }
+
+
+def test_what_the_scheduler_says_itself_wakes_nobody(runner):
+    pods = (create(2, pod("p")), create(2, pod("q")))
+    played = runner.play(scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(NotToday))
+
+    assert (played.phase, played.message) == ("Succeeded", "")
+    assert [len(life.attempts) for life in played.result.pods] == [1, 1]
+    assert "not today" in played.result.pod("p").why_not
+
+
+def test_a_pod_whose_time_was_up_is_not_helped_by_its_own_going(runner):
+    played = runner.play(scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Slow))
+
+    assert (played.phase, played.message) == ("Succeeded", "")
+    assert "timeout after 5s waiting on permit of plugin" in played.result.pod("p").why_not
+
+
+def test_a_cluster_that_never_rests_is_told_with_pods_and_plugin(runner):
+    pods = (create(2, pod("p")), create(2, pod("q")))
+    impatient = ScenarioRunner(runner.cluster, Plan(), terms=Terms(patience=60))
+    played = impatient.play(scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(Shy))
+
+    assert played.phase == "Failed"
+    assert "not finished within 60 s: kube-scheduler is at work; what has changed last: " in played.message
+    assert "Pod default/q (0/1 nodes are available: 1 not now.)" in played.message
+    impatient.close()

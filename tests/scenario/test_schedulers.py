@@ -85,4 +85,4 @@ def test_whoever_does_not_come_to_rest_is_named(runner):
     played = told.play(scenario(create(1, node()), done(1)))
     told.close()
 
-    assert played.message == "step 1: not finished within 30 s: kube-scheduler: is at work"
+    assert played.message.startswith("step 1: not finished within 30 s: kube-scheduler is at work; what has changed last: ")

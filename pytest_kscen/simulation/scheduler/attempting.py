@@ -110,6 +110,9 @@ class Attempting:
                 return failure(str(error))
             if len(filtered.nodes) != len(found.nodes):
                 found.rejectors.add(EXTENDER)
+            if this.state.attempt is not None:
+                kept, why = {node.name for node in filtered.nodes}, {**filtered.failed, **filtered.unresolvable}
+                this.state.attempt.was_filtered(extender.name, [node.name for node in found.nodes], kept, why)
             found.statuses |= {node: Status(Code.UNSCHEDULABLE, (why,), EXTENDER) for node, why in filtered.failed.items()}
             found.statuses |= {node: Status(Code.UNRESOLVABLE, (why,), EXTENDER) for node, why in filtered.unresolvable.items()}
             found.nodes = filtered.nodes
@@ -140,7 +143,10 @@ class Attempting:
             if extender.prioritizes and extender.interested(pod):
                 with contextlib.suppress(ExtenderError):  # whose opinion is done without
                     scores = await extender.prioritize(state, pod, nodes)
-                    sums = with_scores(sums, nodes, scores, extender.weight * (BEST // EXTENDERS_BEST))
+                    weight = extender.weight * (BEST // EXTENDERS_BEST)
+                    if state.attempt is not None:
+                        state.attempt.was_scored(extender.name, scores, weight)
+                    sums = with_scores(sums, nodes, scores, weight)
         return nodes[self._ties.decide(pod, best(sums), lambda place: nodes[place].name)]
 
     async def _give_up(self, this: Try, found: Found, *, problem: Status | None = None, narrowed: Narrowed | None = None) -> None:
@@ -197,7 +203,7 @@ class Attempting:
             status = await waiting.decided()
             self._waiting.remove(pod.uid)
             if status is not None:
-                await self._undo(this, node, status)
+                await self._unbind(this, node, status)
                 return
             self._queue.done(pod.uid)
         try:
@@ -205,7 +211,7 @@ class Attempting:
         except (ApiError, OSError) as error:
             status = failure(str(error))
         if status is not None:
-            await self._undo(this, node, status)
+            await self._unbind(this, node, status)
             return
         await self._bind(this, node)
 
@@ -217,7 +223,7 @@ class Attempting:
         except (ApiError, OSError, ExtenderError) as error:
             status = failure(str(error))
         if status is not None:
-            await self._undo(this, node, status)
+            await self._unbind(this, node, status)
             return
         words = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._bench.recorder.did(pod.obj, "Scheduled", words, action="Binding")
@@ -244,6 +250,11 @@ class Attempting:
             (queued.pending if status.code is Code.PENDING else queued.rejectors).add(status.plugin)
             words = diagnosis.of_refusals(1, [status])
         await self._fail(this, words, nomination=CLEAR, unschedulable=status.rejects)
+
+    async def _unbind(self, this: Try, node: str, status: Status) -> None:
+        """The same for one whose room others have missed meanwhile."""
+        await self._undo(this, node, status)
+        pod = this.pod
         gone = {**pod.obj, "spec": {**pod.spec, "nodeName": node}}
         self._queue.happened(ASSIGNED_DELETE, gone, None, unless=pod.ref if status.rejects else None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.scenarios import RESULTS
 from pytest_kscen.simulation.placement.demand import demand_of
 from pytest_kscen.simulation.scheduler.framework.events import ASSIGNED_POD, NODE, UNSCHEDULED_POD, Action, ClusterEvent
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.objects.resources import Obj
+
+KEPT_BY_SERVER = ("resourceVersion", "managedFields")
 
 
 def of_node(new: Obj, old: Obj) -> list[ClusterEvent]:
@@ -33,10 +36,22 @@ _NODE: dict[Action, Callable[[Obj], object]] = {
 
 
 def of_pod(new: Obj, old: Obj) -> list[ClusterEvent]:
-    """At least one: that there was a change at all."""
+    """At least one: that there was a change at all; but none if it is what the scheduler has said itself."""
+    if _without_ours(new) == _without_ours(old):
+        return []
     resource = ASSIGNED_POD if new["spec"].get("nodeName") else UNSCHEDULED_POD
     found = [ClusterEvent(resource, action) for action, changed in _POD.items() if changed(new, old)]
     return found or [ClusterEvent(resource, Action.OTHER)]
+
+
+def _without_ours(pod: Obj) -> list[object]:
+    """What it is but for what is said of attempts to place it."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    kept = {key: value for key, value in metadata.items() if key not in KEPT_BY_SERVER}
+    annotations = {key: value for key, value in (kept.pop("annotations", None) or {}).items() if not key.startswith(RESULTS)}
+    conditions = [each for each in status.get("conditions") or () if each["type"] != "PodScheduled"]
+    told = {**status, "conditions": conditions, "nominatedNodeName": None}
+    return [kept, annotations, pod["spec"], told]
 
 
 def _scaled_down(new: Obj, old: Obj) -> bool:

@@ -149,7 +149,7 @@ class Following:
             self._queue.update(PodInfo(new), old, changes.of_pod(new, old))
             before = (old.get("status") or {}).get("nominatedNodeName")
             if before and before != (new.get("status") or {}).get("nominatedNodeName"):
-                self._queue.happened(ASSIGNED_DELETE, old, None)
+                self._queue.happened(ASSIGNED_DELETE, old, None, unless=Ref.of(old))
 
 
 def _is_finished(pod: Obj) -> bool:

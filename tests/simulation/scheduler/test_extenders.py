@@ -16,6 +16,10 @@ from hall import Hall
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.scenarios import RESULTS
+from pytest_kscen.scenario.analysis.attempts import Attempt as Analysed
+from pytest_kscen.scenario.analysis.attempts import parsed
+from pytest_kscen.simulation.scheduler.annotating import told
 from pytest_kscen.simulation.scheduler.configuration.reading import read
 from pytest_kscen.simulation.scheduler.framework.registry import Registry
 
@@ -145,6 +149,12 @@ def halls(api, runner):
     return make
 
 
+def analysed(attempt):
+    """As whoever reads a scenario's results sees it."""
+    results = {key.removeprefix(RESULTS): parsed(value) for key, value in told(attempt).items()}
+    return Analysed("default", "p", attempt.number, results=results)
+
+
 class TestFilter:
     @pytest.mark.parametrize("by_name", [False, True])
     def test_what_it_leaves(self, halls, outside, by_name):
@@ -159,6 +169,8 @@ class TestFilter:
         assert (question["Nodes"] is None) == by_name
         assert list(hall.attempts[0].extenders["filter"]) == [outside.url]
         assert hall.attempts[0].extenders["filter"][outside.url].get("FailedNodes", {}).keys() in ({"n1", "n3"}, set())
+        assert analysed(hall.attempts[0]).feasible == ["n2"]
+        assert analysed(hall.attempts[0]).rejected["n1"][0] == outside.url
 
     def test_it_leaves_none(self, halls, outside):
         hall = halls(outside, filterVerb="filter")
@@ -266,6 +278,9 @@ class TestPrioritize:
         outside.answers["prioritize"] = lambda _: [{"Host": "n1", "Score": 9}, {"Host": "n2", "Score": 0}]
         assert hall.pod(cpu="1") == "n1"
         assert hall.attempts[0].extenders["prioritize"][outside.url][0] == {"Host": "n1", "Score": 9}
+        assert analysed(hall.attempts[0]).scores["n1"][outside.url] == 9
+        assert analysed(hall.attempts[0]).final_scores["n1"][outside.url] == 180
+        assert list(analysed(hall.attempts[0]).totals) == ["n1", "n2"]
 
     @pytest.mark.parametrize("answer", [lambda _: (500, b""), lambda _: {"no": "list"}, lambda _: [{"Host": "n1", "Score": "x"}]])
     def test_what_goes_wrong_does_not_matter(self, halls, outside, answer):

@@ -3,6 +3,9 @@ import pytest
 from pytest_kscen.objects.resources import NODES, PODS, SERVICES
 from pytest_kscen.simulation.scheduler.configuration.model import Configuration, Enabled, PluginSet, ProfileConfiguration
 from pytest_kscen.simulation.scheduler.framework import NODE, POD, Action, Interest, Plugin, Registry, pending, unschedulable
+from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
+from pytest_kscen.simulation.scheduler.queueing.backoffs import Backoffs
+from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
 
 
 class Tally:
@@ -81,6 +84,25 @@ class TestBackoff:
         for number in range(3):
             hall.change("n1", {"metadata": {"labels": {"hint": "p", "x": str(number)}}})
         assert tally.times("p") == [0, 0, 0, 0]
+
+    def test_it_is_never_longer_however_often_a_pod_is_turned_down(self):
+        queued = QueuedPod(PodInfo({"metadata": {"name": "p"}, "spec": {}}), since=0.0, turn=1, unschedulable=5000)
+        backoffs = Backoffs(lambda: 9.0, lambda _: None)
+        assert backoffs.goes_on(queued)
+        assert queued.expires == 10.0
+
+    def test_pods_that_wake_each_other_let_time_pass(self, halls, tally):
+        class Shy(Plugin):
+            async def pre_bind(self, state, pod, node):
+                return unschedulable("not now")
+
+        hall = with_plugin(halls, tally, Shy)
+        hall.node("n1")
+        hall.pod("a")
+        hall.pod("b")
+        hall.advance(60)
+        assert max(tally.times("b").count(at) for at in tally.times("b")) <= 11
+        assert tally.times("b")[-1] > 40
 
     def test_others_go_before_one_that_backs_off(self, halls, tally):
         hall = with_plugin(halls, tally, Fussy)

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+
     from pytest_kscen.objects.resources import Obj
 
 PASSED, SUCCESS, WAITING = "passed", "success", "wait"
+LEFT_OUT = "left out without a reason"
 
 
 @dataclass(slots=True)
@@ -42,6 +45,18 @@ class Attempt:
     bound: bool = False
     message: str = ""
     """Why the pod is not bound."""
+
+    def was_filtered(self, extender: str, asked: Iterable[str], kept: Container[str], why: Mapping[str, str]) -> None:
+        """What an extender says of nodes, beside what plugins say."""
+        for node in asked:
+            verdict = PASSED if node in kept else why.get(node) or LEFT_OUT
+            self.filter[node] = {**self.filter.get(node, {}), extender: verdict}
+
+    def was_scored(self, extender: str, scores: Mapping[str, int], weight: int) -> None:
+        """The same of how good they are; nodes that nobody has asked about do not count."""
+        for node in self.final_score.keys() & scores:
+            self.score[node][extender] = scores[node]
+            self.final_score[node][extender] = weight * scores[node]
 
 
 class Sink(Protocol):

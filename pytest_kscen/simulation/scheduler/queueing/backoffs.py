@@ -1,6 +1,7 @@
 """Pods that back off: those whose time is up first, and among these whoever would be first in the queue.
 
-Who was turned down may be taken before its time when there is nobody else; who met an error may not.
+Who was turned down may be taken before its time when there is nobody else, but not for ever at one instant: pods that wake
+each other would not let time pass. Who met an error may not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.informer import Ref
     from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
 
+EARLY = 10  # times that one pod is taken early at one instant
 WINDOW = 1.0  # seconds: back-offs end together at its borders
 
 
@@ -38,9 +40,15 @@ class Backoffs:
     def _expiry(self, queued: QueuedPod) -> float:
         if queued.expires is None:
             count = queued.errors or queued.unschedulable
-            seconds = min(self.initial * 2.0 ** (count - 1), self.longest) if count else 0.0
-            queued.expires = _window(queued.since + seconds) if seconds else -1.0
+            queued.expires = _window(queued.since + self._seconds(count)) if count else -1.0
         return queued.expires
+
+    def _seconds(self, count: int) -> float:
+        """Twice as long each time, up to the longest."""
+        seconds = self.initial
+        while count > 1 and seconds < self.longest:
+            count, seconds = count - 1, seconds * 2
+        return min(seconds, self.longest)
 
     def add(self, queued: QueuedPod) -> None:
         self.pods[queued.pod.ref] = queued
@@ -52,10 +60,16 @@ class Backoffs:
         """Who may be taken before its time."""
         while self._turned_down:
             _, _, turn, queued = self._turned_down[0]
-            if self.pods.get(queued.pod.ref) is queued and queued.turn == turn:
+            if self.pods.get(queued.pod.ref) is queued and queued.turn == turn and queued.early < (self._now(), EARLY):
                 return queued
             heapq.heappop(self._turned_down)
         return None
+
+    def pop_early(self) -> QueuedPod | None:
+        if queued := self.early():
+            instant, times = queued.early
+            queued.early = self._now(), times + 1 if instant == self._now() else 1
+        return queued
 
     def _wait_for(self, expiry: float) -> None:
         """Look through them when this time is up, if not before."""

@@ -128,7 +128,7 @@ class Queue:
 
     def pop(self) -> QueuedPod | None:
         """The next pod, which is in flight from now on."""
-        queued = self._first_active() or self._backoffs.early()
+        queued = self._first_active() or self._backoffs.pop_early()
         if queued is None:
             return None
         self._take_out(queued.pod.ref)

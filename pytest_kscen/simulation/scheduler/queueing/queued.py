@@ -29,5 +29,7 @@ class QueuedPod:
     """Those of them that will say when they are ready."""
     gate: str = ""
     """The plugin that does not even let it be looked at."""
+    early: tuple[float, int] = (-1.0, 0)
+    """When it was last taken although it backed off, and how often at that instant."""
     expires: float | None = None
     """When its back-off ends."""
