@@ -115,3 +115,14 @@ def test_a_workflow_that_is_deleted_is_probed_no_more(scenario_runner):
         run.advance("20s")
         asked = [entry.at for entry in run.journal if entry.what == "workflow-probe"]
     assert len(asked) == 3
+
+
+def test_every_way_to_write_a_probe_is_let_in(play):
+    http = {"url": URL, "method": "POST", "headers": {"A": "b", "C": ["d", "e"]}, "body": "hi", "criteria": {"statusCode": 200}}
+    pods = {"apiVersion": "v1", "kind": "Pod", "labelSelector": "app=web", "expression": "objects.size() == 1"}
+    command = {"container": {"image": "busybox", "command": ["sh", "-c", "echo 7"]}, "expression": "stdout == '7'"}
+    forms = {"http": http, "kubernetes": pods, "command": command}
+    shared = {"when": "Start", "timeout": "10s", "interval": "1s", "initialDelay": "1s", "failureThreshold": 2, "weight": 2}
+    probes = [{"name": kind, kind: form, **shared, "stopOnFailure": True} for kind, form in forms.items()]
+    played = play(workflow("entry", template("entry", "Suspend", deadline="1s", probes=probes)))
+    assert played.phase == "Succeed"

@@ -30,26 +30,24 @@ HTTP = record(
     ("url",),
     url=TEXT,
     method=TEXT,
-    headers={"type": "object", "additionalProperties": TEXTS},
+    headers={"type": "object", "additionalProperties": ANYTHING},
     body=TEXT,
-    criteria=record(statusCode=TEXT, body=TEXT),
+    criteria=record(statusCode={"x-kubernetes-int-or-string": True}, body=TEXT),
 )
 PROBE = record(
     ("name",),
     name=TEXT,
     when={"type": "string", "enum": ["Start", "End", "Edges", "Continuous", "OnChaos"]},
     http=HTTP,
-    command=record(container=OBJECT, volumes=many(OBJECT), exitCode={"type": "integer"}, expression=TEXT),
-    kubernetes=record(
-        ("kind",), apiVersion=TEXT, kind=TEXT, name=TEXT, namespace=TEXT, labelSelector=TEXT, expression=TEXT, timeout=TEXT
-    ),
+    command=record(container=OBJECT, exitCode={"type": "integer"}, expression=TEXT),
+    kubernetes=record(("kind",), apiVersion=TEXT, kind=TEXT, name=TEXT, namespace=TEXT, labelSelector=TEXT, expression=TEXT),
     prometheus=record(("url", "query"), url=TEXT, query=TEXT, expression=TEXT),
     interval=TEXT,
     timeout=TEXT,
     initialDelay=TEXT,
     failureThreshold={"type": "integer", "minimum": 1},
     stopOnFailure=FLAG,
-    weight=NUMBER,
+    weight=COUNT,
 )
 TEMPLATE = {"retry": RETRY, "probes": many(PROBE), "duration": TEXT}
 WORKFLOW = {
