@@ -45,7 +45,7 @@ UNSEEN = {"workflownodes", "workflows", "events"}
 class NoWatches:
     """What is watched is not the tables' affair."""
 
-    def follow(self, resource):
+    async def follow(self, resource):
         pass
 
     def why_not_injected(self, tree, node):
