@@ -35,14 +35,12 @@ class Draft:
 
     path: Path
     body: Obj
+    name: str
+    type: str
 
-    @property
-    def name(self) -> str:
-        return text_in(self.body, "name")
-
-    @property
-    def type(self) -> str:
-        return text_in(self.body, "templateType")
+    @classmethod
+    def of(cls, path: Path, body: Obj) -> Draft:
+        return cls(path, body, text_in(body, "name"), text_in(body, "templateType"))
 
     @property
     def is_chaos(self) -> bool:
@@ -101,4 +99,4 @@ class Draft:
 
 def drafts_in(spec: Obj, path: Path) -> list[Draft]:
     templates = enumerate(list_in(spec, "templates"))
-    return [Draft((*path, "templates", str(place)), body) for place, body in templates if isinstance(body, dict)]
+    return [Draft.of((*path, "templates", str(place)), body) for place, body in templates if isinstance(body, dict)]

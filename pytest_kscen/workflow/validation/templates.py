@@ -45,6 +45,8 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     **{key: (kind,) for key, kind in CHAOS_KEYS.items()},
 }
 """What a template may hold, and which types have it."""
+STRAYS = {each: {key for key, types in BLOCKS.items() if each not in types} for each in TYPES}
+"""What each type has no place for."""
 HARMLESS = ("statusCheck",)
 """What Chaos Mesh overlooks in a template of another type."""
 NEEDED = {TASK: "task", STATUS_CHECK: "statusCheck", SCHEDULE: "schedule", **{kind: each.key for kind, each in KINDS.items()}}
@@ -114,7 +116,7 @@ def faults_of_template(draft: Draft) -> Iterator[Fault]:
 
 def _fields(draft: Draft) -> Iterator[Fault]:
     """What is not of its type is another rule's."""
-    strays = {key for key, types in BLOCKS.items() if draft.type in TYPES and draft.type not in types}
+    strays = STRAYS.get(draft.type, ())
     body = {key: value for key, value in draft.body.items() if key not in strays}
     yield from a_record(FIELDS, "name", "templateType")(body, draft.path)
 
@@ -135,8 +137,9 @@ def _strays(draft: Draft) -> Iterator[Fault]:
     """What it has beside what its type has; empty ones do no harm."""
     if draft.type not in TYPES:
         return
-    for key, types in BLOCKS.items():
-        if draft.body.get(key) not in (None, [], {}) and draft.type not in types:
+    for key in draft.body:
+        if key in STRAYS[draft.type] and draft.body[key] not in (None, [], {}):
+            types = BLOCKS[key]
             what = f"{key} is a second chaos block" if draft.is_chaos and key in CHAOS_KEYS else f"a {draft.type} has no {key}"
             told = warning if key in HARMLESS else error
             yield told((*draft.path, key), f"{what}: it belongs into a template of the type {' or '.join(types)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -25,12 +26,18 @@ LONGEST = 2**63 / 1e9  # seconds that Go can count
 
 def seconds(value: object) -> float | None:
     """How long a duration is; none if it is no duration."""
+    return _seconds(value) if isinstance(value, str) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _seconds(value: str) -> float | None:
     try:
-        return seconds_of_text(value) if isinstance(value, str) else None
+        return seconds_of_text(value)
     except (ValueError, OverflowError):
         return None
 
 
+@functools.lru_cache(maxsize=1024)
 def duration(value: str) -> str:
     try:
         length = seconds_of_text(value)
