@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DEEPEST, LARGEST = 200, 10_000
 """How many levels and how many nodes a tree may have."""
 MOST_CYCLES = 10  # that are told
+MOST_GUESSES = 20  # at what a name was to be, which takes its time
 ON = object()
 OFF = object()
 
@@ -102,10 +103,13 @@ def walked(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str
 
 
 def _unknown(tree: Tree) -> Iterator[Fault]:
+    guesses = 0
     for draft in tree.templates.values():
         for path, name in draft.targets:
             if name and name not in tree.templates:
-                yield _in(draft, error(path, f"there is no template {name!r}{nearest(name, tree.templates)}"))
+                guesses += 1
+                guess = nearest(name, tree.templates) if guesses <= MOST_GUESSES else ""
+                yield _in(draft, error(path, f"there is no template {name!r}{guess}"))
 
 
 def _cycles(tree: Tree) -> Iterator[Fault]:
