@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import yaml
+
+from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.machinery.creating import NAMES
-from pytest_kscen.objects.resources import NODES, PODS
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
 from pytest_kscen.objects.scenarios import RESULTS
 from pytest_kscen.scenario.happenings import parsed
 from pytest_kscen.scenario.held import HeldPods, gates_of
@@ -15,6 +19,7 @@ from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter
 from pytest_kscen.scenario.waiters import WAITERS
 from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, WITHOUT_WAITER, Write, refusal
 from pytest_kscen.simulation.scheduler.annotating import told
+from pytest_kscen.simulation.scheduler.configuration.source import WHERE, text_of
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
@@ -100,9 +105,49 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     cluster.runner.start(cluster.site.gates.follow(api, clock), "gates")
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
     controller.register.add(_real(cluster, controller))
+    controller.register.scheduling = RealScheduling(cluster)
     inside = [each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)]
     controller.register.parts.update(dict.fromkeys([*inside, *WITHOUT_WAITER], "kube-controller-manager"))
     return front.gate_url
+
+
+@dataclass(slots=True)
+class RealScheduling:
+    """The program is started anew where a scenario asks for another configuration; what is left of one, the next replaces."""
+
+    cluster: ControlPlaneCluster
+    now: Obj = field(default_factory=dict)
+
+    async def adopt(self, written: str) -> None:
+        wanted = await self._read(written)
+        if wanted == self.now:
+            return
+        before, self.now = self.now, wanted
+        await self.cluster.holding.obey(self.cluster.api(NAME))  # nobody is held before a scenario's first step
+        try:
+            await self.cluster.scheduler.restart(wanted)
+        except ClusterRefused as error:
+            self.now = before
+            await self.cluster.scheduler.restart(before)
+            raise ValueError(str(error)) from None
+
+    async def revert(self) -> None:
+        """It stands still; whoever is next begins with what he wants."""
+
+    async def _read(self, written: str) -> Obj:
+        """The scenario's, or the cluster's ConfigMap's, or none."""
+        if not written:
+            try:
+                written = text_of(await self.cluster.api(NAME).get(CONFIG_MAPS, WHERE.name, WHERE.namespace))
+            except NotFound:
+                return {}
+        try:
+            configuration = yaml.safe_load(written)
+        except yaml.YAMLError as error:
+            raise ValueError(f"this is no YAML: {error}") from None
+        if not isinstance(configuration, dict):
+            raise ValueError("it is no object")  # noqa: TRY004  # it was written by somebody, not passed by a program
+        return configuration
 
 
 def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:

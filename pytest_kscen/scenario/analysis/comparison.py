@@ -1,7 +1,8 @@
 """Two runs side by side, as of the same scenario with two configurations of the scheduler: what came out otherwise.
 
-Pods are matched by namespace, name and how often they were made. A placement differs if the node or the major step does;
-the minor steps only tell in which order the scheduler got there.
+Pods are matched by namespace, name and how often they were made; those with names that the other run does not know, by what
+has made them, in their order. A placement differs if the node or the major step does; the minor steps only tell in which order
+the scheduler got there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pytest_kscen.scenario.analysis.rendering import as_markdown, as_text
 from pytest_kscen.scenario.analysis.series import filled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kscen.scenario.analysis.lives import Life
     from pytest_kscen.scenario.analysis.rendering import Row
@@ -30,7 +31,10 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One pod in both runs. No node is an empty text, and a pod that a run does not have is `absent`."""
+    """One pod in both runs, with both its names if it has two.
+
+    No node is an empty text, and a pod that a run does not have is `absent`.
+    """
 
     namespace: str
     pod: str
@@ -51,8 +55,7 @@ class Comparison:
     @cached_property
     def placements(self) -> list[Placement]:
         """Those that differ, in the order in which the pods were made."""
-        one, other = _by_key(self.first), _by_key(self.second)
-        both = (_placement(key, one.get(key), other.get(key)) for key in {**one, **other})
+        both = (_placement(one, other) for one, other in _pairs(self.first, self.second))
         return [each for each in both if _differs(each)]
 
     @cached_property
@@ -157,18 +160,34 @@ def compare(first: Result, second: Result, *, names: tuple[str, str] = ("a", "b"
     return Comparison(first, second, names)
 
 
+def _pairs(first: Result, second: Result) -> Iterator[tuple[Life | None, Life | None]]:
+    one, other = _by_key(first), _by_key(second)
+    strangers: dict[tuple[str, str], list[Life]] = {}
+    for key, life in other.items():
+        if key not in one and life.origin:
+            strangers.setdefault((life.namespace, life.origin), []).append(life)
+    for key, life in one.items():
+        alike = strangers.get((life.namespace, life.origin)) if key not in other else None
+        match = alike.pop(0) if alike else other.get(key)
+        if match:
+            del other[match.namespace, match.name, match.number]
+        yield life, match
+    yield from ((None, life) for life in other.values())
+
+
 def _by_key(result: Result) -> dict[Key, Life]:
     return {(life.namespace, life.name, life.number): life for life in result.pods}
 
 
-def _placement(key: Key, one: Life | None, other: Life | None) -> Placement:
-    lives = one, other
+def _placement(*lives: Life | None) -> Placement:
+    there = [life for life in lives if life]
+    names = ", ".join(dict.fromkeys(life.name for life in there))
     nodes, steps, states = (
         tuple(life.node if life else "" for life in lives),
         tuple(life.scheduled if life else None for life in lives),
         tuple(life.state if life else "absent" for life in lives),
     )
-    return Placement(*key, nodes, steps, states)  # type: ignore[arg-type]  # each has two
+    return Placement(there[0].namespace, names, there[0].number, nodes, steps, states)  # type: ignore[arg-type]  # each has two
 
 
 def _differs(each: Placement) -> bool:

@@ -32,6 +32,8 @@ class Life:
     number: int
     """1, or more for a pod that was made again with the same name."""
     created: ScenarioStep
+    origin: str = ""
+    """What has made it, where it has got a name by chance."""
     priority: int = 0
     node: str = ""
     is_given: bool = False
@@ -89,6 +91,7 @@ class _Lives:
         if not is_new and (name in self._now or metadata.get("deletionTimestamp")):
             return
         life = self._begin(name, step)
+        life.origin = _origin(metadata)
         life.priority = pod["spec"].get("priority") or 0
         life.node = pod["spec"].get("nodeName") or ""
         life.is_given = bool(life.node)
@@ -119,6 +122,11 @@ class _Lives:
         life.attempts.append(
             Attempt(life.namespace, life.name, len(life.attempts) + 1, step, what.results or {}, what.message or "")
         )
+
+
+def _origin(metadata: Obj) -> str:
+    owners = [f"{each['kind']} {each['name']}" for each in metadata.get("ownerReferences") or () if each.get("controller")]
+    return next(iter(owners), metadata.get("generateName") or "")
 
 
 def lives(events: Iterable[TimelineEvent]) -> list[Life]:

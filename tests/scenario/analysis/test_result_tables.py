@@ -10,7 +10,8 @@ import pytest
 from pytest_kscen.scenario.analysis.comparison import compare
 from pytest_kscen.scenario.analysis.rendering import as_csv, as_markdown, as_text
 from pytest_kscen.scenario.analysis.rows import TABLES
-from tests.scenario.analysis.events import attempted, delete, event, node, pod, result, scheduled, unscheduled
+from tests.scenario import objects
+from tests.scenario.analysis.events import attempted, delete, event, make, node, pod, result, scheduled, unscheduled
 
 PASSED = {"a": {"NodeResourcesFit": "passed"}, "b": {"NodeResourcesFit": "passed"}}
 SCORES = {"a": {"NodeResourcesFit": "40", "ImageLocality": "0"}, "b": {"NodeResourcesFit": "60", "ImageLocality": "0"}}
@@ -186,6 +187,21 @@ def test_a_run_is_the_same_as_itself():
 def test_a_pod_that_one_run_alone_has():
     found = compare(result(*NODES), result(*NODES, pod(2, "x"), scheduled((2, 1), "x", "a")))
     assert found.rows("placements") == [{"pod": "default/x", "node a": "absent", "step a": "", "node b": "a", "step b": "2.1"}]
+
+
+def test_pods_of_a_workload_are_matched_by_their_owner_and_order():
+    def run(*names, nodes):
+        owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
+        pods = [{**objects.pod(name), "metadata": {"name": name, "namespace": "default", **owner}} for name in names]
+        return result(
+            *NODES, *(make(2, each) for each in pods), *(scheduled((2, 1), *each) for each in zip(names, nodes, strict=True))
+        )
+
+    first = run("web-1", "web-2", nodes="ab")
+    assert compare(first, run("web-8", "web-9", nodes="ab")).is_same
+    assert compare(first, run("web-2", "web-9", nodes="ba")).is_same
+    [row] = compare(first, run("web-2", "web-9", nodes="bb")).rows("placements")
+    assert (row["pod"], row["node a"], row["node b"]) == ("default/web-1, web-9", "a", "b")
 
 
 def test_another_minor_step_is_no_difference():
