@@ -17,7 +17,7 @@ from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, has_ended, scheduler_of
 from pytest_kscen.scenario.waiters import WAITERS
-from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, WITHOUT_WAITER, Write, refusal
+from pytest_kscen.scenario.writes import DELETE, KUBELET, NAME, USERS, VERBS, WITHOUT_WAITER, Write, refusal
 from pytest_kscen.simulation.scheduler.annotating import told
 from pytest_kscen.simulation.scheduler.configuration.source import WHERE, text_of
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.admission import Review
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.controller import ScenarioController
+    from pytest_kscen.simulation.scheduler import Scheduler
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
 CALM = 0.5  # seconds that a real scheduler has to hear of what cannot be counted
@@ -38,7 +39,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
     from pytest_kscen.machinery.admission import Hook
 
     async def judge(review: Review) -> str:
-        write = _write_of(review)
+        write = _write_of(review, cluster.site.scheduler)
         why = refusal(write)
         if not why and not review.request.options.dry_run:
             await controller.let_in(write)
@@ -71,11 +72,13 @@ class Telling:
         await self.annotating.record(attempt)
 
 
-def _write_of(review: Review) -> Write:
+def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
     request = review.request
     verb = VERBS[review.operation]
     where = (request.resource, request.subresource, request.namespace, review.name)
-    return Write(f"{USERS}{request.agent}" if request.agent else request.user, verb, *where, review.new, review.old)
+    for_whom = scheduler.preemptor_of(review.old["metadata"]["uid"]) if scheduler and verb == DELETE and review.old else ""
+    writer = f"{USERS}{request.agent}" if request.agent else request.user
+    return Write(writer, verb, *where, review.new, review.old, for_whom)
 
 
 def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> str:

@@ -20,9 +20,11 @@ from pytest_kscen.scenario.progress import Progress, Strategy
 from pytest_kscen.scenario.scheduling import configuration_of
 from pytest_kscen.scenario.shape import read
 from pytest_kscen.scenario.troupe import Register, Troupe
+from pytest_kscen.scenario.waiters import WHERE_SERVED
 from pytest_kscen.scenario.waiting import PATIENCE, Convergence
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Never
 
     from pytest_kscen.kube.actor import Actor
@@ -119,6 +121,7 @@ class ScenarioController:
         spec = read(ScenarioSpec, scenario["spec"])
         version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
         progress = Progress(name, uid, self._actor, version, self._strategy)
+        await self._meet_others()
         convergence = Convergence(self._informers, self._actor.clock, self._settle)
         self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience, configuration_of(scenario))
         self._on.spec_is(scenario)
@@ -128,6 +131,20 @@ class ScenarioController:
         finally:
             self._on = None
             convergence.leave()
+
+    async def _meet_others(self) -> None:
+        """Controllers of resources that are served since lately take part too."""
+        for waiter in WHERE_SERVED:
+            if waiter.name not in self.register.waiters and await self._serves(waiter.resources):
+                self.register.add(waiter)
+
+    async def _serves(self, resources: Sequence[Resource]) -> bool:
+        try:
+            for each in resources:
+                await self._actor.api.list(each, limit=1)
+        except NotFound:
+            return False
+        return True
 
     async def _is_seen(self, scenario: Obj) -> None:
         """Go on when what was written about it is here, or its end."""

@@ -34,7 +34,7 @@ def events_of(write: Write) -> Iterator[dict[str, Any]]:
             yield _by(write, pod_attempted=PodAttempted(_pod(write), results=parsed(results_of(write.new))))
     elif write.verb == DELETE and write.who == SCHEDULER and write.resource.plural == PODS.plural:
         node = ((write.old or {}).get("spec") or {}).get("nodeName", "")
-        yield _by(write, pod_unscheduled=PodUnscheduled(_pod(write), node))
+        yield _by(write, pod_unscheduled=PodUnscheduled(_pod(write), node, write.for_whom))
     else:
         yield _by(write, **_change(write))
 

@@ -22,11 +22,14 @@ from pytest_kscen.scenario.schedulers import SchedulerWaiter, has_ended
 from pytest_kscen.scenario.waiting import Waiter
 
 if TYPE_CHECKING:
-    from pytest_kscen.objects.resources import Obj
+    from collections.abc import Mapping
+
+    from pytest_kscen.kube.picture import Picture
+    from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.scenario.waiting import ControllerWaiter
 
 REPLICATED_STORAGE = "replicated-volumes"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
+SELECTED_NODE, PROVISIONER = "volume.kubernetes.io/selected-node", "volume.kubernetes.io/storage-provisioner"
 GARBAGE_FINALIZERS = ("foregroundDeletion", "orphan")
 STUCK = (
     "CrashLoopBackOff",
@@ -74,7 +77,7 @@ def _stateful_set(obj: Obj) -> str:
 
 def _daemon_set(obj: Obj) -> str:
     wanted, current = _count(obj, "desiredNumberScheduled"), _count(obj, "currentNumberScheduled")
-    return "" if _is_seen(obj) and wanted >= 0 and current >= 0 else "was not looked at as it is now"
+    return "" if _is_seen(obj) and current >= wanted else f"has {current} of {wanted} pods"
 
 
 def _job(obj: Obj) -> str:
@@ -122,6 +125,28 @@ def _pod_kubelet(pod: Obj) -> str:
     return "is starting"
 
 
+def _while_probes_may_pass(cluster: Mapping[Resource, Picture]) -> float:
+    """A pod that is not ready may become so until its probes have been made often enough."""
+    unready = cluster[PODS].index("is not ready yet", lambda pod: [True] if _is_unready(pod) else [])
+    return max(map(_probing, unready.of(True)), default=0.0)
+
+
+def _is_unready(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running" and not is_true(pod, "Ready")
+
+
+def _probing(pod: Obj) -> float:
+    """Seconds from the start to the last probe that may bring it about."""
+    return max(_seconds(each.get("startupProbe")) + _seconds(each.get("readinessProbe")) for each in pod["spec"]["containers"])
+
+
+def _seconds(probe: Obj | None) -> float:
+    if probe is None:
+        return 0.0
+    times = max(probe.get("successThreshold", 1), probe.get("failureThreshold", 3))
+    return float(probe.get("initialDelaySeconds", 0) + times * probe.get("periodSeconds", 10) + probe.get("timeoutSeconds", 1))
+
+
 def _containers(status: Obj) -> list[Obj]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
@@ -133,7 +158,8 @@ def _is_stuck(container: Obj) -> bool:
 def _claim(claim: Obj) -> str:
     if not (claim.get("status") or {}).get("phase"):
         return "was not looked at"
-    chosen = SELECTED_NODE in (claim["metadata"].get("annotations") or {}) or claim["spec"].get("volumeName")
+    asked = {SELECTED_NODE, PROVISIONER} & (claim["metadata"].get("annotations") or {}).keys()
+    chosen = asked or claim["spec"].get("volumeName")
     return "is not bound" if chosen and claim["status"]["phase"] == "Pending" else ""
 
 
@@ -160,10 +186,12 @@ WAITERS: tuple[ControllerWaiter, ...] = (
     Waiter("namespace-controller", {NAMESPACES: _namespace}),
     Waiter("garbage-collector-controller", {PODS: _garbage, REPLICA_SETS: _garbage, DEPLOYMENTS: _garbage, JOBS: _garbage}),
     Waiter("node-controller", {NODES: _node_taints}),
-    Waiter("kubelet", {PODS: _pod_kubelet, NODES: _node_kubelet}),
+    Waiter("kubelet", {PODS: _pod_kubelet, NODES: _node_kubelet}, _while_probes_may_pass),
 )
-IN_STORAGE = Waiter(
-    REPLICATED_STORAGE,
-    {REPLICATED_VOLUMES: _is_going, REPLICATED_VOLUME_REPLICAS: _is_going, REPLICATED_VOLUME_ATTACHMENTS: _attachment},
+WHERE_SERVED: tuple[ControllerWaiter, ...] = (
+    Waiter(
+        REPLICATED_STORAGE,
+        {REPLICATED_VOLUMES: _is_going, REPLICATED_VOLUME_REPLICAS: _is_going, REPLICATED_VOLUME_ATTACHMENTS: _attachment},
+    ),
 )
-"""Only where such volumes are served."""
+"""Of controllers whose resources not every cluster has."""

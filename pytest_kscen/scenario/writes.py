@@ -122,6 +122,8 @@ class Write:
     name: str
     new: Obj | None
     old: Obj | None
+    for_whom: str = ""
+    """The pod for which another one is sent away, as namespace/name, where the scheduler says so."""
 
     @property
     def who(self) -> str:

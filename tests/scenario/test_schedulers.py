@@ -86,3 +86,13 @@ def test_whoever_does_not_come_to_rest_is_named(runner):
     told.close()
 
     assert played.message.startswith("step 1: not finished within 30 s: kube-scheduler is at work; what has changed last: ")
+
+
+def test_who_is_sent_away_is_so_for_somebody(runner):
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    small, large = pod("small", "1500m"), pod("large", "1500m", priorityClassName="high")
+    played = runner.play(scenario(create(1, node()), create(1, high), create(2, small), create(3, large), done(4)))
+
+    (event,) = played.timeline.of("podUnscheduled")
+    assert event.pod_unscheduled.preempted_by == "default/large"
+    assert [each.evidence for each in played.result.preemptions] == ["told"]

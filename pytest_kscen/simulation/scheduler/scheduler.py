@@ -141,6 +141,11 @@ class Scheduler:
         """The schedulerNames of its pods, as of now."""
         return self._profiles.keys()
 
+    def preemptor_of(self, uid: str) -> str:
+        """For whom this pod is just being sent away, as namespace/name; empty if it is not."""
+        preemptor = self._handle.nominated.preemptors.get(uid)
+        return "/".join(preemptor.ref) if preemptor else ""
+
     async def is_idle(self) -> bool:
         """Whether it does nothing until something happens: none waits for its turn, backs off, is bound or makes room."""
         return not (self.queue.is_at_work or self._handle.brood.is_at_work)

@@ -24,7 +24,7 @@ def test_who_had_to_go_for_whom(runner):
     result = runner.play(PREEMPTED).result
 
     (found,) = result.preemptions
-    assert (found.pod, found.node, found.step.major, found.by, found.evidence) == ("low", "a", 3, "default/first", "nominated")
+    assert (found.pod, found.node, found.step.major, found.by, found.evidence) == ("low", "a", 3, "default/first", "told")
     assert result.pod("low").state == "preempted"
     assert (result.pod("first").node, result.pod("second").state) == ("a", "pending")
     assert result.pod("first").attempts[0].nominated == "a"

@@ -21,6 +21,8 @@ class Nominated:
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._nodes: dict[str, str] = {}
+        self.preemptors: dict[str, PodInfo] = {}
+        """By the uid of a pod that is just being sent away: for whom."""
 
     def add(self, pod: PodInfo, node: str = "") -> None:
         """Under this node, or the one in the pod's own status."""

@@ -49,6 +49,7 @@ class Evicting:
         staying = [victim for victim in victims if not is_going(victim.obj)]
         if staying:
             self._busy[pod.uid] = None
+            self._nominated.preemptors |= {victim.uid: pod for victim in staying}
             self._brood.start(self._evict(pod, node, staying), f"preemption by {pod.namespace}/{pod.name}")
 
     async def _evict(self, pod: PodInfo, node: str, victims: list[PodInfo]) -> None:
@@ -62,6 +63,8 @@ class Evicting:
             succeeded = False
         finally:
             del self._busy[pod.uid]
+            for victim in victims:
+                self._nominated.preemptors.pop(victim.uid, None)
         if not succeeded:
             self._queue.activate(pod)
 
