@@ -81,9 +81,11 @@ class Core:
 
     async def _house(self) -> Never:
         revisions: deque[int] = deque(maxlen=REMEMBERED)
+        forgotten = 0
         while True:
-            if len(revisions) == REMEMBERED:
-                self.store.forget(revisions[0])
+            if len(revisions) == REMEMBERED and revisions[0] > forgotten:
+                forgotten = revisions[0]
+                self.store.forget(forgotten)
             revisions.append(self.store.revision)
             await self.clock.sleep(HOUSEKEEPING, background=True)
             now = self.clock.now()

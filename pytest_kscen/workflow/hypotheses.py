@@ -108,17 +108,17 @@ class Hypotheses:
             return None
         known = self._of.get((tree.key, node.name))
         if known is None or known.attempt != node.attempt:
-            known = self._of[tree.key, node.name] = Hypothesis(self._probing(tree, node, bodies), node.attempt)
+            before = [] if known else (node.obj.get("status") or {}).get("probes") or []  # of an engine that went before
+            known = self._of[tree.key, node.name] = Hypothesis(self._probing(tree, node, bodies, before), node.attempt)
         return known
 
-    def _probing(self, tree: Tree, node: Node, bodies: list[Obj]) -> Probing:
+    def _probing(self, tree: Tree, node: Node, bodies: list[Obj], before: list[Obj]) -> Probing:
         key, name = tree.key, node.name
         subject = {"workflow": key.name, "namespace": key.namespace, **({"node": name} if name else {})}
 
         def failed(probe: Probe, why: str) -> None:
             self._trigger.notify(Event(key, name, Happening.FAULT, f"the probe {probe.name!r} has failed: {why}"))
 
-        before = (node.obj.get("status") or {}).get("probes") or ()
         return Probing(self._actor, probes_of(bodies), subject, failed, owner=owner_reference(node.obj), before=before)
 
     async def _begin(self, hypothesis: Hypothesis, event: Event) -> None:

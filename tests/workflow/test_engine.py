@@ -133,6 +133,7 @@ def test_a_node_is_tried_again_after_its_back_off(scenario_runner):
     assert put_on.phase == "Succeed"
     assert [at for phase, at in put_on.node("entry").history if phase == "Init"] == [0, 0, 10]
     assert put_on.node("entry").ended == 35
+    assert put_on.score == 100
 
 
 def test_what_can_only_hang_is_refused_before_anything_is_done(scenario_runner):

@@ -46,6 +46,7 @@ class NodeLifecycle:
         """When each node was heard last, the longest silence first."""
         self._silent: dict[str, None] = {}
         self._new: dict[str, None] = {}
+        self._some = asyncio.Event()
         self._driver = Driver(bench)
         self._nodes.on_change(self._node_changed)
         self._leases.on_change(self._lease_changed)
@@ -60,6 +61,7 @@ class NodeLifecycle:
         if node is None:
             return
         name = node["metadata"]["name"]
+        self._some.set()
         if new is None:
             self._forget(node)
             return
@@ -114,7 +116,16 @@ class NodeLifecycle:
             if await self._driver.look():
                 for name in list(self._heard):
                     self._hear(name, self._bench.now())  # the silence of the others may have had the same cause
-            await self._bench.clock.sleep(EVERY, background=True)
+            await self._until_the_next_look()
+
+    async def _until_the_next_look(self) -> None:
+        """Where there is no node there is nothing to look at; the looks keep their beat all the same."""
+        last = self._bench.now()
+        if not self._nodes.objects:
+            self._some.clear()
+            await self._some.wait()
+        waited = self._bench.now() - last
+        await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
 
     async def _greet(self) -> None:
         for name in list(self._new):
