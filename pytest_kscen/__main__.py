@@ -11,6 +11,7 @@ COMMANDS = {
     "judge": ("pytest_kscen.reports.again", "judge a run again from its folder"),
     "scenario-report": ("pytest_kscen.reports.scenarios", "tell what a scenario has come to, or compare two runs of it"),
     "validate": ("pytest_kscen.runs.validating", "tell what is wrong with Workflows, Schedules and Scenarios"),
+    "scenario-compare": ("pytest_kscen.runs.comparing", "play a Scenario with two configurations of the scheduler, side by side"),
     "scenario-controller": ("pytest_kscen.runs.controlling", "play the Scenarios that are applied to a cluster"),
     "workflow-engine": ("pytest_kscen.runs.driving", "drive the Workflows and Schedules that are applied to a cluster"),
     "record": ("pytest_kscen.runs.recording", "turn a cluster, as it stands, into a Scenario file"),
