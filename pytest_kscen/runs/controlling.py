@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import pathlib
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,8 @@ from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.scenarios import Theatre
 from pytest_kscen.runs.terms import Terms
-from pytest_kscen.scenario.front import unregister
 from pytest_kscen.scenario.waiting import PATIENCE
-from pytest_kscen.scenario.writes import NAME, USERS
+from pytest_kscen.scenario.writes import USERS
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
@@ -40,15 +40,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
     chosen = parser.parse_args(arguments)
     terms = Terms(chosen.disposable, chosen.results, chosen.patience)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants as little left behind
     try:
         with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, users=USERS)) as cluster:
             theatre = open_theatre(cluster, terms, chosen.journal)
             print(f"Scenarios are played from now on; controllers ask for their turn at {theatre.gate_url}CONTROLLER", flush=True)
-            try:
+            with contextlib.suppress(KeyboardInterrupt):
                 while True:
                     cluster.advance(DAY)
-            except KeyboardInterrupt:
-                cluster.runner.call(unregister(cluster.api(NAME)))
     except (ClusterRefused, PreflightRefused, ApiError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ import yaml
 
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.machinery.creating import NAMES
-from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
 from pytest_kscen.objects.scenarios import RESULTS
 from pytest_kscen.scenario.happenings import parsed
@@ -22,15 +24,21 @@ from pytest_kscen.simulation.scheduler.annotating import told
 from pytest_kscen.simulation.scheduler.configuration.source import WHERE, text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Never
+
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
     from pytest_kscen.clusters.embedded import EmbeddedCluster
     from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+    from pytest_kscen.clusters.live import LiveCluster
+    from pytest_kscen.kube.gate import Gates
     from pytest_kscen.machinery.admission import Review
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.controller import ScenarioController
     from pytest_kscen.simulation.scheduler import Scheduler
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
+FAREWELL = 5.0  # seconds that an API server has to let us go
 CALM = 0.5  # seconds that a real scheduler has to hear of what cannot be counted
 
 
@@ -83,35 +91,21 @@ def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
 
 def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> str:
     """The real programs are stopped and go on, new pods wait at a scheduling gate, and the API server calls webhooks."""
-    from pytest_kscen.machinery.http.keys import make_keys
-    from pytest_kscen.scenario.front import Front, register
-
-    api, clock = cluster.api(NAME), cluster.runner.clock
-    keys = make_keys()
+    api, clock, gates = cluster.api(NAME), cluster.runner.clock, cluster.site.gates
 
     async def let_in(write: Write) -> None:
         await controller.let_in(write)
         if write.who == SCHEDULER:
             await cluster.holding.obey(api)
 
-    front = Front(let_in, lambda: controller.simulates(SCHEDULER), cluster.site.gates.passed)
-
-    async def begin() -> None:
-        await cluster.scheduler.restart()
-        await front.open(keys.context())
-        await register(api, front.url, keys.authority, f"{USERS}{NAME}", policy="Fail")
-        held = HeldPods(api, controller.sees(PODS))
-        controller.register.prompts[SCHEDULER] = held.release_next
-
-    cluster.runner.call(begin())
-    cluster.runner.start(front.stay(), "webhooks")
-    cluster.runner.start(cluster.site.gates.follow(api, clock), "gates")
+    cluster.runner.call(cluster.scheduler.restart())
+    gate_url = _served(cluster, controller, gates, let_in, f"{USERS}{NAME}", policy="Fail")
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
     controller.register.add(_real(cluster, controller))
     controller.register.scheduling = RealScheduling(cluster)
     inside = [each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)]
     controller.register.parts.update(dict.fromkeys([*inside, *WITHOUT_WAITER], "kube-controller-manager"))
-    return front.gate_url
+    return gate_url
 
 
 @dataclass(slots=True)
@@ -156,21 +150,43 @@ class RealScheduling:
 def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
     """Somebody's API server, on this machine: it calls webhooks; new pods wait at a scheduling gate, others ask at theirs."""
     from pytest_kscen.kube.gate import Gates
+
+    return _served(cluster, controller, Gates(), controller.let_in, f"{cluster.users}{NAME}", policy="Ignore")
+
+
+def _served(
+    cluster: LiveCluster,
+    controller: ScenarioController,
+    gates: Gates,
+    let_in: Callable[[Write], Awaitable[None]],
+    user: str,
+    *,
+    policy: str,
+) -> str:
+    """Webhooks and gates, from now on and for as long as the cluster is open: then nothing of them stays. The gate's address."""
     from pytest_kscen.machinery.http.keys import make_keys
     from pytest_kscen.scenario.front import Front, register, unregister
 
-    api, keys, gates = cluster.api(NAME), make_keys(), Gates()
-    front = Front(controller.let_in, lambda: controller.simulates(SCHEDULER), gates.passed)
+    api, keys, runner = cluster.api(NAME), make_keys(), cluster.runner
+    front = Front(let_in, lambda: controller.simulates(SCHEDULER), gates.passed)
+    held = HeldPods(api, controller.sees(PODS))
+    controller.register.prompts[SCHEDULER] = held.release_next
+    controller.register.afterwards.append(held.release_all)
 
-    async def begin() -> None:
-        await front.open(keys.context())
-        await unregister(api)
-        await register(api, front.url, keys.authority, f"{cluster.users}{NAME}")
-        controller.register.prompts[SCHEDULER] = HeldPods(api, controller.sees(PODS)).release_next
+    async def stay() -> Never:
+        try:
+            await front.stay()
+        finally:
+            with contextlib.suppress(ApiError, OSError, TimeoutError):
+                async with asyncio.timeout(FAREWELL):
+                    await unregister(api)
+                    await held.release_all()
 
-    cluster.runner.call(begin())
-    cluster.runner.start(front.stay(), "webhooks")
-    cluster.runner.start(gates.follow(api, cluster.runner.clock), "gates")
+    runner.call(front.open(keys.context()))
+    runner.start(stay(), "webhooks")
+    runner.call(unregister(api))
+    runner.call(register(api, front.url, keys.authority, user, policy=policy))
+    runner.start(gates.follow(api, runner.clock), "gates")
     return front.gate_url
 
 

@@ -131,6 +131,8 @@ class ScenarioController:
         finally:
             self._on = None
             convergence.leave()
+        for each in self.register.afterwards:
+            await each()
 
     async def _meet_others(self) -> None:
         """Controllers of resources that are served since lately take part too."""

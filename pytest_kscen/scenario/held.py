@@ -45,7 +45,16 @@ class HeldPods:
         waiting = [pod for pod in self._pods if gates_of(pod) == [HELD] and not pod["metadata"].get("deletionTimestamp")]
         if not waiting:
             return False
-        pod = min(waiting, key=self._turn)
+        await self._release(min(waiting, key=self._turn))
+        return True
+
+    async def release_all(self) -> None:
+        """Nobody plays any more: every gate of ours is opened."""
+        for pod in self._pods:
+            if HELD in gates_of(pod):
+                await self._release(pod)
+
+    async def _release(self, pod: Obj) -> None:
         metadata = pod["metadata"]
         patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": HELD}]}}
         try:
@@ -54,7 +63,6 @@ class HeldPods:
             await self._pods.lost(Ref.of(pod), metadata["uid"])
         else:
             await self._pods.reached(made["metadata"]["resourceVersion"])
-        return True
 
     def _turn(self, pod: Obj) -> tuple[int, int]:
         return -int(pod["spec"].get("priority") or 0), self._arrived[pod["metadata"]["uid"]]

@@ -32,6 +32,9 @@ class Register:
     prompts: dict[str, Callable[[], Awaitable[bool]]] = field(default_factory=dict)
     """By controller: what gives it its next piece of work, and says False when none is left."""
 
+    afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What is done when a scenario is over."""
+
     parts: dict[str, str] = field(default_factory=dict)
     """By controller: the program of which it is a part, where that can only be held as a whole."""
 

@@ -8,8 +8,10 @@ import pytest
 from pytest_kscen.journal import Relay
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.errors import TooLarge
-from pytest_kscen.objects.scenarios import CONTROLLER_PAUSED, OPERATING, PENDING, RUNNING, SCENARIOS
+from pytest_kscen.objects.scenarios import CONTROLLER_PAUSED, CONTROLLER_RUNNING, OPERATING, PENDING, RUNNING, SCENARIOS
 from pytest_kscen.scenario.definition import install
+from pytest_kscen.scenario.models import ScenarioSpec
+from pytest_kscen.scenario.play import Play
 from pytest_kscen.scenario.progress import Progress
 from pytest_kscen.scenario.writes import NAME
 from tests.scenario.objects import done, scenario
@@ -87,3 +89,19 @@ def test_nothing_is_written_on_another_of_its_name(cluster):
     cluster.runner.call(progress.at(RUNNING))
 
     assert status(cluster)["phase"] == PENDING
+
+
+def test_a_minor_step_that_comes_while_a_phase_is_written_is_not_lost(cluster):
+    """The second write of one loop comes while the controller that wrote first is let go on."""
+    progress = progress_on(cluster, seconds=(0, 0.2, 0.2, 0.2))
+    play = Play(progress, None, None, ScenarioSpec(), 600)
+
+    async def both():
+        await progress.stands(OPERATING, major=1, running="own-controller")
+        goes_on = asyncio.get_running_loop().create_task(play._goes_on(OPERATING, CONTROLLER_RUNNING))
+        await cluster.runner.clock.sleep(0.1)
+        await progress.next_minor(CONTROLLER_PAUSED)
+        return await goes_on
+
+    assert cluster.runner.call(both()) is False
+    assert status(cluster)["stepStatus"]["phase"] == CONTROLLER_PAUSED

@@ -1,0 +1,56 @@
+"""What is over leaves nothing behind on a cluster that goes on: no pod at a gate, no webhook."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.objects.resources import MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
+from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
+from pytest_kscen.runs.controlling import open_theatre
+from pytest_kscen.runs.terms import Terms
+from pytest_kscen.scenario.held import gates_of
+from pytest_kscen.scenario.writes import USERS
+from tests.scenario.objects import create, node, pod, scenario
+
+FAILS = create(1, {**pod("odd"), "spec": {"containers": []}})
+
+
+@pytest.fixture
+def theirs():
+    from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+
+    with contextlib.closing(ControlPlaneCluster("somebody", nodes=0)) as cluster:
+        yield cluster
+
+
+def webhooks(cluster):
+    call, api = cluster.runner.call, cluster.api("kubectl")
+    return [each["metadata"]["name"] for kind in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS) for each in call(api.list(kind)).items]
+
+
+@pytest.mark.controlplane
+def test_neither_gates_nor_webhooks_stay(theirs):
+    call, api = theirs.runner.call, theirs.api("kubectl")
+    with contextlib.closing(KubeconfigCluster(theirs.kubeconfig, users=USERS)) as ours:
+        journal = open_theatre(ours, Terms(disposable=True, patience=60)).journals.to
+        call(api.create(SCENARIOS, scenario(create(1, node()), create(1, pod("left")), FAILS)))
+        theirs.until(lambda: phase_of(call(api.get(SCENARIOS, "test"))) == "Failed", "2m")
+        theirs.until(lambda: gates_of(call(api.get(PODS, "left", "default"))) == [], "20s")
+        assert len(webhooks(theirs)) == 2
+    journal.close()
+    assert webhooks(theirs) == []
+
+
+@pytest.mark.controlplane
+def test_a_controller_that_is_told_to_end_takes_its_webhooks_with_it(theirs):
+    command = [sys.executable, "-m", "pytest_kscen", "scenario-controller", "--disposable", "--kubeconfig", theirs.kubeconfig]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert "Scenarios are played from now on" in program.stdout.readline()
+        assert len(webhooks(theirs)) == 2
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(30) == 0
+    assert webhooks(theirs) == []
