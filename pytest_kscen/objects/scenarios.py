@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from pytest_kscen.objects.resources import Resource
 
@@ -25,6 +27,7 @@ STEP_COMPLETED = "Finished"
 
 EVERY = "*"
 RESULTS = "kube-scheduler-simulator.sigs.k8s.io/"
+HISTORY = "result-history"
 """What the names of a pod's annotations begin with that tell of scheduling."""
 
 
@@ -69,3 +72,17 @@ def _has_begun(scenario: Obj) -> bool:
 def _names(scenario: Obj, kind: str, which: str) -> list[str]:
     chosen = ((scenario.get("spec") or {}).get("controllers") or {}).get(kind) or {}
     return [each["name"] for each in chosen.get(which) or () if "name" in each]
+
+
+def results_of(obj: Obj | None) -> dict[str, str]:
+    """What a scheduler has written about its attempts, by the annotation's name without its prefix."""
+    annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
+    return {key.removeprefix(RESULTS): value for key, value in annotations.items() if key.startswith(RESULTS)}
+
+
+def parsed(result: str) -> Any:
+    """What one of them says as JSON, or itself."""
+    try:
+        return orjson.loads(result)
+    except orjson.JSONDecodeError:
+        return result

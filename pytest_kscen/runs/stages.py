@@ -14,7 +14,7 @@ from pytest_kscen.machinery.creating import NAMES
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
 from pytest_kscen.objects.scenarios import RESULTS
-from pytest_kscen.scenario.happenings import parsed
+from pytest_kscen.scenario.happenings import latest
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, has_ended, scheduler_of
@@ -74,7 +74,7 @@ class Telling:
     async def record(self, attempt: Attempt) -> None:
         metadata = attempt.pod["metadata"]
         pod = PodRef(metadata["name"], metadata["namespace"], metadata["uid"])
-        results = parsed({key.removeprefix(RESULTS): value for key, value in told(attempt).items()})
+        results = latest({key.removeprefix(RESULTS): value for key, value in told(attempt).items()})
         message = attempt.message or None
         self.controller.attempted(PodAttempted(pod, attempt.number, attempt.selected or None, message, results))
         await self.annotating.record(attempt)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 PHASES = (SUCCEEDED, FAILED, PAUSED)
 STATES = (PLACED, PENDING, DELETED, PREEMPTED)
 NEAR = 0.001  # a share is written with three digits
-PATTERN = "*?["
 A_STEP = "a whole number from 1, or [major, minor]"
 
 

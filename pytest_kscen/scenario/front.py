@@ -16,8 +16,6 @@ from pytest_kscen.kube.webhooks import HOST, Served, allowed, asked, configurati
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import (
     DEPLOYMENTS,
-    EVENTS,
-    LEASES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     PODS,
@@ -28,7 +26,7 @@ from pytest_kscen.objects.resources import (
 )
 from pytest_kscen.objects.scenarios import GROUP
 from pytest_kscen.scenario.held import held
-from pytest_kscen.scenario.writes import KUBELET, NAME, USERS, VERBS, Write, refusal
+from pytest_kscen.scenario.writes import HOUSEKEEPING, KUBELET, NAME, USERS, VERBS, Write, refusal
 
 if TYPE_CHECKING:
     import ssl
@@ -46,7 +44,6 @@ BY_OTHERS = (
 )
 """Whose status is no news: that of whom it is."""
 KINDS = {(each.group, each.plural): each.kind for each in (PODS, *SCALED)}
-NOT_LOOKED_AT = (EVENTS.plural, LEASES.plural, "endpoints", "endpointslices")
 
 
 class Front(Served):
@@ -111,7 +108,7 @@ async def register(api: Api, url: str, authority: bytes, ours: str, *, policy: s
     """
     bundle = base64.b64encode(authority).decode()
     others = f"request.userInfo.username != '{ours}'"
-    looked_at = f"!(request.resource.resource in [{', '.join(repr(each) for each in NOT_LOOKED_AT)}])"
+    looked_at = f"!(request.resource.resource in [{', '.join(repr(each.plural) for each in HOUSEKEEPING)}])"
     told_elsewhere = f"!has(request.subResource) || request.subResource != 'status' || {BY_OTHERS}"
     every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": list(VERBS), "resources": LOOKED_AT}
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [PODS.plural]}

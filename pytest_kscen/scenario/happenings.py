@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.scenarios import HISTORY, parsed, results_of
 from pytest_kscen.scenario.models import OperationResult, PodAttempted, PodRef, PodScheduled, PodUnscheduled
 from pytest_kscen.scenario.schedulers import SCHEDULER
-from pytest_kscen.scenario.writes import CREATE, DELETE, is_about_results, results_of
+from pytest_kscen.scenario.writes import CREATE, DELETE, is_about_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 CHANGES = ("scale", "resize", "ephemeralcontainers")
 """Subresources that change the object itself."""
-HISTORY = "result-history"
 
 
 def events_of(write: Write) -> Iterator[dict[str, Any]]:
@@ -31,7 +29,7 @@ def events_of(write: Write) -> Iterator[dict[str, Any]]:
         return
     elif is_about_results(write):
         if write.resource.plural == PODS.plural and results_of(write.new) != results_of(write.old):
-            yield _by(write, pod_attempted=PodAttempted(_pod(write), results=parsed(results_of(write.new))))
+            yield _by(write, pod_attempted=PodAttempted(_pod(write), results=latest(results_of(write.new))))
     elif write.verb == DELETE and write.who == SCHEDULER and write.resource.plural == PODS.plural:
         node = ((write.old or {}).get("spec") or {}).get("nodeName", "")
         yield _by(write, pod_unscheduled=PodUnscheduled(_pod(write), node, write.for_whom))
@@ -67,13 +65,6 @@ def _spelled(obj: Obj | None) -> Obj:
     return {**(obj or {}), "metadata": {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}}
 
 
-def parsed(results: dict[str, str]) -> dict[str, Any]:
+def latest(results: dict[str, str]) -> dict[str, Any]:
     """The latest attempt's; what came before has its own event."""
-    return {key: _json(value) for key, value in results.items() if key != HISTORY}
-
-
-def _json(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
+    return {key: parsed(value) for key, value in results.items() if key != HISTORY}

@@ -7,8 +7,6 @@ from typing import Any
 
 from pytest_kscen.scenario.shape import AN_OBJECT, ANYTHING, part
 
-ATOMIC = {"x-kubernetes-list-type": "atomic"}
-
 
 @dataclass(frozen=True, slots=True)
 class Controller:

@@ -21,7 +21,7 @@ from pytest_kscen.objects.resources import (
 )
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.scenario.clearing import BORN_NAMESPACES
-from pytest_kscen.scenario.schedulers import SCHEDULER
+from pytest_kscen.scenario.schedulers import SCHEDULER, has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
 
-ENDED = ("Succeeded", "Failed")
 OF_CONTROLLERS = "node.kubernetes.io/"  # taints that come and go by themselves
 SYSTEM_CLASS = "system-"
 POD = (
@@ -116,7 +115,7 @@ def _is_for(volume: Obj, namespaces: Collection[str]) -> bool:
 
 
 def _lives(pod: Obj) -> bool:
-    return not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in ENDED
+    return not pod["metadata"].get("deletionTimestamp") and not has_ended(pod)
 
 
 # --- each kind, without what is of the moment ---

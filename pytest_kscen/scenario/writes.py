@@ -228,12 +228,6 @@ def is_about_results(write: Write) -> bool:
     return _without_results(write.new) == _without_results(write.old)
 
 
-def results_of(obj: Obj | None) -> dict[str, str]:
-    """What the scheduler has written about its attempts, by the annotation's name."""
-    annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
-    return {key.removeprefix(RESULTS): value for key, value in annotations.items() if key.startswith(RESULTS)}
-
-
 def _is_on_nobodys_account(resource: Resource) -> bool:
     kinds = {(each.group, each.plural) for each in HOUSEKEEPING} | {("events.k8s.io", "events")}
     return (resource.group, resource.plural) in kinds

@@ -9,18 +9,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from pytest_kscen.objects.scenarios import RESULTS
+from pytest_kscen.objects.scenarios import HISTORY, RESULTS, parsed, results_of
 from pytest_kscen.scenario.models import ScenarioStep
-from pytest_kscen.scenario.writes import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kscen.objects.resources import Obj
 
-HISTORY = "result-history"
 BEFORE = ScenarioStep()
 GOOD = ("", "success", "wait", "passed")
 
@@ -124,14 +120,6 @@ def attempts_of(pod: Obj) -> list[Attempt]:
     name = metadata.get("namespace") or "default", metadata["name"]
     results = [{key: parsed(value) for key, value in each.items()} for each in told]
     return [Attempt(*name, number, results=each) for number, each in enumerate(results, 1)]
-
-
-def parsed(text: str) -> Any:
-    """What a plain text says as JSON, or itself."""
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
 
 
 def _numbers(scores: Verdicts) -> Scores:

@@ -14,7 +14,7 @@ from pytest_kscen.scenario.models import ScenarioStatus, TimelineEvent
 from pytest_kscen.scenario.shape import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from pytest_kscen.journal import Entry
     from pytest_kscen.objects.resources import Obj
@@ -66,7 +66,7 @@ class Timeline:
     def of_journal(cls, journal: Iterable[Entry], scenario: str = "") -> Timeline:
         """The whole of it. If no scenario is named there must be one alone; of one that was played again it is the last time."""
         found = _by_scenario(journal)
-        return cls(_read(found.get(scenario or _only(found), ())))
+        return cls(_read(found[_named(scenario, found, "the journal")] if found else ()))
 
     @classmethod
     def of_folder(cls, path: pathlib.Path | str, scenario: str = "") -> Timeline:
@@ -75,11 +75,7 @@ class Timeline:
         if not file.is_file():
             raise NoScenario(f"{path} is no folder of a run, for it has no {JOURNAL}")
         found = _by_scenario(stored(file))
-        name = scenario or _only(found)
-        if name not in found:
-            what = f"scenario {name!r}{nearest(name, found)}; there are {', '.join(found)}" if found else "scenario"
-            raise NoScenario(f"the run in {path} has no {what}")
-        return cls(_read(found[name]))
+        return cls(_read(found[_named(scenario, found, f"the run in {path}")]))
 
     def __iter__(self) -> Iterator[TimelineEvent]:
         return iter(self.events)
@@ -142,6 +138,14 @@ def _only(found: Iterable[str]) -> str:
     if len(names) > 1:
         raise NoScenario(f"the run has {len(names)} scenarios: name one of them: {', '.join(names)}")
     return names[0] if names else ""
+
+
+def _named(scenario: str, found: Collection[str], where: str) -> str:
+    name = scenario or _only(found)
+    if name not in found:
+        what = f"scenario {name!r}{nearest(name, found)}; there are {', '.join(found)}" if found else "scenario"
+        raise NoScenario(f"{where} has no {what}")
+    return name
 
 
 def _read(events: Iterable[Obj]) -> Iterator[TimelineEvent]:

@@ -1,7 +1,10 @@
 """What is asked of scenarios that were really played."""
 
+import pytest
+
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.scenario.analysis import Result, attempts_of
+from pytest_kscen.scenario.analysis.timeline import NoScenario
 from tests.scenario.objects import create, done, node, pod, scenario
 
 
@@ -52,3 +55,10 @@ def test_a_live_pods_annotations_tell_what_the_timeline_tells(runner):
     live = runner.cluster.runner.call(runner.cluster.api().get(PODS, "first", "default"))
     told = [(each.node, each.nominated, each.filters, each.final_scores) for each in attempts_of(live)]
     assert told == [(each.node, each.nominated, each.filters, each.final_scores) for each in played.result.attempts("first")]
+
+
+def test_a_name_that_the_journal_does_not_have_is_refused(runner):
+    played = runner.play(PREEMPTED)
+
+    with pytest.raises(NoScenario, match="the journal has no scenario 'wrong'"):
+        Result.of_journal(played.journal, "wrong")

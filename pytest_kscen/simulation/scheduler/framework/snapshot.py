@@ -76,9 +76,6 @@ class Snapshot:
         for placed in self._placed.values():
             watcher.pod_added(*placed)
 
-    def unwatch(self, watcher: Watcher) -> None:
-        self._watchers.remove(watcher)
-
     def shared(self, kind: type[W]) -> W:
         """The one watcher of this kind that all who ask share; it watches from the first time on."""
         watcher = self._shared.get(kind)

@@ -37,9 +37,6 @@ class PodClaims:
     lacks_volume: bool = False
 
 
-NO_CLAIMS = PodClaims()
-
-
 class Claims:
     """The claims and volumes of a cluster, as the scheduler needs them."""
 
