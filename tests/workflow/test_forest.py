@@ -1,0 +1,73 @@
+"""Whatever befalls a workflow: it ends, all its nodes with it, and no chaos is left that could be removed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from forest import MISFORTUNES, Forest, counted, misfortunes, trees
+from hypothesis import HealthCheck, given, settings
+from test_restarts import EVERYTHING
+
+from pytest_kscen.objects.workflows import FAILED, OVER, phase_of
+
+MANY = int(os.environ.get("KSCEN_TREES", "300"))
+"""Thousands, where there is the time for them."""
+AT_ONCE = settings(
+    max_examples=MANY, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
+
+
+@pytest.fixture(scope="module")
+def forest():
+    forest = Forest()
+    yield forest
+    forest.close()
+
+
+@AT_ONCE
+@given(spec=trees(), befalls=misfortunes)
+def test_every_tree_ends_and_leaves_no_chaos(forest, spec, befalls):
+    name = forest.put_on(spec)
+    for what, after, number in befalls:
+        forest.runner.advance(round(after, 1))
+        forest.befall(name, what, number)
+    workflow, nodes = forest.end(name)
+    if workflow:
+        judge(forest, name, workflow, nodes)
+    forest.free(name)
+
+
+def judge(forest, name, workflow, nodes):
+    shown = forest.shown(name)
+    assert {phase_of(node) for node in nodes.values()} <= set(OVER), shown
+    stuck = {chaos["metadata"]["labels"]["chaos-mesh.org/controlled-by"] for chaos in forest.chaos(name)}
+    for each in stuck & set(nodes):
+        assert phase_of(nodes[each]) == FAILED, shown
+        assert "it was not gone within" in nodes[each]["status"]["message"], shown
+    has_failed = any(phase_of(node) == FAILED for node in counted(workflow, nodes).values())
+    was_ended = any(each["type"] == "Aborted" for each in workflow["status"]["conditions"])
+    if phase_of(workflow) == FAILED:
+        assert has_failed or was_ended or workflow["status"].get("message"), shown
+        assert workflow["status"]["message"], shown
+    else:
+        assert not has_failed, shown
+
+
+def test_the_same_seed_writes_the_same_journal():
+    first, second = journal_of(EVERYTHING), journal_of(EVERYTHING)
+    assert first == second
+    assert b"it was aborted" in first
+
+
+def journal_of(spec):
+    forest = Forest("twice")
+    names = [forest.put_on(spec) for _ in range(5)]
+    for name, what, after in zip(names, MISFORTUNES, range(5), strict=False):
+        forest.runner.advance(after)
+        forest.befall(name, what, after)
+    for name in names:
+        forest.end(name)
+    content = forest.journal.content()
+    forest.close()
+    return content

@@ -1,0 +1,109 @@
+"""An engine that is cut off after any of its writes and started anew goes on: the same end, and nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+
+import pytest
+from forest import Forest
+from theatre import partition, suspend, task, template
+
+from pytest_kscen.kube.recording import RecordingApi
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.workflows import OVER, phase_of
+
+CHECK = {"mode": "Continuous", "type": "HTTP", "http": {"url": "http://nobody.invalid", "criteria": {"statusCode": "200"}}}
+KILL = {"action": "pod-kill", "mode": "one", "selector": {"namespaces": ["default"], "labelSelectors": {"app": "b"}}}
+EVERYTHING = {
+    "entry": "all",
+    "onExit": "bye",
+    "templates": [
+        template("all", "Serial", children=["both", "rest", "judge", "spawn"], deadline="10m"),
+        template("both", "Parallel", children=["cut", "kill"]),
+        partition("cut", "20s"),
+        template("kill", "PodChaos", deadline="10s", podChaos=KILL),
+        suspend("rest", "5s"),
+        task("judge", ("look", "exitCode == 3"), ("rest", "stdout == 'never'"), command="exit 3", deadline="5m"),
+        template("look", "StatusCheck", deadline="4s", statusCheck=CHECK),
+        template("spawn", "Schedule", deadline="5s", schedule={"schedule": "@every 1h", "type": "PodChaos", "podChaos": KILL}),
+        suspend("bye", "1s"),
+    ],
+}
+ABORTED_WHILE = {"both": 8.0, "judge": 26.0}
+"""Seconds after which the workflow is in the midst of these."""
+
+
+class Cut(RecordingApi):
+    """Lets so many writes through, and then its engine is no more."""
+
+    def __init__(self, api, witness, forest, writes):
+        super().__init__(api, witness)
+        self._forest, self.left, self.writes = forest, writes, 0
+
+    async def _witnessed(self, verb, place, write, body):
+        answer = await super()._witnessed(verb, place, write, body)
+        if place[0].plural != "events":
+            self.writes += 1
+            if self.writes == self.left:
+                self._forest.engine.cancel()
+                await asyncio.get_running_loop().create_future()
+        return answer
+
+
+@pytest.fixture(scope="module")
+def forest():
+    forest = Forest("restarts")
+    yield forest
+    forest.close()
+
+
+@pytest.fixture(scope="module")
+def heard(forest):
+    heard = []
+    forest.journal.follow(heard.append)
+    return heard
+
+
+def played(forest, heard, writes=-1, abort_after=None):
+    """What has come of it, when its engine was cut off after so many writes, and how many there were."""
+    forest.stop()
+    heard.clear()
+    pods = {pod["metadata"]["uid"] for pod in forest.call(forest.api.list(PODS)).items}
+    actor = forest.actor()
+    cut = Cut(forest.cluster.api("engine"), actor.witness, forest, writes)
+    forest.start(dataclasses.replace(actor, api=cut))
+    name = forest.put_on(EVERYTHING)
+    before = 0
+    if abort_after:
+        forest.runner.advance(abort_after)
+        before = cut.writes
+        forest.befall(name, "abort", 0)
+    forest.runner.until(lambda: forest.engine.done() or name in forest.over, 3600)
+    if forest.engine.done():
+        forest.runner.advance(0.5)
+        forest.start()
+    workflow, nodes = forest.end(name)
+    came = {node["spec"]["templateName"]: phase_of(node) for node in nodes.values()}
+    assert set(came.values()) <= set(OVER)
+    made = collections.Counter(
+        entry.data["resource"].split(".")[0]
+        for entry in heard
+        if entry.what == "wrote" and entry.data["verb"] == "create" and "events" not in entry.data["resource"]
+    )
+    killed = {pod["metadata"]["uid"] for pod in forest.call(forest.api.list(PODS, labels="app=b")).items} - pods
+    left = forest.chaos(name)
+    forest.free(name)
+    found = {"phase": phase_of(workflow), "nodes": came, "made": made, "killed": len(killed), "left": left}
+    return found, range(before + 1, cut.writes + 1)
+
+
+@pytest.mark.parametrize("abort_after", [None, *ABORTED_WHILE.values()], ids=["to the end", *ABORTED_WHILE])
+def test_an_engine_goes_on_where_another_was_cut_off(forest, heard, abort_after):
+    expected, writes = played(forest, heard, abort_after=abort_after)
+    assert (expected["phase"], expected["killed"], expected["left"]) == ("Failed" if abort_after else "Succeed", 1, [])
+    assert len(writes) > 10
+    for number in writes:
+        found, _ = played(forest, heard, number, abort_after)
+        assert {name: found[name] for name in found if found[name] != expected[name]} == {}, f"cut off after {number} writes"
