@@ -161,7 +161,7 @@ class Turn:
         phase, refuted = hypotheses.result(self._tree, node, phase)
         if phase == FAILED:
             node.message = refuted or node.message
-            node.message = node.message or self._event.message or self._of_children()
+            node.message = node.message or self._event.message or self._of_children() or self._too_late()
             if may_retry(node):
                 self._try_again()
                 return
@@ -177,6 +177,9 @@ class Turn:
         self._later.append((Happening.CREATED, self._turns.now() + delay_before(self._node), True))
         self._to(INIT)
         self._node.again()
+
+    def _too_late(self) -> str:
+        return "its deadline is over" if self._node.ending is Happening.DEADLINE else ""
 
     def _of_children(self) -> str:
         failed = [child for child in self._tree.children(self._node) if child.phase == FAILED]

@@ -11,7 +11,7 @@ from test_restarts import EVERYTHING
 
 from pytest_kscen.objects.workflows import FAILED, OVER, phase_of
 
-MANY = int(os.environ.get("KSCEN_TREES", "300"))
+MANY = int(os.environ.get("KSCEN_TREES", "200"))
 """Thousands, where there is the time for them."""
 AT_ONCE = settings(
     max_examples=MANY, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck), print_blob=True
