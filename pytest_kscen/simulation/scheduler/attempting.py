@@ -16,6 +16,7 @@ from pytest_kscen.simulation.scheduler.failing import Failing
 from pytest_kscen.simulation.scheduler.framework.cycle import CycleState
 from pytest_kscen.simulation.scheduler.framework.events import ASSIGNED_DELETE
 from pytest_kscen.simulation.scheduler.framework.extending import EXTENDER, ExtenderError
+from pytest_kscen.simulation.scheduler.framework.failed import blaming
 from pytest_kscen.simulation.scheduler.framework.preempting import Nomination
 from pytest_kscen.simulation.scheduler.framework.results import Attempt
 from pytest_kscen.simulation.scheduler.framework.status import Code, Status, failure
@@ -197,6 +198,10 @@ class Attempting:
             await self._bind(this, node.name)
 
     async def _bind_slowly(self, this: Try, node: str) -> None:
+        with blaming(this.pod):
+            await self._bind_when_ready(this, node)
+
+    async def _bind_when_ready(self, this: Try, node: str) -> None:
         profile, _, pod, state = this
         await self._failing.expect(pod, node)
         if waiting := self._waiting.get(pod.uid):

@@ -16,6 +16,7 @@ from pytest_kscen.simulation.scheduler.attempting import Attempting
 from pytest_kscen.simulation.scheduler.configuration.model import NAME, Configuration, ProfileConfiguration
 from pytest_kscen.simulation.scheduler.configuration.source import Source
 from pytest_kscen.simulation.scheduler.following import Following
+from pytest_kscen.simulation.scheduler.framework.failed import blaming
 from pytest_kscen.simulation.scheduler.framework.handle import Handle
 from pytest_kscen.simulation.scheduler.framework.preempting import Nominated
 from pytest_kscen.simulation.scheduler.framework.profile import Profile
@@ -163,7 +164,8 @@ class Scheduler:
                 continue
             self._busy = True
             try:
-                await self._attempting.attempt(profile, queued)
+                with blaming(queued.pod):
+                    await self._attempting.attempt(profile, queued)
             except (ApiError, OSError):
                 self.queue.give_back(queued)
             self._busy = False

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pytest_kscen.clock.stall import ActorCrashedError
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.simulation.scheduler.configuration.model import (
     Configuration,
@@ -326,3 +327,29 @@ def test_profiles_side_by_side(halls):
     hall.nodes(3)
     assert [hall.pod(f"p{number}", cpu="1", schedulerName="last") for number in range(3)] == ["n3"] * 3
     assert hall.pod("q", cpu="1") in {"n1", "n2"}
+
+
+class Hasty(Plugin):
+    """Fails before others see the pod."""
+
+    def reserve(self, state, pod, node):
+        raise KeyError("colour")
+
+
+class Slow(Plugin):
+    """Fails beside the scheduler."""
+
+    def pre_bind_waits(self, state, pod, node):
+        return True
+
+    async def pre_bind(self, state, pod, node):
+        raise KeyError("colour")
+
+
+@pytest.mark.parametrize(("plugin", "words"), [(Hasty, "'Hasty' has failed in reserve"), (Slow, "'Slow' has failed in pre_bind")])
+def test_a_plugin_that_raises_is_named(with_plugins, plugin, words):
+    hall = with_plugins(plugin)
+    hall.nodes(1)
+
+    with pytest.raises(ActorCrashedError, match=f"the plugin {words} for the pod default/a: KeyError"):
+        hall.pod("a")
