@@ -12,7 +12,7 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import BadRequest, Invalid
 from pytest_kscen.objects.scenarios import FAILED, OVER, PAUSED, SCENARIOS, phase_of
 from pytest_kscen.scenario.analysis.result import Result
-from pytest_kscen.scenario.files import ScenarioRefused
+from pytest_kscen.scenario.files import ScenarioRefused, with_ids
 from pytest_kscen.scenario.writes import NAME
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class Played:
     # --- while it is on ---
 
     def create(self, obj: Obj, *, step: int, id: str = "") -> None:
-        self._add(step, id, createOperation={"object": obj})
+        """`obj` may be a model of the official client's, which says its apiVersion and kind."""
+        self._add(step, id, createOperation={"object": _plain(obj)})
 
     def patch(
         self, api_version: str, kind: str, name: str, patch: Obj | str, *, step: int, namespace: str = "", id: str = ""
@@ -115,7 +116,8 @@ class Played:
         try:
             self._write([*self._added, entry], dry_run=True)
         except (Invalid, BadRequest) as error:
-            raise ScenarioRefused(f"the scenario {self.name!r} cannot have this operation: {error.message}") from None
+            why = with_ids(error.message, [*seen["spec"].get("operations", ()), *self._added, entry])
+            raise ScenarioRefused(f"the scenario {self.name!r} cannot have this operation: {why}") from None
         self._added.append(entry)
 
     def _hand_in(self) -> None:
@@ -155,6 +157,15 @@ class Played:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
             self.until_paused()
+
+
+def _plain(obj: Any) -> Any:
+    """What is an object of the official client's, as JSON has it."""
+    if not hasattr(obj, "openapi_types"):
+        return obj
+    from kubernetes.client import ApiClient
+
+    return ApiClient().sanitize_for_serialization(obj)  # type: ignore[no-untyped-call]
 
 
 def _rests(scenario: Obj) -> bool:

@@ -18,7 +18,7 @@ from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.stages import controlplane, embedded, given
 from pytest_kscen.scenario.controller import ScenarioController
 from pytest_kscen.scenario.definition import install
-from pytest_kscen.scenario.files import ScenarioRefused
+from pytest_kscen.scenario.files import ScenarioRefused, with_ids
 from pytest_kscen.scenario.progress import Strategy
 from pytest_kscen.scenario.troupe import Register
 from pytest_kscen.scenario.writes import NAME
@@ -80,7 +80,8 @@ class Theatre:
             self.journals.to = journal = keep()
             self.cluster.runner.call(api.create(SCENARIOS, scenario))
         except (Invalid, BadRequest) as error:
-            raise ScenarioRefused(f"the API server refuses the Scenario {name!r}: {error.message}") from None
+            why = with_ids(error.message, scenario["spec"].get("operations") or ())
+            raise ScenarioRefused(f"the API server refuses the Scenario {name!r}: {why}") from None
         self.played.append(Played(self.cluster, journal, name))
         return self.played[-1]
 

@@ -6,6 +6,7 @@ What is no Scenario is refused here, before any cluster is touched, with the fil
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
@@ -15,9 +16,11 @@ from pytest_kscen.scenario.scheduling import KIND as CONFIGURATION
 from pytest_kscen.scenario.scheduling import configured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pytest_kscen.objects.resources import Obj
+
+PLACE = re.compile(r"spec\.operations\[(\d+)\]")
 
 
 class ScenarioRefused(DocumentRefused):
@@ -69,6 +72,17 @@ def _only_one(path: pathlib.Path) -> Obj:
     scenario = checked(scenarios[0] if scenarios else found[0])
     configuration = configuration_among(found)
     return configured(scenario, configuration) if configuration else scenario
+
+
+def with_ids(message: str, operations: Sequence[Obj]) -> str:
+    """What an API server says of operations, by their ids where they have any."""
+
+    def named(found: re.Match[str]) -> str:
+        number = int(found[1])
+        known = operations[number].get("id") if number < len(operations) else ""
+        return f"operation {known!r}" if known else found[0]
+
+    return PLACE.sub(named, message)
 
 
 def checked(document: Document) -> Obj:

@@ -13,6 +13,7 @@ from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.runner import ScenarioRunner
 from pytest_kscen.runs.terms import Terms
+from pytest_kscen.scenario.files import ScenarioRefused
 from pytest_kscen.scenario.waiting import Waiter
 from tests.scenario.objects import create, done, node, pod, scenario
 
@@ -72,9 +73,9 @@ def test_other_documents_beside_the_scenario_do_not_matter(runner, tmp_path):
     ("change", "complaint"),
     [
         ({"operation": []}, 'unknown field "spec.operation"'),
-        ({"operations": [{"id": "a", "step": "one", "doneOperation": {}}]}, "spec.operations[0].step: Invalid value"),
-        ({"operations": [{"id": "a", "doneOperation": {}}]}, "spec.operations[0].step: Required value"),
-        ({"operations": [{"id": "a", "step": 1, "create": {}}]}, 'unknown field "spec.operations[0].create"'),
+        ({"operations": [{"id": "a", "step": "one", "doneOperation": {}}]}, "operation 'a'.step: Invalid value"),
+        ({"operations": [{"id": "a", "doneOperation": {}}]}, "operation 'a'.step: Required value"),
+        ({"operations": [{"id": "a", "step": 1, "create": {}}]}, "unknown field \"operation 'a'.create\""),
     ],
 )
 def test_what_the_schema_refuses(runner, change, complaint):
@@ -187,3 +188,20 @@ def test_whoever_does_not_finish_ends_the_scenario(runner):
         played = told.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
     assert played.phase == "Failed"
     assert played.message == "step 1: not finished within 30 s: slow-controller: Node node-1 is not painted"
+
+
+def test_a_schemas_refusal_names_the_operation(runner):
+    with pytest.raises(ScenarioRefused, match=r"operation 'late'\.step: Invalid value"):
+        runner.play(scenario(create(1, node()), {"id": "late", "step": "two", "doneOperation": {}}))
+
+
+def test_a_model_of_the_official_client_is_an_object(runner):
+    client = pytest.importorskip("kubernetes.client")
+    metadata = client.V1ObjectMeta(name="settings", namespace="default")
+    with runner.scenario(["kube-scheduler"]) as played:
+        played.create(client.V1ConfigMap(api_version="v1", kind="ConfigMap", metadata=metadata), step=1)
+        with pytest.raises(ScenarioRefused, match=r"operation 'nameless'\.createOperation\.object\.kind: Required value"):
+            played.create(client.V1ConfigMap(metadata=metadata), step=2, id="nameless")
+        played.done(step=2)
+
+    assert (played.phase, played.message) == ("Succeeded", "")
