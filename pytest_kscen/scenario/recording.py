@@ -138,7 +138,7 @@ def _node(obj: Obj) -> Obj:
     taints = [_some(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
     lasting = [taint for taint in taints if not taint["key"].startswith(OF_CONTROLLERS)]
     kept = {**_some(spec, ("unschedulable",)), **({"taints": lasting} if lasting else {})}
-    return {**_as(NODES, obj), "spec": kept, "status": _some(status, ("allocatable", "capacity"))}
+    return {**_as(NODES, obj), "spec": kept, "status": _some(status, ("allocatable", "capacity", "images"))}
 
 
 def _volume(obj: Obj) -> Obj:
@@ -155,7 +155,8 @@ def _without_secrets(source: Any) -> Any:
 
 
 def _claim(obj: Obj) -> Obj:
-    return {**_as(PERSISTENT_VOLUME_CLAIMS, obj), "spec": {key: value for key, value in obj["spec"].items() if key != "dataSource"}}
+    spec = {key: value for key, value in obj["spec"].items() if key not in ("dataSource", "dataSourceRef")}
+    return {**_as(PERSISTENT_VOLUME_CLAIMS, obj), "spec": spec}
 
 
 def _budget(obj: Obj) -> Obj:

@@ -107,3 +107,19 @@ def test_one_namespace_alone(original, capsys):
 def test_a_cluster_that_cannot_be_reached(tmp_path, capsys):
     assert main(["record", "--kubeconfig", str(tmp_path / "nowhere")]) == 1
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_what_decides_over_a_place_is_recorded_and_what_needs_more_is_not(original, capsys):
+    image = {"names": ["app:1"], "sizeBytes": 500_000_000}
+    origin = {"kind": "PersistentVolumeClaim", "name": "other"}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "dataSource": origin}
+    api, call = original.api("user"), original.runner.call
+    call(api.create(NODES, {"metadata": {"name": "seen"}}))
+    call(api.patch(NODES, "seen", {"status": {"images": [image]}}, subresource="status"))
+    call(api.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "copy"}, "spec": spec}, "default"))
+    assert main(["record", "--kubeconfig", str(original.kubeconfig)]) == 0
+    operations = yaml.safe_load(capsys.readouterr().out)["spec"]["operations"]
+    found = {each["id"].split("/")[-1]: each["createOperation"]["object"] for each in operations[:-1]}
+
+    assert found["seen"]["status"]["images"] == [image]
+    assert not {"dataSource", "dataSourceRef"} & found["copy"]["spec"].keys()
