@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import CreateOperation, DeleteOperation, PatchOperation
 
 KINDS = "createOperation, patchOperation, deleteOperation and doneOperation"
-BY_REAL_TIME = {"CronJob": "a CronJob acts by the clock, and a scenario has no time but its steps"}
+BY_REAL_TIME = {("batch", "CronJob"): "a CronJob acts by the clock, and a scenario has no time but its steps"}
 HOW_TO_CONFIGURE = f"give one with play(scheduler=...), beside the Scenario in its file, or as its annotation {ANNOTATION}"
 OPTIONS = {
     "fieldManager": "field_manager",
@@ -102,7 +102,8 @@ def _out_of_place(operation: Operation) -> str:
         kind, namespace, name = target.type_meta.kind, target.object_meta.namespace, target.object_meta.name
     if (kind, namespace, name) == ("ConfigMap", *CONFIGURATION):
         return f"the scheduler's configuration holds for the whole of it; {HOW_TO_CONFIGURE}"
-    return BY_REAL_TIME.get(kind, "") if operation.create else ""
+    group = operation.create.object["apiVersion"].partition("/")[0] if operation.create else ""
+    return BY_REAL_TIME.get((group, kind), "")
 
 
 def _lacks(obj: Obj) -> str:

@@ -205,3 +205,11 @@ def test_a_model_of_the_official_client_is_an_object(runner):
         played.done(step=2)
 
     assert (played.phase, played.message) == ("Succeeded", "")
+
+
+@pytest.mark.parametrize(
+    ("version", "words"), [("batch/v1", "a CronJob acts by the clock"), ("example.com/v1", 'no matches for kind "CronJob"')]
+)
+def test_a_cron_job_is_one_of_batch(runner, version, words):
+    own = {"apiVersion": version, "kind": "CronJob", "metadata": {"name": "c", "namespace": "default"}, "spec": {}}
+    assert words in runner.play(scenario(create(1, own), done(1))).message
