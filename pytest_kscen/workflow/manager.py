@@ -102,11 +102,14 @@ class WorkflowManager:
         tree = self._repository.plant(workflow)
         if tree.root.phase == INIT:
             self._voice.phase(tree, tree.root)
+        self._read(tree, workflow)
+        return tree
+
+    def _read(self, tree: Tree, workflow: Obj) -> None:
         try:
             tree.definition = Definition.of(workflow["spec"])
         except MISREAD as error:
             self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, f"its templates cannot be read: {error}"))
-        return tree
 
     def _take_up(self, tree: Tree, obj: Obj, watches: Watches) -> None:
         node = self._repository.graft(tree, obj)
@@ -140,6 +143,8 @@ class WorkflowManager:
             self._trigger.notify(Event(key, ROOT, Happening.CREATED))
         elif not tree.root.is_over:
             tree.root.obj = new
+            if old and old["spec"] != new["spec"]:  # what has begun goes on as it was begun
+                self._read(tree, new)
         if tree.root.ending is Happening.ABORTED:
             return
         if _is_aborted(new) and not (old and _is_aborted(old)):
