@@ -56,7 +56,7 @@ class Load:
         return {"entry": "all", "templates": [{"name": "all", "templateType": "Serial", "children": children}, *templates]}
 
     def __str__(self):
-        return f"{self.workflows:,} × {self.templates}{', each one Serial' if self.long else ''}"
+        return f"{self.workflows:,} x {self.templates}{', each one Serial' if self.long else ''}"
 
 
 class Heard:
@@ -148,10 +148,10 @@ def main():
     assert large["late"] == 0
     growth = (large["seconds"] / large["nodes"]) / (figures[small]["seconds"] / figures[small]["nodes"])
     rows.append(
-        Row("1,000 × 100: time per node, to that at 100", f"{large['seconds']:.1f} s", "", growth, 1.3, less_is_better=True)
+        Row("1,000 x 100: time per node, to that at 100", f"{large['seconds']:.1f} s", "", growth, 1.3, less_is_better=True)
     )
     rows.append(
-        Row("1,000 × 100: memory", f"{large['peak MiB']:.0f} MiB", "1,024 MiB", large["peak MiB"] / 1024, 1, less_is_better=True)
+        Row("1,000 x 100: memory", f"{large['peak MiB']:.0f} MiB", "1,024 MiB", large["peak MiB"] / 1024, 1, less_is_better=True)
     )
     report("Workflows in virtual time", rows)
     if options.json:
