@@ -7,7 +7,7 @@ import os
 import pytest
 from forest import MISFORTUNES, Forest, counted, misfortunes, trees
 from hypothesis import HealthCheck, given, settings
-from test_restarts import EVERYTHING
+from test_engine_restarts import EVERYTHING
 
 from pytest_kscen.objects.workflows import FAILED, OVER, phase_of
 
