@@ -154,7 +154,9 @@ def _upwards(tree: Tree, node: Node) -> Iterator[Node]:
 
 
 def _below(tree: Tree, node: Node) -> Iterator[Node]:
-    """The node itself too."""
-    yield node
-    for child in tree.children(node):
-        yield from _below(tree, child)
+    """The node itself too; a tree may be deeper than Python's calls."""
+    left = [node]
+    while left:
+        found = left.pop()
+        yield found
+        left += tree.children(found)

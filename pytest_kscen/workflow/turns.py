@@ -226,6 +226,8 @@ class Turn:
         node.is_cleaning = node.is_cleaning or act in REMOVING
         if act in OUTWARD:
             await self._save()
+        if act is Act.EVALUATE:
+            self._turns.voice.pod_ended(node)
         if happening := await ACTORS[act](self._turns.hands, self._tree, node):
             self._told.append((node, happening, ""))
         self._turns.voice.did(act, node)

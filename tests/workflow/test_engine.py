@@ -2,6 +2,8 @@
 
 import pytest
 
+from pytest_kscen.objects.resources import EVENTS
+
 
 def workflow(entry, *templates, name="w"):
     spec = {"entry": entry, "templates": list(templates)}
@@ -139,3 +141,29 @@ def test_a_node_is_tried_again_after_its_back_off(scenario_runner):
 def test_what_can_only_hang_is_refused_before_anything_is_done(scenario_runner):
     with scenario_runner as run, pytest.raises(ValueError, match="template 'entry': there is no template 'nex'"):
         run.workflow(workflow("entry", template("entry", "Serial", children=["nex"])))
+
+
+def test_what_happens_is_told_as_events_with_the_shipped_reasons(scenario_runner):
+    task = {"container": {"name": "main", "image": "busybox", "command": ["true"]}}
+    branches = [{"target": "next", "expression": "exitCode == 0"}]
+    with scenario_runner as run:
+        obj = workflow("entry", template("entry", "Task", task=task, conditionalBranches=branches), suspend("next", "1s"))
+        put_on = run.workflow(obj)
+        run.until(put_on.finished)
+        run.advance("1s")
+        events = run.cluster.runner.call(run.cluster.api("test").list(EVENTS, "default")).items
+    told = [
+        (event["involvedObject"]["kind"], event["reason"]) for event in events if event["involvedObject"]["kind"].startswith("Work")
+    ]
+    assert sorted(told) == sorted(
+        [
+            ("Workflow", "EntryCreated"),
+            ("WorkflowNode", "TaskPodSpawned"),
+            ("WorkflowNode", "TaskPodPodCompleted"),
+            ("WorkflowNode", "ConditionalBranchesSelected"),
+            ("WorkflowNode", "NodesCreated"),
+            ("WorkflowNode", "NodeAccomplished"),
+            ("WorkflowNode", "NodeAccomplished"),
+            ("Workflow", "WorkflowAccomplished"),
+        ]
+    )
