@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kscen.collection.files import Play
 from pytest_kscen.objects.scenarios import SCENARIOS
-from pytest_kscen.scenario.files import ScenarioRefused, checked, configuration_among, is_configuration
+from pytest_kscen.scenario.files import ScenarioRefused, configuration_among, is_configuration, read_from_file
 from pytest_kscen.scenario.scheduling import configured
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Scenarios:
         for document in found:
             if is_configuration(document):
                 continue
-            name = checked(document)["metadata"]["name"]
+            name = read_from_file(document)["metadata"]["name"]
             if name in scenarios:
                 raise ScenarioRefused(f"{document.at('metadata', 'name')}: there is a Scenario {name!r} before it")
             content = configured(document.content, configuration) if configuration else document.content

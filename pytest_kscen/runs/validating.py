@@ -86,10 +86,11 @@ def _is_meant(document: Document) -> bool:
 
 def _refusal(document: Document) -> Iterator[Line]:
     try:
-        files.checked(document)
+        files.read_from_file(document)
     except files.ScenarioRefused as refusal:
-        where, _, said = str(refusal).partition(" ")
-        yield ERROR, f"{where}: {ERROR}: {said}"
+        for line in str(refusal).splitlines():
+            where, _, said = line.partition(" ")
+            yield ERROR, f"{where}: {ERROR}: {said}"
 
 
 def _number(count: int, what: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.scenario.fitting import misfits
 from pytest_kscen.scenario.scheduling import KIND as CONFIGURATION
 from pytest_kscen.scenario.scheduling import configured
 
@@ -69,7 +70,7 @@ def _only_one(path: pathlib.Path) -> Obj:
     if len(scenarios) > 1:
         names = ", ".join(f"{each.name!r}" for each in scenarios)
         raise ScenarioRefused(f"{path} has {len(scenarios)} Scenarios, {names}: give one as an object, or each its own file")
-    scenario = checked(scenarios[0] if scenarios else found[0])
+    scenario = read_from_file(scenarios[0] if scenarios else found[0])
     configuration = configuration_among(found)
     return configured(scenario, configuration) if configuration else scenario
 
@@ -103,6 +104,14 @@ def checked(document: Document) -> Obj:
         if key not in (known := ("apiVersion", "kind", "metadata", "spec", "status")):
             raise ScenarioRefused(f"{document.at(key)} has {key!r}, which no Scenario has{nearest(key, known)}")
     return obj
+
+
+def read_from_file(document: Document) -> Obj:
+    """The Scenario that this is; all that does not fit it is told with its lines."""
+    scenario = checked(document)
+    if wrong := [f"{document.at(*path)} {why}" for path, why in misfits(scenario["spec"])]:
+        raise ScenarioRefused("\n".join(wrong))
+    return scenario
 
 
 def _kind_of(value: Any) -> str:

@@ -199,6 +199,36 @@ def test_a_shared_cluster_plays_for_one_test_after_the_other(pytester):
     result.stdout.fnmatch_lines(["  step 1: the test was over, and nobody had said done"])
 
 
+MISSPELT = """\
+apiVersion: simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1
+kind: Scenario
+metadata: {name: misspelt}
+spec:
+  controllers: {simulationControllers: {enabled: [{name: kube-scheduler}]}}
+  operations:
+  - step: one
+    doneOpration: {}
+  - step: 2
+    patchOperation:
+      typeMeta: {apiVersion: v1, kind: Node}
+      objectMeta: {name: n}
+      patch: {spec: {}}
+"""
+
+
+def test_what_does_not_fit_is_told_when_it_is_collected_with_its_lines(pytester):
+    (pytester.path / "misspelt.scenario.yaml").write_text(MISSPELT)
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*misspelt.scenario.yaml:7 step is 'one': it has to be a whole number",
+            "*misspelt.scenario.yaml:8 nothing is called 'doneOpration' here (did you mean 'doneOperation'?)",
+            "*misspelt.scenario.yaml:13 patch is {'spec': {}}: it has to be a text",
+        ]
+    )
+
+
 def test_nothing_is_imported_for_a_project_without_scenarios(pytester):
     pytester.makepyfile("def test_it(): pass")
     program = (
