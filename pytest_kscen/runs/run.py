@@ -101,6 +101,11 @@ class Run:
         """Put a Chaos Mesh Workflow on, an object or the file that it is in, and go on beside it."""
         return self.workflows.put_on(workflow, name, parameters or {})
 
+    def schedule(self, schedule: Obj) -> None:
+        """Apply a Schedule or a CronWorkflow, and have it kept; it is gone after the run."""
+        self.workflows.drive()
+        self.apply(schedule)
+
     def advance(self, duration: str | float | timedelta) -> None:
         """Let time pass; whoever is told to stop meanwhile goes no further."""
         self.do(self.life.last(seconds_of(duration)))

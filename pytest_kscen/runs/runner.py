@@ -134,6 +134,9 @@ class ScenarioRunner:
         for run in self.runs:
             if run.is_over and not run.outcome.looked_at and run.outcome.judged != VALID:
                 return f"the run was not valid, and the test did not look at its verdict:\n{run.outcome.explain()}"
+        for run in self.runs:
+            for workflow in run.workflows.overlooked:
+                return f"the workflow {workflow.name!r} has failed, and the test did not look at its phase:\n{workflow.message}"
         for played in self.played:
             if played.has_failed_unseen:
                 return f"the scenario {played.name!r} has failed, and the test did not look at its phase:\n{played.message}"

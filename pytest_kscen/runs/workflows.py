@@ -9,7 +9,7 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, SHIPPED, phase_of
 from pytest_kscen.runs.chaos_mesh import family_on
-from pytest_kscen.workflow.files import workflow_of
+from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
 from pytest_kscen.workflow.story import Story, Told
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Workflow:
         self.namespace = namespace
         self._look = look
         self.story = Story(Told(name))
+        self.was_ended = False
+        """Before it was over, because the run was."""
         self._looked_at = False
         self.kept: Obj | None = None
         """It as it was when the run was over."""
@@ -84,7 +86,7 @@ class Workflow:
 
     @property
     def has_failed_unseen(self) -> bool:
-        return not self._looked_at and self.story.workflow.phase == FAILED
+        return not self._looked_at and not self.was_ended and self.story.workflow.phase == FAILED
 
 
 class Workflows:
@@ -105,11 +107,22 @@ class Workflows:
         metadata["labels"] = {**(metadata.get("labels") or {}), **actor.labels}
         resource = self._family.workflows
         made = {**obj, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        handle = self._handles[metadata["namespace"], metadata["name"]] = Workflow(
-            metadata["name"], metadata["namespace"], self._look
-        )
+        key = (metadata["namespace"], metadata["name"])
+        if key in self._handles:
+            again = f"run.workflow(..., name={f'{key[1]}-2'!r})"
+            raise WorkflowRefused(f"there is a workflow {key[1]!r} in this run already: put it on by another name, as in {again}")
+        handle = self._handles[key] = Workflow(key[1], key[0], self._look)
         self._run.do(actor.api.create(resource, made))
         return handle
+
+    @property
+    def overlooked(self) -> list[Workflow]:
+        """Those that failed without anybody's asking."""
+        return [handle for handle in self._handles.values() if handle.has_failed_unseen]
+
+    def drive(self) -> None:
+        """Have Workflows and Schedules driven that come to the cluster in another way."""
+        self._open()
 
     def _open(self) -> Actor:
         if self._actor is None:
@@ -137,6 +150,7 @@ class Workflows:
         """Those that are still on are aborted: their chaos is removed."""
         abort = {"metadata": {"annotations": {ABORT: "true"}}}
         for handle in self._on():
+            handle.was_ended = True
             with contextlib.suppress(NotFound):
                 await self._api.patch(self._family.workflows, handle.name, abort, handle.namespace)
         for handle in self._on():

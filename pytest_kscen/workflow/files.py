@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.objects import expecting
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
 from pytest_kscen.workflow.validation import ERROR, Fault, faults_of, is_known
@@ -60,8 +61,9 @@ def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
 
 
 def cast_of(found: list[Document]) -> list[Obj]:
-    """What stands beside workflows: objects of other kinds, which have to be there before."""
-    others = [each for each in found if not any(each.kind_is(version, WORKFLOW) for version in API_VERSIONS)]
+    """What stands beside workflows: objects of other kinds, which have to be there before. Expectations are none."""
+    apart = [(expecting.API_VERSION, expecting.KIND), *((version, WORKFLOW) for version in API_VERSIONS)]
+    others = [each for each in found if not any(each.kind_is(version, kind) for version, kind in apart)]
     for document in others:
         obj = document.content
         if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or not isinstance(obj.get("apiVersion"), str):

@@ -3,6 +3,8 @@
 import pytest
 
 from pytest_kscen.objects.resources import EVENTS
+from pytest_kscen.objects.workflows import SHIPPED, phase_of
+from pytest_kscen.workflow.files import WorkflowRefused
 
 
 def workflow(entry, *templates, name="w"):
@@ -167,3 +169,34 @@ def test_what_happens_is_told_as_events_with_the_shipped_reasons(scenario_runner
             ("Workflow", "WorkflowAccomplished"),
         ]
     )
+
+
+def test_a_schedule_alone_is_kept_for_the_run(scenario_runner):
+    body = {"schedule": "@every 10s", "historyLimit": 5, "workflow": workflow("entry", suspend("entry", "1s"))["spec"]}
+    of_both = {"apiVersion": "workflow.kscen.io/v1alpha1", "kind": "CronWorkflow", "metadata": {"name": "tick"}}
+    with scenario_runner as run:
+        run.schedule({**of_both, "spec": {**body, "type": "Workflow"}})
+        run.advance("35s")
+        spawned = run.cluster.runner.call(run.cluster.api("test").list(SHIPPED.workflows, "default")).items
+    assert [phase_of(each) for each in spawned] == ["Succeed"] * 3
+    assert run.outcome.leftovers == []
+
+
+def test_two_of_one_name_are_refused(scenario_runner):
+    with scenario_runner as run:
+        run.workflow(workflow("entry", suspend("entry", "1s")))
+        with pytest.raises(WorkflowRefused, match="put it on by another name"):
+            run.workflow(workflow("entry", suspend("entry", "1s")))
+
+
+def test_one_that_fails_unseen_fails_its_test(pytester):
+    broken = template("entry", "Suspend", deadline="1s", probes=[about_the_map("steady", "Start", "false")])
+    pytester.makepyfile(f"""
+        def test_it(scenario_runner):
+            with scenario_runner as run:
+                put_on = run.workflow({workflow("entry", broken)!r})
+                run.until(put_on.finished)
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*the workflow 'w' has failed, and the test did not look at its phase:*"])

@@ -25,6 +25,7 @@ def cron_workflow_definition() -> Obj:
     schema = version["schema"]["openAPIV3Schema"]
     properties = schema["properties"]
     spec = {name: properties["spec"]["properties"][name] for name in FIELDS}
+    spec["type"] = {"type": "string", "enum": ["Workflow"]}  # as in a Schedule that becomes one
     narrowed = {"type": "object", "required": REQUIRED, "properties": spec}
     names = {
         "kind": CRON_WORKFLOWS.kind,
