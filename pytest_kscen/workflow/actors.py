@@ -12,6 +12,7 @@ from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 from pytest_kscen.objects.workflows import ABORT, SCHEDULE
 from pytest_kscen.workflow.events import Happening, Impossible
 from pytest_kscen.workflow.tables.machine import Act
+from pytest_kscen.workflow.trees import needs_result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -137,9 +138,10 @@ def _exit_code(pod: Obj, container: str) -> int:
 
 
 async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    """One that goes on until its time is over is told when that is; one that has to hold before is cut off then."""
     await hands.watches.follow(hands.family.status_checks)
     body = dict(node.template.body["statusCheck"])
-    if node.template.deadline is not None:
+    if node.template.deadline is not None and not needs_result(node.template):
         body.setdefault("duration", f"{node.template.deadline:g}s")
     await hands.playground.create(hands.family.status_checks, tree, node, {"spec": body})
     return None

@@ -11,6 +11,7 @@ from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
 from pytest_kscen.workflow.events import Event, Happening, Key
+from pytest_kscen.workflow.status_checks.standing import COMPLETED, CONTINUOUS, DURATION_EXCEED, FAILURE_EXCEED, SUCCESS_EXCEED
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.trees import Node, Tree
     from pytest_kscen.workflow.trigger import OperableTrigger
 
-FAILED_CHECKS, COMPLETED = ("FailureThresholdExceed",), "Completed"
 POD_OVER = ("Succeeded", "Failed")
 
 
@@ -103,7 +103,12 @@ def check_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | N
     """It has come to a result."""
     if new is None or not is_true(new, COMPLETED) or is_true(old, COMPLETED):
         return None
-    for failed in FAILED_CHECKS:
-        if is_true(new, failed):
-            return Happening.CHECK_FAILED, f"the status check has failed: {(condition(new, failed) or {}).get('reason') or failed}"
+    failed = FAILURE_EXCEED if is_true(new, FAILURE_EXCEED) else DURATION_EXCEED if _never_held(new) else ""
+    if failed:
+        return Happening.CHECK_FAILED, f"the status check has failed: {(condition(new, failed) or {}).get('reason') or failed}"
     return Happening.CHECK_HELD, ""
+
+
+def _never_held(check: Obj) -> bool:
+    """One that was to hold once, and its time is over."""
+    return check["spec"].get("mode") != CONTINUOUS and not is_true(check, SUCCESS_EXCEED)

@@ -91,6 +91,13 @@ def test_a_check_that_fails_aborts_if_it_is_told_to(play):
     assert (played.phase, played.duration, played.node("long").phase) == ("Failed", 3, "Failed")
 
 
+@pytest.mark.parametrize("late", [{"deadline": "33s"}, {"duration": "33s", "abort": True}], ids=["deadline", "duration"])
+def test_a_synchronous_check_that_has_not_held_in_its_time_fails(play, late):
+    check = status_check("check", mode="Synchronous", failureThreshold=1000, **late)
+    played = play(workflow("check", check), status="503")
+    assert (played.phase, played.node("check").phase, played.duration) == ("Failed", "Failed", 33)
+
+
 @pytest.mark.parametrize(("action", "score"), [("pod-failure", 0), ("container-kill", 100)])
 def test_a_probe_while_chaos_is_on(scenario_runner, action, score):
     chaos = {"action": action, "mode": "all", "selector": {"labelSelectors": {"app": "web"}}, "containerNames": ["c"]}
