@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from pytest_kscen.objects.resources import Resource
@@ -48,4 +49,12 @@ KINDS = {
         "TimeChaos": "timeChaos",
     }.items()
 }
-"""Every kind that a template's type may name."""
+"""Every kind that we know."""
+_CHAOS = re.compile("[A-Z][A-Za-z0-9]*Chaos")
+
+
+def chaos_kind(type_: str) -> ChaosKind | None:
+    """That of a template's type. One that we do not know is called as they all are, and is the cluster's affair."""
+    if type_ in KINDS:
+        return KINDS[type_]
+    return ChaosKind(type_, type_[0].lower() + type_[1:]) if _CHAOS.fullmatch(type_) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.chaos_mesh import KINDS, ChaosKind
+from pytest_kscen.objects.chaos_mesh import ChaosKind, chaos_kind
 from pytest_kscen.objects.durations import seconds_of_text
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class Template:
 
     @property
     def is_chaos(self) -> bool:
-        return self.type.endswith("Chaos")
+        return chaos_kind(self.type) is not None
 
     @property
     def chaos_kind(self) -> ChaosKind:
-        """One that we do not know is handed to the cluster as it is."""
-        return KINDS.get(self.type) or ChaosKind(self.type, self.type[0].lower() + self.type[1:])
+        """What is no chaos at all is looked for by its name, too: the cluster says that it has none."""
+        return chaos_kind(self.type) or ChaosKind(self.type, self.type[0].lower() + self.type[1:])
 
     @property
     def chaos(self) -> Obj:
@@ -60,7 +60,7 @@ class Template:
             Branch(str(each.get("target")), each.get("expression") or "") for each in body.get("conditionalBranches") or ()
         )
         length = body.get("deadline")
-        chaos = KINDS.get(body.get("templateType", ""))
+        chaos = chaos_kind(body.get("templateType", ""))
         if chaos and not length:  # the design document's word for it
             length = body.get("duration") or (body.get(chaos.key) or {}).get("duration")
         deadline = seconds_of_text(length) if length else None

@@ -1,7 +1,7 @@
 """The definitions as a cluster is given them.
 
 Chaos is as it is shipped. The four by which an engine lives have our fields beside the shipped ones, in Chaos Mesh's group or
-in our own.
+in our own, and keep chaos of a kind that we do not know.
 """
 
 from __future__ import annotations
@@ -105,12 +105,13 @@ def _enriched_spec() -> Obj:
 
 
 def _workflow_spec(spec: Obj) -> Obj:
-    template = with_fields(_template(), (), additions.TEMPLATE)
+    template = {**with_fields(_template(), (), additions.TEMPLATE), **additions.ANYTHING}
     return with_fields(with_at(spec, ("properties", "templates", "items"), template), (), additions.WORKFLOW)
 
 
 def _node(schema: Obj) -> Obj:
-    return with_fields(with_fields(schema, ("spec",), additions.NODE), ("status",), additions.NODE_STATUS)
+    enriched = with_fields(with_fields(schema, ("spec",), additions.NODE), ("status",), additions.NODE_STATUS)
+    return with_at(enriched, ("properties", "spec"), {**enriched["properties"]["spec"], **additions.ANYTHING})
 
 
 def _schedule(schema: Obj) -> Obj:

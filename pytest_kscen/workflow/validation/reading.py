@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.chaos_mesh import KINDS
-from pytest_kscen.objects.workflows import PARALLEL, SERIAL, TASK
+from pytest_kscen.objects.chaos_mesh import chaos_kind
+from pytest_kscen.objects.workflows import PARALLEL, SERIAL, TASK, TYPES
 from pytest_kscen.workflow.validation.texts import seconds
 
 if TYPE_CHECKING:
@@ -44,12 +44,18 @@ class Draft:
 
     @property
     def is_chaos(self) -> bool:
-        return self.type in KINDS
+        return bool(self.key)
+
+    @property
+    def is_known(self) -> bool:
+        """A kind of chaos that we do not know may still be one that the cluster knows."""
+        return self.type in TYPES or self.is_chaos
 
     @property
     def key(self) -> str:
-        """Under which its chaos stands."""
-        return KINDS[self.type].key
+        """Under which its chaos stands; empty if it is no chaos."""
+        kind = chaos_kind(self.type)
+        return kind.key if kind else ""
 
     @property
     def chaos(self) -> Obj:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.validation.reading import Draft
 
 LONGEST_NAME = 57  # a node's name has six characters more, and is a label's value
-MAKING = (TASK, STATUS_CHECK, SCHEDULE, *KINDS)
-"""Types whose nodes make something, which is labelled with the node's name."""
+MAKING = (TASK, STATUS_CHECK, SCHEDULE)
+"""Types whose nodes make something beside chaos, which is labelled with the node's name."""
 CHAOS_KEYS = {kind.key: kind.kind for kind in KINDS.values()}
 BLOCKS: dict[str, tuple[str, ...]] = {
     "task": (TASK,),
@@ -49,7 +49,7 @@ STRAYS = {each: {key for key, types in BLOCKS.items() if each not in types} for 
 """What each type has no place for."""
 HARMLESS = ("statusCheck",)
 """What Chaos Mesh overlooks in a template of another type."""
-NEEDED = {TASK: "task", STATUS_CHECK: "statusCheck", SCHEDULE: "schedule", **{kind: each.key for kind, each in KINDS.items()}}
+NEEDED = {TASK: "task", STATUS_CHECK: "statusCheck", SCHEDULE: "schedule"}
 
 CONTAINER = {
     **dict.fromkeys(
@@ -117,28 +117,32 @@ def faults_of_template(draft: Draft) -> Iterator[Fault]:
 def _fields(draft: Draft) -> Iterator[Fault]:
     """What is not of its type is another rule's."""
     strays = STRAYS.get(draft.type, ())
+    fields = {**FIELDS, draft.key: anything} if draft.is_chaos else FIELDS
     body = {key: value for key, value in draft.body.items() if key not in strays}
-    yield from a_record(FIELDS, "name", "templateType")(body, draft.path)
+    yield from a_record(fields, "name", "templateType")(body, draft.path)
 
 
 def _type(draft: Draft) -> Iterator[Fault]:
-    if draft.type and draft.type not in TYPES:
-        there = f"there are {', '.join(TYPES)}{nearest(draft.type, TYPES)}"
-        yield error((*draft.path, "templateType"), f"there is no templateType {draft.type!r}: {there}")
+    path, guess = (*draft.path, "templateType"), nearest(draft.type, TYPES)
+    if draft.type and not draft.is_known:
+        yield error(path, f"there is no templateType {draft.type!r}: there are {', '.join(TYPES)}{guess}")
+    elif draft.is_chaos and draft.type not in TYPES:
+        yield warning(path, f"{draft.type} is no kind of chaos that we know: it is handed to the cluster as it is{guess}")
 
 
 def _name(draft: Draft) -> Iterator[Fault]:
-    if len(draft.name) > LONGEST_NAME and draft.type in MAKING:
+    if len(draft.name) > LONGEST_NAME and (draft.is_chaos or draft.type in MAKING):
         about = f"what a {draft.type} makes is labelled with it and six characters more, and labels end at 63"
         yield error((*draft.path, "name"), f"the name has {len(draft.name)} characters, {LONGEST_NAME} is the most: {about}")
 
 
 def _strays(draft: Draft) -> Iterator[Fault]:
     """What it has beside what its type has; empty ones do no harm."""
-    if draft.type not in TYPES:
+    if not draft.is_known:
         return
+    strays = STRAYS.get(draft.type, BLOCKS)
     for key in draft.body:
-        if key in STRAYS[draft.type] and draft.body[key] not in (None, [], {}):
+        if key in strays and draft.body[key] not in (None, [], {}):
             types = BLOCKS[key]
             what = f"{key} is a second chaos block" if draft.is_chaos and key in CHAOS_KEYS else f"a {draft.type} has no {key}"
             told = warning if key in HARMLESS else error
@@ -148,14 +152,14 @@ def _strays(draft: Draft) -> Iterator[Fault]:
 
 
 def _body(draft: Draft) -> Iterator[Fault]:
-    key = NEEDED.get(draft.type)
+    key = draft.key or NEEDED.get(draft.type)
     if key and draft.body.get(key) is None:
         guess = nearest(key, (each for each in draft.body if each not in FIELDS))
         yield error(draft.path, f"{key} is missing: a {draft.type} is told there what to do{guess}")
 
 
 def _chaos(draft: Draft) -> Iterator[Fault]:
-    if draft.is_chaos and draft.body.get(draft.key) is not None:
+    if draft.type in KINDS and draft.body.get(draft.key) is not None:
         yield from faults_of_chaos(draft.type, draft.body[draft.key], (*draft.path, draft.key))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.durations import in_words
 from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.objects.workflows import SCHEDULE, STATUS_CHECK, TYPES
+from pytest_kscen.objects.workflows import SCHEDULE, STATUS_CHECK
 from pytest_kscen.workflow.validation.fault import Fault, error, warning
 from pytest_kscen.workflow.validation.reading import map_in, text_in
 
@@ -151,7 +151,7 @@ def _unreachable(tree: Tree) -> Iterator[Fault]:
     if tree.entry not in tree.templates:
         return
     reached = set(walked(tree.roots, tree.possible)[0])
-    if any(tree.templates[name].type not in TYPES for name in reached):
+    if any(not tree.templates[name].is_known for name in reached):
         return  # what stands below it, nobody knows
     for name, draft in tree.templates.items():
         if name and name not in reached:
