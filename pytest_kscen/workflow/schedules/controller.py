@@ -79,8 +79,11 @@ class Schedules:
         schedules.on_change(changed)
 
     async def _live(self, uid: str, follower: Follower) -> None:
+        """What one of them meets stops no other; one that cannot be followed is tried again when it has changed."""
         try:
             await follower.run()
+        except Exception as error:  # noqa: BLE001  # whatever stands in it
+            self.actor.log(logging.ERROR, "cannot be followed", schedule=follower.where, error=str(error))
         finally:
             del self._followers[uid]
 
@@ -155,14 +158,14 @@ class Follower:
         except (CronError, made.ScheduleError) as error:
             self._tell(schedule, {Told("Failed", f"Failed to get run time: {error}")})
             return None
-        except (ApiError, ConnectionError) as error:
+        except (ApiError, OSError) as error:
             self._tell(schedule, {Told("Failed", f"Failed to list active jobs: {error}")})
             return self._actor.clock.now() + AGAIN
         self._tell(schedule, set(plan.told))
         try:
             await self._carry_out(schedule, plan, picture)
-        except (ApiError, ConnectionError) as error:
-            self._actor.log(logging.WARNING, "refused", schedule=self._where, error=str(error))
+        except (ApiError, OSError) as error:
+            self._actor.log(logging.WARNING, "refused", schedule=self.where, error=str(error))
             return min(self._actor.clock.now() + AGAIN, plan.wake or float("inf"))
         return plan.wake
 
@@ -188,7 +191,7 @@ class Follower:
                     raise
                 return found
         self._actor.note("schedule-spawned", **self._about, object=name, kind=job["kind"], due=timestamp_of(due))
-        self._actor.log(logging.INFO, "spawned", schedule=self._where, object=name, kind=job["kind"])
+        self._actor.log(logging.INFO, "spawned", schedule=self.where, object=name, kind=job["kind"])
         self._all.recorder.normal(schedule, "Spawned", f"Create new object: {name}")
         await picture.reached(obj["metadata"]["resourceVersion"])
         return obj
@@ -226,7 +229,7 @@ class Follower:
         for reason, message in sorted(told - self._told):
             self._all.recorder.warning(schedule, reason, message)
             self._actor.note("schedule-warned", **self._about, reason=reason, message=message)
-            self._actor.log(logging.WARNING, reason, schedule=self._where, why=message)
+            self._actor.log(logging.WARNING, reason, schedule=self.where, why=message)
         self._told = told
 
     @contextlib.contextmanager
@@ -243,5 +246,5 @@ class Follower:
         return {"schedule": self._name, "namespace": self._namespace}
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
         return f"{self._namespace}/{self._name}"

@@ -6,6 +6,7 @@ All that it knows stands in the status, so that another controller goes on where
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of, timestamp_of
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.workflows import Family
 
 COMPONENT = "kscen-status-check"
+AGAIN = 10.0
+"""Seconds until what the API has refused is tried again."""
 ENDS = {
     DURATION_EXCEED: ("warning", "duration exceed"),
     FAILURE_EXCEED: ("warning", "failure threshold exceed"),
@@ -74,9 +77,16 @@ class StatusChecks:
                 task.cancel()
         elif task is None and not is_completed(new):
             name = f"status check {new['metadata']['name']}"
-            self._tasks[_uid(new)] = self._group.create_task(self._live(new), name=name)
+            self._tasks[_uid(new)] = self._group.create_task(self._follow(new), name=name)
 
     # --- one of them ---
+
+    async def _follow(self, check: Obj) -> None:
+        """What one of them meets stops no other."""
+        try:
+            await self._live(check)
+        except Exception as error:  # noqa: BLE001  # whatever stands in it
+            self._log(logging.ERROR, "cannot be followed", check, error)
 
     async def _live(self, check: Obj) -> None:
         clock = self._actor.clock
@@ -128,12 +138,23 @@ class StatusChecks:
             return Outcome(False, str(error))
 
     async def _write(self, check: Obj, status: Obj) -> None:
+        """However often that is refused, as long as the check is there."""
         metadata = check["metadata"]
-        patch = {"status": status}
-        try:
-            await self._actor.api.patch(self._resource, metadata["name"], patch, metadata["namespace"], subresource="status")
-        except NotFound:
-            return  # it is gone, and so will this be
+        what = (self._resource, metadata["name"], {"status": status}, metadata["namespace"])
+        while True:
+            try:
+                await self._actor.api.patch(*what, subresource="status")
+            except NotFound:
+                return  # it is gone, and so will this be
+            except (ApiError, OSError) as error:
+                self._log(logging.WARNING, "refused", check, error)
+                await self._actor.clock.sleep(AGAIN)
+            else:
+                return
+
+    def _log(self, level: int, what: str, check: Obj, error: Exception) -> None:
+        metadata = check["metadata"]
+        self._actor.log(level, what, check=f"{metadata['namespace']}/{metadata['name']}", error=str(error))
 
     def _tell(self, check: Obj, status: Obj) -> None:
         done = {"status": status}

@@ -8,7 +8,9 @@ from pytest_kscen.clock import timestamp_of
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_definitions import engine_definitions
+from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, SERVICES
 from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.status_checks import StatusChecks
@@ -192,6 +194,23 @@ def test_another_controller_goes_on_where_one_has_stopped(ward):
     ward.runner.advance(60)
     assert [at for at, _ in ward.asked()] == [10.0, 20.0, 30.0]
     assert ward.ended() == (ward.at(30), "StatusCheckFailureThresholdExceed")
+
+
+def test_a_refused_write_is_tried_again_and_stops_no_other(ward):
+    refused = []
+
+    def refuse(review):
+        if review.name == "c" and len(refused) < 2:
+            refused.append(review.name)
+            raise Forbidden("not yet")
+
+    ward.cluster.admission.add(Hook("keeps", validate=refuse, resources=[CHECKS], operations=["UPDATE"], subresources=["status"]))
+    ward.check()
+    ward.check("other")
+    ward.runner.advance(60)
+    assert len(refused) == 2
+    assert ward.ended() == (ward.at(20), "StatusCheckSuccessThresholdExceed")
+    assert ward.ended("other") == (ward.at(10), "StatusCheckSuccessThresholdExceed")
 
 
 @pytest.mark.parametrize(
