@@ -56,6 +56,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
     cluster.runner.start(cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates")
     if scheduler := cluster.site.scheduler:
         scheduler.tell(Telling(controller, scheduler.annotating()))
+        scheduler.queue.one_by_one = lambda: controller.simulates(SCHEDULER)
         controller.register.tells_attempts = True
         controller.register.scheduling = scheduler
         controller.register.forgetting += scheduler.begin_anew, cluster.chance.stream(NAMES).restart

@@ -8,12 +8,13 @@ BOUND, SENT_AWAY = "bound", "sent away"
 
 def order(played):
     """The pods in the order in which they were bound or sent away, each with its node."""
-    found = []
+    found, places = [], {}
     for event in played.timeline:
         if what := event.pod_scheduled:
+            places[what.pod.name] = what.bound_to
             found.append((BOUND, what.pod.name, what.bound_to))
-        elif what := event.pod_unscheduled:
-            found.append((SENT_AWAY, what.pod.name, what.bound_to))
+        elif what := event.pod_unscheduled:  # which an API server may tell by a picture of before it was bound
+            found.append((SENT_AWAY, what.pod.name, places[what.pod.name]))
     return found
 
 

@@ -13,15 +13,16 @@ def generated(chance):
     Its nodes have names of their own: a real control plane remembers for a while when it last heard of a node of a name.
     """
     name = f"generated-{chance.suffix(6)}"
-    steps = [[*map(_class, CLASSES), *(_node(chance, f"{name}-node-{number}") for number in range(chance.whole(3, 7)))]]
+    steps = [[*map(_class, CLASSES), *(_node(chance, f"{name}-node-{number}") for number in range(chance.whole(2, 6)))]]
     made = []
     for _ in range(chance.whole(2, 3)):
         pods = [_pod(chance, len(made) + number) for number in range(chance.whole(2, 5))]
         made += pods
         steps.append(pods)
     operations = [create(step, obj) for step, objs in enumerate(steps, 1) for obj in objs]
-    if chance.below(2):
-        operations.append(delete(len(steps) + 1, "Pod", chance.choice(made)["metadata"]["name"]))
+    staying = [each["metadata"]["name"] for each in made if each["spec"].get("priorityClassName") == "high"]
+    if staying:
+        operations.append(delete(len(steps) + 1, "Pod", chance.choice(staying)))
     return scenario(*operations, done(len(steps) + 2), disabled=["kubelet"], name=name)
 
 
@@ -33,8 +34,8 @@ def _class(name):
 
 def _node(chance, name):
     room = {
-        "cpu": str(chance.choice((2, 3, 4, 6))),
-        "memory": f"{chance.choice((3, 5, 8, 11))}Gi",
+        "cpu": str(chance.choice((1, 2, 2, 3, 4))),
+        "memory": f"{chance.choice((2, 3, 5, 8))}Gi",
         "pods": str(chance.choice((3, 110))),
     }
     labels = {HOST: name, ZONE: f"zone-{chance.below(3)}", "disk": chance.choice(("fast", "slow"))}
@@ -54,12 +55,13 @@ def _pod(chance, number):
         "terminationGracePeriodSeconds": 0,
         **(chance.choice(WISHES)(app)),
     }
-    if chance.below(3) == 0:
+    if chance.below(2):
         spec["priorityClassName"] = chance.choice(tuple(CLASSES))
     if chance.below(4) == 0:
         spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
     metadata = {"name": f"pod-{number:02}", "namespace": "default", "labels": {"app": app}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    began = {"startTime": f"2026-01-01T00:00:{number:02}Z"}  # there is no kubelet to say it, and without it each began just now
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": began}
 
 
 def _term(app, key):

@@ -13,7 +13,7 @@ from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
-from tests.scenario.comparing import Follower, Tally, order
+from tests.scenario.comparing import SENT_AWAY, Follower, Tally, order
 from tests.scenario.generating import generated
 from tests.scenario.objects import create, done, node, pod, scenario
 
@@ -35,8 +35,9 @@ def test_scenarios_go_the_same_way_on_both(real):
     tally = compared(real, SEEDS)
 
     assert not tally.differences, "\n".join(tally.differences)
-    assert tally.decided >= 50
-    assert tally.ties >= 3
+    assert tally.decided >= 40
+    assert tally.ties >= 1
+    assert tally.kinds[SENT_AWAY] >= 1
 
 
 def test_the_same_scenario_is_placed_the_same_again(real):
@@ -98,7 +99,8 @@ def main(count):
         real.close()
         cluster.close()
     print(f"{count} scenarios: {tally}")
-    return not tally.differences and tally.decided >= 5 * count and tally.ties >= count // 4
+    least = count // 4
+    return not tally.differences and tally.decided >= 5 * count and min(tally.ties, tally.kinds[SENT_AWAY]) >= least
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pytest_kscen.runs.terms import Terms
 from pytest_kscen.scenario.analysis import compare
 from pytest_kscen.scenario.files import ScenarioRefused
 from pytest_kscen.simulation.scheduler.framework import Plugin, unschedulable, wait
+from tests.scenario.comparing import order
 from tests.scenario.objects import create, done, node, pod, scenario
 
 NODES = [create(1, node(name, "4")) for name in "abc"]
@@ -143,6 +144,21 @@ def test_no_operation_changes_the_schedulers_configuration(runner):
         "operation 'packs' cannot be part of a scenario: the scheduler's configuration holds for the whole of it; give"
         in played.message
     )
+
+
+def test_a_new_pod_waits_until_another_has_the_room_that_was_made_for_it(runner):
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    first, urgent = pod("first", "1800m", terminationGracePeriodSeconds=0), pod("urgent", "1800m", priorityClassName="high")
+    machines = [create(1, each) for each in (high, node("large", "2"), node("small", "1"))]
+    pods = [create(2, first), create(3, urgent), create(3, pod("new", "500m"))]
+    played = runner.play(scenario(*machines, *pods, done(4), disabled=["kubelet"]))
+
+    assert order(played) == [
+        ("bound", "first", "large"),
+        ("sent away", "first", "large"),
+        ("bound", "urgent", "large"),
+        ("bound", "new", "small"),
+    ]
 
 
 class NotToday(Plugin):

@@ -65,6 +65,7 @@ class Evicting:
             del self._busy[pod.uid]
             for victim in victims:
                 self._nominated.preemptors.pop(victim.uid, None)
+            self._queue.look_again()
         if not succeeded:
             self._queue.activate(pod)
 

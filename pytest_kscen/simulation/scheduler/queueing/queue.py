@@ -2,7 +2,8 @@
 
 A new pod is active. One for which there was no node is parked until something happens of which a plugin that turned it
 down says that it may help; then it is active again, or backs off first if its last attempt is not long ago. Nobody backs
-off while there is nothing else to do, except after an error. Whoever is parked for five minutes is looked at again.
+off while there is nothing else to do, except after an error. Whoever is parked for five minutes is looked at again. Where pods
+are to be seen one by one, a new one waits besides until nobody backs off and no room is being made for anybody.
 """
 
 from __future__ import annotations
@@ -41,9 +42,12 @@ class Queue:
         self._active: dict[Ref, QueuedPod] = {}
         self._backoffs = Backoffs(now, self._to_active)
         self._parked = Parked()
-        self._heap: list[tuple[Any, int, QueuedPod]] = []
+        self._heap: list[tuple[bool, Any, int, QueuedPod]] = []
+        """By whether it waits for the others to come to rest, then by the profile's order."""
         self._flying: dict[str, list[tuple[ClusterEvent, Obj | None, Obj | None]]] = {}
         self._turns = 0
+        self.one_by_one: Callable[[], bool] = lambda: False
+        """Whether a new pod is to wait until the others have come to rest."""
         self._wake = asyncio.Event()
         self._parking = asyncio.Event()
 
@@ -104,6 +108,7 @@ class Queue:
         self._active.pop(ref, None)
         self._backoffs.pods.pop(ref, None)
         self._parked.pop(ref)
+        self.look_again()
 
     def activate(self, pod: PodInfo) -> None:
         """Look at this pod at once, whatever it waits for."""
@@ -122,9 +127,13 @@ class Queue:
 
     async def ready(self) -> None:
         """Wait until there is somebody to look at."""
-        while not self._active and not self._backoffs.early():
+        while not self._first_active() and not self._backoffs.early():
             self._wake.clear()
             await self._wake.wait()
+
+    def look_again(self) -> None:
+        """Somebody may be waiting for what has just come to its end."""
+        self._wake.set()
 
     def pop(self) -> QueuedPod | None:
         """The next pod, which is in flight from now on."""
@@ -138,9 +147,10 @@ class Queue:
 
     def _first_active(self) -> QueuedPod | None:
         while self._heap:
-            _, turn, queued = heapq.heappop(self._heap)
+            waits, _, turn, queued = self._heap[0]
             if self._active.get(queued.pod.ref) is queued and queued.turn == turn:
-                return queued
+                return None if waits and (self._backoffs.pods or self._nominated.preemptors) else queued
+            heapq.heappop(self._heap)
         return None
 
     def done(self, uid: str) -> None:
@@ -221,7 +231,8 @@ class Queue:
 
     def _push(self, queued: QueuedPod) -> None:
         queued.turn = queued.turn or self._turn()
-        heapq.heappush(self._heap, (self._key(queued), queued.turn, queued))
+        waits = not queued.attempts and self.one_by_one()
+        heapq.heappush(self._heap, (waits, self._key(queued), queued.turn, queued))
 
     def _turn(self) -> int:
         self._turns += 1
