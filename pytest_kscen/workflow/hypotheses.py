@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, SUCCEED
 from pytest_kscen.workflow.events import Event, Happening
-from pytest_kscen.workflow.probes import Probing, probes_of
+from pytest_kscen.workflow.probes import Probing
 from pytest_kscen.workflow.repository import owner_reference
 from pytest_kscen.workflow.trees import ROOT
 
@@ -103,23 +103,23 @@ class Hypotheses:
 
     def _hypothesis(self, tree: Tree, node: Node) -> Hypothesis | None:
         """Of this attempt; None if the node has no probes."""
-        bodies = tree.definition.spec.get("probes") if node.name == ROOT else node.template.body.get("probes")
-        if not bodies:
+        probes = tree.definition.probes if node.name == ROOT else node.template.probes
+        if not probes:
             return None
         known = self._of.get((tree.key, node.name))
         if known is None or known.attempt != node.attempt:
             before = [] if known else (node.obj.get("status") or {}).get("probes") or []  # of an engine that went before
-            known = self._of[tree.key, node.name] = Hypothesis(self._probing(tree, node, bodies, before), node.attempt)
+            known = self._of[tree.key, node.name] = Hypothesis(self._probing(tree, node, probes, before), node.attempt)
         return known
 
-    def _probing(self, tree: Tree, node: Node, bodies: list[Obj], before: list[Obj]) -> Probing:
+    def _probing(self, tree: Tree, node: Node, probes: tuple[Probe, ...], before: list[Obj]) -> Probing:
         key, name = tree.key, node.name
         subject = {"workflow": key.name, "namespace": key.namespace, **({"node": name} if name else {})}
 
         def failed(probe: Probe, why: str) -> None:
             self._trigger.notify(Event(key, name, Happening.FAULT, f"the probe {probe.name!r} has failed: {why}"))
 
-        return Probing(self._actor, probes_of(bodies), subject, failed, owner=owner_reference(node.obj), before=before)
+        return Probing(self._actor, probes, subject, failed, owner=owner_reference(node.obj), before=before)
 
     async def _begin(self, hypothesis: Hypothesis, event: Event) -> None:
         verdicts = await hypothesis.probing.at_start()

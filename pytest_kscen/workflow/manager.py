@@ -10,7 +10,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
-from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import ABORT, INIT, SCHEDULE, SHIPPED, STATUS_CHECK, TASK, WORKFLOW_LABEL, is_over, phase_of
 from pytest_kscen.workflow.actors import Hands
@@ -77,9 +76,11 @@ class WorkflowManager:
             event = await self._trigger.acquire()
             try:
                 await turns.take(event)
-            except (ApiError, ConnectionError) as error:  # what one workflow meets stops no other
-                self._actor.log(logging.ERROR, "refused", workflow=str(event.workflow), node=event.node, error=str(error))
-                self._actor.note("workflow-refused", workflow=str(event.workflow), node=event.node, error=str(error))
+            except Exception as error:  # noqa: BLE001  # what one workflow meets stops no other
+                self._actor.log(logging.ERROR, "refused", workflow=str(event.workflow), node=event.node, error=repr(error))
+                self._actor.note("workflow-refused", workflow=str(event.workflow), node=event.node, error=repr(error))
+                if event.happening is not Happening.FAULT:
+                    self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, repr(error)))
             finally:
                 self._trigger.done(event)
 

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.durations import seconds_of_text
 from pytest_kscen.workflow.events import Happening
 
 if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.trees import Node
+
+LONGEST = 24 * 3600.0
+"""Seconds that nobody waits longer than."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What a template says of it."""
+
+    limit: int = 0
+    first: float = 0.0
+    """Seconds before the second attempt."""
+    factor: float = 1.0
+    longest: float = LONGEST
+
+    @classmethod
+    def of(cls, body: Obj) -> Retry:
+        """ValueError if it cannot be kept to."""
+        backoff = body.get("backoff") or {}
+        factor = backoff.get("factor", 1)
+        if not (isinstance(factor, int | float) and 1 <= factor < math.inf):
+            raise ValueError(f"the back-off's factor is {factor!r}: it has to be a number, 1 or more")
+        first = seconds_of_text(backoff["duration"]) if "duration" in backoff else 0.0
+        longest = seconds_of_text(backoff["maxDuration"]) if "maxDuration" in backoff else LONGEST
+        return cls(int(body.get("limit", 0)), first, float(min(factor, LONGEST)), min(longest, LONGEST))
+
+    def delay_before(self, attempt: int) -> float:
+        """Seconds, counting from the end of the one before."""
+        try:
+            delay = self.first * self.factor ** (attempt - 2)
+        except OverflowError:
+            delay = self.longest
+        return min(delay, self.longest)
 
 
 def may_retry(node: Node) -> bool:
     """Whether a node that fails by its own fault, and has left nothing behind, has another attempt."""
-    retry = node.template.body.get("retry") or {}
-    return node.ending in (None, Happening.FAULT) and node.attempt <= int(retry.get("limit", 0))
-
-
-def delay_before(node: Node) -> float:
-    """Seconds before the next attempt."""
-    backoff = (node.template.body.get("retry") or {}).get("backoff") or {}
-    first = seconds_of_text(backoff["duration"]) if "duration" in backoff else 0.0
-    delay = first * float(backoff.get("factor", 1)) ** min(node.attempt - 1, 64)
-    return min(delay, seconds_of_text(backoff["maxDuration"])) if "maxDuration" in backoff else delay
+    return node.ending in (None, Happening.FAULT) and node.attempt <= node.template.retry.limit

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.chaos_mesh import ChaosKind, chaos_kind
 from pytest_kscen.objects.durations import seconds_of_text
+from pytest_kscen.workflow.probes import Probe, probes_of
+from pytest_kscen.workflow.retries import Retry
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
@@ -34,6 +36,8 @@ class Template:
     """Seconds."""
     children: tuple[str, ...] = ()
     branches: tuple[Branch, ...] = ()
+    retry: Retry = field(default_factory=Retry)
+    probes: tuple[Probe, ...] = ()
 
     @property
     def is_chaos(self) -> bool:
@@ -64,7 +68,9 @@ class Template:
         if chaos and not length:  # the design document's word for it
             length = body.get("duration") or (body.get(chaos.key) or {}).get("duration")
         deadline = seconds_of_text(length) if length else None
-        return cls(body["name"], body["templateType"], body, deadline, tuple(body.get("children") or ()), branches)
+        children = tuple(body.get("children") or ())
+        retry, probes = Retry.of(body.get("retry") or {}), probes_of(body.get("probes"))
+        return cls(body["name"], body["templateType"], body, deadline, children, branches, retry, probes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,11 @@ class Definition:
     templates: dict[str, Template]
     exit: str = ""
     """The template that is run when all else is over."""
-    spec: Obj = field(default_factory=dict, repr=False)
+    probes: tuple[Probe, ...] = ()
+    """The steady-state hypothesis."""
 
     @classmethod
     def of(cls, spec: Obj) -> Definition:
         templates = (Template.of(each) for each in spec.get("templates") or ())
-        return cls(spec.get("entry") or "", {each.name: each for each in templates}, spec.get("onExit") or "", spec)
+        named, probes = {each.name: each for each in templates}, probes_of(spec.get("probes"))
+        return cls(spec.get("entry") or "", named, spec.get("onExit") or "", probes)

@@ -53,6 +53,8 @@ class Node:
     """How often its phase has changed."""
     trouble: str = ""
     """What was refused last."""
+    is_at_a_loss: bool = False
+    """What its fault called for could not be done either."""
 
     @property
     def is_over(self) -> bool:
@@ -80,6 +82,7 @@ class Node:
         self.message = ""
         self.chosen = None
         self.evaluations, self.context = [], []
+        self.is_at_a_loss = False
 
 
 @dataclass(slots=True, eq=False)

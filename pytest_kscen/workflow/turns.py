@@ -13,7 +13,7 @@ from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.workflows import FAILED, INIT, SUCCEED
 from pytest_kscen.workflow.actors import ACTORS, OUTWARD, REMOVING
 from pytest_kscen.workflow.events import PASSED_ON, Event, Happening, Impossible
-from pytest_kscen.workflow.retries import delay_before, may_retry
+from pytest_kscen.workflow.retries import may_retry
 from pytest_kscen.workflow.tables import WORKFLOW, machine_of
 from pytest_kscen.workflow.tables.machine import Act, Later, Over, Tell, To, Wait, Whom
 from pytest_kscen.workflow.trees import ROOT
@@ -36,7 +36,6 @@ WAITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.AG
 LONGEST_MESSAGE = 1000
 MISREAD = (LookupError, TypeError, ValueError, AttributeError)
 """What comes of a template that nobody has validated."""
-REFUSALS = (ApiError, Impossible, OSError, *MISREAD)
 BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
 MOST_NODES = 10_000
 """That a workflow may come to: branches may lead back, but not for ever."""
@@ -62,13 +61,7 @@ class Turns:
             return
         if event.about and event.about != node.made:
             return
-        for alternative in _machine(node).cell(event.happening, node.phase):
-            if tree.holds(alternative.guard, node):
-                if event.happening in BEGINNINGS and self.hypotheses.must_be_asked_first(tree, node, event):
-                    return
-                turn = Turn(self, tree, node, event)
-                await turn.take(alternative.steps)
-                return
+        await Turn(self, tree, node, event).take()
 
     # --- what a turn needs ---
 
@@ -117,20 +110,44 @@ class Turn:
         self._told: list[tuple[Node, Happening, str]] = []
         self._later: list[tuple[Happening, float, bool]] = []
 
-    async def take(self, steps: tuple[Step, ...]) -> None:
+    async def take(self) -> None:
+        """Whatever goes wrong is the node's own affair, and nobody else's."""
+        step: Step | None = None
         try:
-            for step in steps:
+            for step in self._steps():
                 await self._step(step)
-        except REFUSALS as error:
-            why = self._node.trouble = _words(error)
-            self._told = [(self._node, Happening.NOT_REMOVED if step is Act.DELETE_CHAOS else Happening.FAULT, why)]
-            if isinstance(step, Act):
-                self._turns.voice.could_not(step, self._node, why)
+        except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
+            self._go_wrong(step, _words(error))
         await self._save_at_last()
         for happening, instant, in_this_turn in self._later:
             self._turns.tell_later(self._tree, self._node, happening, instant, in_this_turn=in_this_turn)
         for node, happening, message in self._told:
             self._turns.tell(self._tree, node, happening, message)
+
+    def _steps(self) -> tuple[Step, ...]:
+        """Of the first alternative whose guard holds, if the node's probes let it begin."""
+        tree, node, event = self._tree, self._node, self._event
+        for alternative in _machine(node).cell(event.happening, node.phase):
+            if tree.holds(alternative.guard, node):
+                must_wait = event.happening in BEGINNINGS and self._turns.hypotheses.must_be_asked_first(tree, node, event)
+                return () if must_wait else alternative.steps
+        return ()
+
+    def _go_wrong(self, step: Step | None, why: str) -> None:
+        """A fault that calls for what cannot be done either, twice, ends the node as it is."""
+        node = self._node
+        node.trouble = why
+        if isinstance(step, Act):
+            self._turns.voice.could_not(step, node, why)
+        if step is Act.DELETE_CHAOS:
+            self._told = [(node, Happening.NOT_REMOVED, why)]
+            return
+        if self._event.happening is Happening.FAULT and node.is_at_a_loss:
+            node.message = node.message or why
+            self._end(FAILED)
+            return
+        node.is_at_a_loss = self._event.happening is Happening.FAULT
+        self._told = [(node, Happening.FAULT, why)]
 
     async def _step(self, step: Step) -> None:
         match step:
@@ -165,6 +182,10 @@ class Turn:
             if may_retry(node):
                 self._try_again()
                 return
+        self._end(phase)
+
+    def _end(self, phase: str) -> None:
+        node = self._node
         node.ended = self._turns.now()
         self._to(phase)
         self._turns.voice.over(node)
@@ -174,7 +195,8 @@ class Turn:
             self._told.append((parent, happening, _with_name(node)))
 
     def _try_again(self) -> None:
-        self._later.append((Happening.CREATED, self._turns.now() + delay_before(self._node), True))
+        delay = self._node.template.retry.delay_before(self._node.attempt + 1)
+        self._later.append((Happening.CREATED, self._turns.now() + delay, True))
         self._to(INIT)
         self._node.again()
 
@@ -258,7 +280,7 @@ class Turn:
         """What cannot be written down fails the node, and it goes on to its end in memory."""
         try:
             await self._save()
-        except REFUSALS as error:
+        except Exception as error:  # noqa: BLE001  # as above
             self._turns.voice.unwritten(self._tree, self._node, _words(error))
             if not self._node.is_over and self._event.happening is not Happening.FAULT:
                 self._told = [(self._node, Happening.FAULT, _words(error))]
@@ -270,7 +292,7 @@ def _machine(node: Node) -> Machine:
 
 def _words(error: Exception) -> str:
     """Why something could not be done, at a length that everybody takes."""
-    words = error.message if isinstance(error, ApiError) else str(error)
+    words = error.message if isinstance(error, ApiError) else str(error) or repr(error)
     if isinstance(error, MISREAD) and not isinstance(error, UnicodeError):
         words = f"what its template says cannot be read: {error!r}"
     return words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
