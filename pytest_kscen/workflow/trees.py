@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.durations import in_words
 from pytest_kscen.objects.workflows import FAILED, INIT, OVER, STATUS_CHECK, SUCCEED, TASK
 from pytest_kscen.workflow.events import GRAVITY, Happening, Impossible
 from pytest_kscen.workflow.schedulers import scheduler_of
@@ -128,6 +129,13 @@ def as_ended(node: Node) -> str:
     """What ends by its time is as it should be, but for what was to come to a result."""
     by_time = node.ending is Happening.PARENT_DEADLINE or (node.ending is Happening.DEADLINE and not needs_result(node.template))
     return SUCCEED if by_time or node.ending is None else FAILED
+
+
+def lateness(node: Node, happening: Happening) -> str:
+    """The words for what ends it by its time, or by its parent's."""
+    if happening is Happening.DEADLINE and node.template.deadline is not None:
+        return f"its deadline of {in_words(node.template.deadline)} is over"
+    return "its parent's deadline is over" if happening is Happening.PARENT_DEADLINE else ""
 
 
 def needs_result(template: Template) -> bool:

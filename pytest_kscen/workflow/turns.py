@@ -16,7 +16,7 @@ from pytest_kscen.workflow.events import PASSED_ON, Event, Happening, Impossible
 from pytest_kscen.workflow.retries import may_retry
 from pytest_kscen.workflow.tables import WORKFLOW, machine_of
 from pytest_kscen.workflow.tables.machine import Act, Later, Over, Tell, To, Wait, Whom
-from pytest_kscen.workflow.trees import ROOT
+from pytest_kscen.workflow.trees import ROOT, lateness
 
 if TYPE_CHECKING:
     from pytest_kscen.workflow.actors import Hands
@@ -36,6 +36,7 @@ WAITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.AG
 LONGEST_MESSAGE = 1000
 MISREAD = (LookupError, TypeError, ValueError, AttributeError)
 """What comes of a template that nobody has validated."""
+BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
 BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
 MOST_NODES = 10_000
 """That a workflow may come to: branches may lead back, but not for ever."""
@@ -177,8 +178,8 @@ class Turn:
             return
         phase, refuted = hypotheses.result(self._tree, node, phase)
         if phase == FAILED:
-            node.message = refuted or node.message
-            node.message = node.message or self._event.message or self._of_children() or self._too_late()
+            of_child = self._of_children() if node.ending in BY_TIME else ""
+            node.message = refuted or of_child or node.message or self._event.message or self._of_children()
             if may_retry(node):
                 self._try_again()
                 return
@@ -199,9 +200,6 @@ class Turn:
         self._later.append((Happening.CREATED, self._turns.now() + delay, True))
         self._to(INIT)
         self._node.again()
-
-    def _too_late(self) -> str:
-        return "its deadline is over" if self._node.ending is Happening.DEADLINE else ""
 
     def _of_children(self) -> str:
         failed = [child for child in self._tree.children(self._node) if child.phase == FAILED]
@@ -269,7 +267,7 @@ class Turn:
         if self._event.happening is Happening.NOT_CLEANED:
             why = self._node.trouble and f": {self._node.trouble}"
             return f"it was not gone within {CLEANED_WITHIN:g} s{why}"
-        return self._event.message
+        return lateness(self._node, self._event.happening) or self._event.message
 
     async def _save(self) -> None:
         if self._is_unsaved:

@@ -9,7 +9,7 @@ from pytest_kscen.kube.events import Recorder
 from pytest_kscen.objects.workflows import FAILED, SCHEDULE
 from pytest_kscen.workflow.events import Happening
 from pytest_kscen.workflow.tables.machine import Act
-from pytest_kscen.workflow.trees import ROOT
+from pytest_kscen.workflow.trees import ROOT, lateness
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 COMPONENT = "kscen-workflow"
 ENDED = {
-    Happening.DEADLINE: ("NodeDeadlineExceed", "its deadline is over"),
-    Happening.PARENT_DEADLINE: ("ParentNodeDeadlineExceed", "its parent's deadline is over"),
-    Happening.ABORTED: ("ParentNodeAborted", "it was aborted"),
+    Happening.DEADLINE: "NodeDeadlineExceed",
+    Happening.PARENT_DEADLINE: "ParentNodeDeadlineExceed",
+    Happening.ABORTED: "ParentNodeAborted",
 }
 DONE = {
     Act.CREATE_CHAOS: ("ChaosCRCreated", "created {kind} {name}"),
@@ -68,8 +68,8 @@ class Voice:
             self.phase(tree, child)
 
     def over(self, node: Node) -> None:
-        if ended := ENDED.get(node.ending) if node.ending else None:
-            self._recorder.normal(node.obj, *ended)
+        if node.ending in ENDED:
+            self._recorder.normal(node.obj, ENDED[node.ending], lateness(node, node.ending) or node.message)
         what = "Workflow" if node.name == ROOT else "Node"
         if node.phase == FAILED:
             self._recorder.warning(node.obj, f"{what}Failed", node.message)

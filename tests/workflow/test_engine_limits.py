@@ -1,0 +1,87 @@
+"""What has a limit, of an engine alone on a stage: what is said when it is over, and how long it lasts across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from theatre import Theatre, suspend, task, template
+
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.resources import EVENTS
+from pytest_kscen.objects.workflows import SHIPPED
+from pytest_kscen.workflow.engine import drive
+
+NETWORK_CHAOS = KINDS["NetworkChaos"].resource
+IN_EFFECT = {
+    "experiment": {"desiredPhase": "Run"},
+    "conditions": [{"type": "AllInjected", "status": "True"}, {"type": "Selected", "status": "True"}],
+}
+
+
+class Played(Theatre):
+    """With an engine that may be cut off."""
+
+    def __init__(self):
+        super().__init__("limits")
+        self.stage = Stage(lambda agent: InProcessApi(self.server, agent=agent), self.clock, self.chance, self.journal, "run")
+        self.engine = None
+        self.restart()
+
+    def restart(self):
+        self.call(self._restarted())
+        self.runner.advance(1)
+
+    async def _restarted(self):
+        if self.engine:
+            self.engine.cancel()
+            await asyncio.wait([self.engine])
+        self.engine = asyncio.get_running_loop().create_task(drive(self.stage, SHIPPED))
+
+    def inject(self):
+        """As whoever injects would say it of the only chaos that there is."""
+        (chaos,) = self.all(NETWORK_CHAOS)
+        self.patch_chaos(chaos, {"status": IN_EFFECT})
+        self.runner.advance(1)
+
+    def patch_chaos(self, chaos, patch):
+        self.call(self.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], patch, "default"))
+
+    def told(self):
+        """Phase and message of each node, by its template, and of the workflow."""
+        (workflow,) = self.all(SHIPPED.workflows)
+        named = {node["spec"]["templateName"]: node["status"] for node in self.all(SHIPPED.nodes)}
+        return {name: (of["phase"], of.get("message", "")) for name, of in {**named, "": workflow["status"]}.items()}
+
+
+@pytest.fixture
+def played():
+    played = Played()
+    yield played
+    played.engine.cancel()
+    played.call(asyncio.wait([played.engine]))
+    played.close()
+
+
+def test_what_its_time_ends_says_so(played):
+    both = template("both", "Parallel", children=["rest"], deadline="90s")
+    played.put_on(
+        "all", template("all", "Serial", children=["both", "late"]), both, suspend("rest", "1h"), task("late", deadline="5s")
+    )
+    played.runner.advance(100)
+    over = "its deadline of 5s is over"
+    assert played.told() == {
+        "both": ("Succeed", "its deadline of 1m30s is over"),
+        "rest": ("Succeed", "its parent's deadline is over"),
+        "late": ("Failed", over),
+        "all": ("Failed", f"late: {over}"),
+        "": ("Failed", f"late: {over}"),
+    }
+    said = {(event["reason"], event["message"]) for event in played.all(EVENTS)}
+    assert {
+        ("NodeDeadlineExceed", over),
+        ("NodeFailed", over),
+        ("ParentNodeDeadlineExceed", "its parent's deadline is over"),
+    } <= said
