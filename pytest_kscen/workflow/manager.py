@@ -20,7 +20,8 @@ from pytest_kscen.workflow.repository import Repository, key_of
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
 from pytest_kscen.workflow.trigger import OperableTrigger, Rate
-from pytest_kscen.workflow.turns import MISREAD, Turns
+from pytest_kscen.workflow.turns import LONGEST_MESSAGE, MISREAD, Turns
+from pytest_kscen.workflow.validation import faults_of
 from pytest_kscen.workflow.voice import Voice
 from pytest_kscen.workflow.watches import Watches
 
@@ -89,20 +90,27 @@ class WorkflowManager:
     def _resume(self, watches: Watches) -> None:
         """Go on with all that is not over."""
         trees = {key_of(workflow): self._planted(workflow) for workflow in self._workflows if not is_over(workflow)}
-        for obj in sorted(self._nodes, key=lambda each: each["spec"]["startTime"]):
-            key = Key(obj["metadata"]["namespace"], obj["metadata"]["labels"][WORKFLOW_LABEL])
-            if tree := trees.get(key):
-                self._take_up(tree, obj, watches)
+        for obj in sorted(self._nodes, key=lambda each: str((each.get("spec") or {}).get("startTime"))):
+            try:
+                self._take_up(trees, obj, watches)
+            except MISREAD as error:
+                metadata = obj["metadata"]
+                self._actor.log(
+                    logging.WARNING, "not ours", node=metadata["name"], namespace=metadata["namespace"], error=repr(error)
+                )
         for tree in trees.values():
             for node in (tree.root, *tree.nodes.values()):
                 if not node.is_over:
                     self._trigger.notify(Event(tree.key, node.name, Happening.RESUMED))
 
     def _planted(self, workflow: Obj) -> Tree:
-        """One whose templates make no sense fails at once."""
+        """One that can only hang or fail fails at once: not every API has somebody who refuses it."""
         tree = self._repository.plant(workflow)
         if tree.root.phase == INIT:
             self._voice.phase(tree, tree.root)
+            if wrong := [str(fault) for fault in faults_of(workflow) if fault.is_error]:
+                self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, "; ".join(wrong)[:LONGEST_MESSAGE]))
+                return tree
         self._read(tree, workflow)
         return tree
 
@@ -112,7 +120,11 @@ class WorkflowManager:
         except MISREAD as error:
             self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, f"its templates cannot be read: {error}"))
 
-    def _take_up(self, tree: Tree, obj: Obj, watches: Watches) -> None:
+    def _take_up(self, trees: dict[Key, Tree], obj: Obj, watches: Watches) -> None:
+        """A node of a workflow that is on; what is not of the engine's making cannot be read."""
+        tree = trees.get(Key(obj["metadata"]["namespace"], obj["metadata"]["labels"][WORKFLOW_LABEL]))
+        if tree is None:
+            return
         node = self._repository.graft(tree, obj)
         tree.made += 1
         if node.parent == ROOT:

@@ -24,7 +24,7 @@ CHAOS = [KINDS[kind].resource for kind in ("NetworkChaos", "PodChaos")]
 REFUSED = "refused"
 DEADLINES = st.sampled_from(["1s", "5s", "20s", "90s"])
 SELECTORS = st.sampled_from([{"app": "a"}, {"app": "a"}, {"app": "b"}, {"app": "nobody"}])
-EXPRESSIONS = st.sampled_from(["exitCode == 0", "exitCode != 0", "", "", "nonsense(", "exitCode"])
+EXPRESSIONS = st.sampled_from(["exitCode == 0", "exitCode != 0", "", "", "stdout[5] == 'x'"])
 MISFORTUNES = ("abort", "abort a node", "remove chaos", "stick", "stick", "remove a node", "pause", "vanish", "remove the workflow")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from theatre import Theatre, suspend, template
 
-from pytest_kscen.objects.workflows import FAILED, SHIPPED, SUCCEED, phase_of
+from pytest_kscen.objects.workflows import FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.workflow.manager import WorkflowManager
 from pytest_kscen.workflow.retries import LONGEST, Retry
 
@@ -43,6 +43,25 @@ def test_a_mistake_fails_its_workflow_and_no_other(theatre, mistake):
     phase, message = told(theatre)
     assert (phase, told(theatre, "other")) == (FAILED, (SUCCEED, ""))
     assert why in message
+
+
+def test_what_can_only_fail_is_told_before_anything_is_done(theatre):
+    begin(theatre)
+    theatre.put_on("all", template("all", "Serial", children=["rest", "nobody"]), suspend("rest", "1h"))
+    theatre.runner.advance(1)
+    phase, message = told(theatre)
+    assert (phase, theatre.all(SHIPPED.nodes)) == (FAILED, [])
+    assert "there is no template 'nobody'" in message
+
+
+@pytest.mark.parametrize("metadata", [{}, {"labels": {WORKFLOW_LABEL: "w"}}])
+def test_somebody_elses_node_stops_no_engine(theatre, metadata):
+    theatre.put_on("rest", suspend("rest", "2s"))
+    spec = {"templateName": "rest", "workflowName": "w", "type": "Suspend", "startTime": "2026-01-01T00:00:00Z"}
+    theatre.create(SHIPPED.nodes, {"metadata": {"name": "x", "namespace": "default", **metadata}, "spec": spec})
+    begin(theatre)
+    theatre.runner.advance(5)
+    assert told(theatre) == (SUCCEED, "")
 
 
 def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
