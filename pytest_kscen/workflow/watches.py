@@ -70,8 +70,10 @@ class Watches:
             return "it is paused"
         if chaos and chaos.get("status") and not is_true(chaos, SELECTED):
             return "it has selected nothing"
-        told = [record.get("id", "") for record in _records(chaos or {}) if record.get("phase") != "Injected"]
-        return f"it is not in effect on {', '.join(told)}" if told else "nobody has said that it is in effect"
+        waiting = [record for record in _records(chaos or {}) if record.get("phase") != "Injected"]
+        why = next((event["message"] for record in waiting for event in record.get("events") or () if event.get("message")), "")
+        told = f"it is not in effect on {', '.join(record.get('id', '') for record in waiting)}{f': {why}' if why else ''}"
+        return told if waiting else "nobody has said that it is in effect"
 
 
 def _records(chaos: Obj) -> list[Obj]:
