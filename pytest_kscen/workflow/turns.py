@@ -183,6 +183,8 @@ class Turn:
             if may_retry(node):
                 self._try_again()
                 return
+        elif self._event.happening is Happening.CHECK_FAILED:  # which nobody wants to be a failure, but somebody to know
+            node.message = self._event.message
         self._end(phase)
 
     def _end(self, phase: str) -> None:

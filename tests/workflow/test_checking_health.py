@@ -82,6 +82,7 @@ def test_a_check_that_fails_is_passed_over(play):
     check = status_check("check", mode="Continuous", intervalSeconds=1, deadline="1m")
     played = play(workflow("entry", entry, check, template("after", "Suspend", deadline="1s")), status="503")
     assert (played.phase, played.duration, played.node("check").duration) == ("Succeed", 4, 3)
+    assert "the status check has failed" in played.node("check").message
 
 
 def test_a_check_that_fails_aborts_if_it_is_told_to(play):
