@@ -59,6 +59,7 @@ class Hypotheses:
         hypothesis.has_begun = True
         if is_resumed:
             hypothesis.probing.begin_continuous()
+            hypothesis.probing.chaos_is_on(_has_chaos(tree, node))
             return False
         self._group.create_task(self._begin(hypothesis, event), name=f"first probes of {node.name or tree.key}")
         return True
@@ -83,7 +84,7 @@ class Hypotheses:
         """Chaos of this node is on, or no more: whoever stands above it asks, or stops asking."""
         for above in _upwards(tree, node):
             if hypothesis := self._of.get((tree.key, above.name)):
-                hypothesis.probing.chaos_is_on(any(_is_on(each) for each in _below(tree, above)))
+                hypothesis.probing.chaos_is_on(_has_chaos(tree, above))
 
     def shown(self, tree: Tree, node: Node) -> list[Obj]:
         """For a node's status; for the workflow's all that there are."""
@@ -99,7 +100,7 @@ class Hypotheses:
     def _results(self, tree: Tree, node: Node) -> list[Obj]:
         hypothesis = self._of.get((tree.key, node.name))
         named = {"node": node.name} if node.name else {}
-        return [{**result, **named} for result in hypothesis.probing.results] if hypothesis else []
+        return [{**result, **named} for result in hypothesis.probing.results] if hypothesis else _before(node)
 
     def _hypothesis(self, tree: Tree, node: Node) -> Hypothesis | None:
         """Of this attempt; None if the node has no probes."""
@@ -108,7 +109,7 @@ class Hypotheses:
             return None
         known = self._of.get((tree.key, node.name))
         if known is None or known.attempt != node.attempt:
-            before = [] if known else (node.obj.get("status") or {}).get("probes") or []  # of an engine that went before
+            before = [] if known else _before(node)
             known = self._of[tree.key, node.name] = Hypothesis(self._probing(tree, node, probes, before), node.attempt)
         return known
 
@@ -119,7 +120,11 @@ class Hypotheses:
         def failed(probe: Probe, why: str) -> None:
             self._trigger.notify(Event(key, name, Happening.FAULT, f"the probe {probe.name!r} has failed: {why}"))
 
-        return Probing(self._actor, probes, subject, failed, owner=owner_reference(node.obj), before=before)
+        def judged() -> None:
+            self._trigger.notify(Event(key, name, Happening.JUDGED))
+
+        owner, group = owner_reference(node.obj), self._group
+        return Probing(self._actor, probes, subject, failed, judged=judged, group=group, owner=owner, before=before)
 
     async def _begin(self, hypothesis: Hypothesis, event: Event) -> None:
         verdicts = await hypothesis.probing.at_start()
@@ -142,8 +147,15 @@ def _refutation(verdicts: list[Verdict]) -> str:
     return ""
 
 
-def _is_on(node: Node) -> bool:
-    return node.template.is_chaos and node.phase == HOLDING
+def _before(node: Node) -> list[Obj]:
+    """What an engine that went before has written of a node's own probes; a workflow's status has those of all."""
+    written = (node.obj.get("status") or {}).get("probes") or []
+    return [result for result in written if result.get("node", ROOT) == node.name]
+
+
+def _has_chaos(tree: Tree, node: Node) -> bool:
+    """Whether some is on, here or below."""
+    return any(each.template.is_chaos and each.phase == HOLDING for each in _below(tree, node))
 
 
 def _upwards(tree: Tree, node: Node) -> Iterator[Node]:

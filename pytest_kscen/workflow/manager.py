@@ -62,21 +62,21 @@ class WorkflowManager:
             await self._nodes.synced()
             watches = Watches(self._actor, self._family, self._trigger, group)
             hands = Hands(self._family, Playground(self._actor), watches)
-            self._hypotheses = Hypotheses(self._actor, self._trigger, group)
-            turns = Turns(self._repository, self._trigger, self._voice, hands, self._hypotheses)
+            hypotheses = Hypotheses(self._actor, self._trigger, group)
+            self._turns = Turns(self._repository, self._trigger, self._voice, hands, hypotheses)
             self._resume(watches)
             self._workflows.on_change(self._workflow_changed)
             self._nodes.on_change(self._node_changed)
             group.create_task(self._trigger.run(), name="delayed events")
             for number in range(self._concurrency):
-                group.create_task(self._work(turns), name=f"worker {number}")
+                group.create_task(self._work(), name=f"worker {number}")
         raise AssertionError
 
-    async def _work(self, turns: Turns) -> Never:
+    async def _work(self) -> Never:
         while True:
             event = await self._trigger.acquire()
             try:
-                await turns.take(event)
+                await self._turns.take(event)
             except Exception as error:  # noqa: BLE001  # what one workflow meets stops no other
                 self._actor.log(logging.ERROR, "refused", workflow=str(event.workflow), node=event.node, error=repr(error))
                 self._actor.note("workflow-refused", workflow=str(event.workflow), node=event.node, error=repr(error))
@@ -145,9 +145,7 @@ class WorkflowManager:
         tree = self._repository.trees.get(key)
         if new is None:
             if tree:
-                self._repository.forget(tree)
-                self._hypotheses.forget(tree)
-            self._trigger.forget(key)
+                self._turns.forget(tree)
             return
         if tree is None:
             if phase_of(new) != INIT:

@@ -62,7 +62,17 @@ class Turns:
             return
         if event.about and event.about != node.made:
             return
+        if event.happening is Happening.JUDGED:
+            await self._remember(tree, node)
+            return
         await Turn(self, tree, node, event).take()
+
+    async def _remember(self, tree: Tree, node: Node) -> None:
+        """How its probes have fared; if that cannot be written now, it is with what is written next."""
+        try:
+            await self.save(tree, node)
+        except (ApiError, OSError) as error:
+            self.voice.unwritten(tree, node, _words(error))
 
     # --- what a turn needs ---
 
@@ -72,8 +82,14 @@ class Turns:
             await self._repository.save(tree, node)
         except NotFound:  # somebody has deleted it; what it has made is still to be removed
             if node.name == ROOT:
-                self._repository.forget(tree)
-                self._trigger.forget(tree.key)
+                self.forget(tree)
+
+    def forget(self, tree: Tree) -> None:
+        """The workflow is no more; one of the same name may be there already."""
+        if self._repository.knows(tree):
+            self._repository.forget(tree)
+            self.hypotheses.forget(tree)
+            self._trigger.forget(tree.key)
 
     def tell(self, tree: Tree, node: Node, happening: Happening, message: str = "") -> None:
         if self._repository.knows(tree):

@@ -54,8 +54,9 @@ class Probing:
     """Asks for one subject.
 
     `subject` is what notes say it is: workflow, namespace and, for a node, node. The callback is told once of each probe that
-    has failed for good between the edges, if it is one to stop for. `before` are the results of an engine that went before;
-    `owner` is the reference that pods of ours carry.
+    has failed for good between the edges, if it is one to stop for; `judged` is told whenever else a verdict is another.
+    `before` are the results of an engine that went before; `group` is whose tasks live no longer than it; `owner` is the
+    reference that pods of ours carry.
     """
 
     def __init__(
@@ -65,12 +66,16 @@ class Probing:
         subject: dict[str, str],
         failed: Callable[[Probe, str], None],
         *,
+        judged: Callable[[], None] = lambda: None,
+        group: asyncio.TaskGroup | None = None,
         owner: Obj | None = None,
         before: Iterable[Obj] = (),
     ) -> None:
         self._actor = actor
         self._subject = subject
         self._failed = failed
+        self._judged = judged
+        self._group = group
         self._errand = Errand(actor, subject, owner)
         self._records = {probe.name: _Record(probe) for probe in probes}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {CONTINUOUS: [], ON_CHAOS: []}
@@ -143,9 +148,9 @@ class Probing:
     def _begin(self, moment: str) -> None:
         if self._is_over:
             return
-        loop = asyncio.get_running_loop()
+        begin = (self._group or asyncio.get_running_loop()).create_task
         self._tasks[moment] = [
-            loop.create_task(self._repeat(moment, probe), name=f"probe {probe.name} of {self._errand.of}")
+            begin(self._repeat(moment, probe), name=f"probe {probe.name} of {self._errand.of}")
             for probe in self._probes
             if probe.when == moment
         ]
@@ -164,11 +169,12 @@ class Probing:
             attempt += 1
             outcome = await self._ask(moment, probe, attempt)
             in_a_row = 0 if outcome.passed else in_a_row + 1
-            if outcome.passed or in_a_row == probe.failure_threshold:
-                self._settle(probe, outcome)
+            is_new = (outcome.passed or in_a_row == probe.failure_threshold) and self._settle(probe, outcome)
             if in_a_row == probe.failure_threshold and probe.stop_on_failure:
                 self._failed(probe, outcome.message)
                 return
+            if is_new:
+                self._judged()
             await self._sleep(began + probe.interval - self._actor.clock.now())
 
     # --- one question ---
@@ -192,11 +198,13 @@ class Probing:
         except (ApiError, OSError, ValueError) as error:
             return Outcome(False, str(error))
 
-    def _settle(self, probe: Probe, outcome: Outcome) -> None:
-        """One that has failed for good has failed, whatever comes later."""
+    def _settle(self, probe: Probe, outcome: Outcome) -> bool:
+        """Whether the verdict is another now; one that has failed for good has failed, whatever comes later."""
         record = self._records[probe.name]
-        if record.verdict != FAILED:
+        before = record.verdict
+        if before != FAILED:
             record.verdict, record.message = (PASSED if outcome.passed else FAILED), outcome.message
+        return record.verdict != before
 
     async def _sleep(self, seconds: float) -> None:
         if seconds > 0:

@@ -1,0 +1,115 @@
+"""A workflow's probes live and end with their engine and their workflow; the next engine asks on, and knows what they have said."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+from theatre import Theatre, partition, suspend
+
+from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.workflows import SHIPPED
+from pytest_kscen.workflow.manager import WorkflowManager
+
+NETWORK_CHAOS = KINDS["NetworkChaos"].resource
+ON = [{"type": "Selected", "status": "True"}, {"type": "AllInjected", "status": "True"}]
+
+
+class House(Theatre):
+    """With an engine, and the instants at which probes were asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+        self.journal.follow(lambda entry: entry.what == "workflow-probe" and self.asked.append(self.clock.now()))
+        self.engine = None
+
+    def begin(self, actor=None):
+        async def begin():
+            return asyncio.get_running_loop().create_task(WorkflowManager(actor or self.actor()).run())
+
+        self.engine = self.call(begin())
+        self.runner.advance(0.5)
+
+    def end(self):
+        self.engine.cancel()
+        self.call(asyncio.wait([self.engine]))
+        self.asked.clear()
+
+    def asked_in(self, seconds):
+        self.asked.clear()
+        self.runner.advance(seconds)
+        return len(self.asked)
+
+    def probes(self):
+        (workflow,) = self.all(SHIPPED.workflows)
+        return {each["name"]: each["verdict"] for each in workflow["status"].get("probes", ())}
+
+
+@pytest.fixture
+def house():
+    house = House()
+    yield house
+    house.close()
+
+
+def probe(when, expression="true", **fields):
+    there = {"apiVersion": "v1", "kind": "Namespace", "name": "default", "expression": expression}
+    return {"name": when.lower(), "when": when, "interval": "5s", "kubernetes": there, **fields}
+
+
+def put_chaos_on(house, *probes):
+    house.put_on("a", partition("a", "100s"), probes=list(probes))
+    house.runner.advance(0.5)
+    (chaos,) = house.all(NETWORK_CHAOS)
+    patch = {"status": {"experiment": {"desiredPhase": "Run"}, "conditions": ON}}
+    house.call(house.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], patch, "default"))
+
+
+@pytest.mark.parametrize("when", ["OnChaos", "Continuous"])
+def test_they_end_with_their_engine_and_the_next_asks_on(house, when):
+    house.begin()
+    put_chaos_on(house, probe(when))
+    assert house.asked_in(20) >= 4
+    house.end()
+    assert house.asked_in(20) == 0
+    house.begin()
+    assert house.asked_in(21) >= 4
+    house.runner.advance(60)
+    assert house.probes() == {when.lower(): "Passed"}
+    assert house.asked_in(60) == 0
+
+
+def test_what_they_have_said_is_remembered(house):
+    house.begin()
+    put_chaos_on(house, probe("OnChaos", "false", stopOnFailure=False), probe("Continuous"))
+    house.runner.advance(1)
+    assert house.probes() == {"onchaos": "Failed", "continuous": "Passed"}
+    house.end()
+    house.begin()
+    assert house.probes() == {"onchaos": "Failed", "continuous": "Passed"}
+
+
+class Racing:
+    """The workflow is deleted just before it is written that it runs."""
+
+    def __init__(self, api):
+        self._api = api
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
+
+    async def patch(self, resource, name, patch, *where, **options):
+        if resource == SHIPPED.workflows and patch.get("status", {}).get("phase") == "Running":
+            await self._api.delete(SHIPPED.workflows, name, "default")
+        return await self._api.patch(resource, name, patch, *where, **options)
+
+
+def test_nobody_asks_for_a_workflow_that_is_deleted(house):
+    actor = house.actor()
+    house.begin(dataclasses.replace(actor, api=Racing(actor.api)))
+    house.put_on("a", suspend("a"), probes=[probe("Continuous")])
+    house.runner.advance(60)
+    assert house.all(SHIPPED.workflows) == []
+    assert house.asked_in(60) == 0
