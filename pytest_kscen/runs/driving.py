@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import pathlib
 import sys
 from typing import TYPE_CHECKING
@@ -41,8 +42,8 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)")
     parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
-    parser.add_argument("--concurrency", type=int, default=CONCURRENCY, help="so many workflows at once")
-    parser.add_argument("--rate", type=float, help="so many events a second at most (default: no limit)")
+    parser.add_argument("--concurrency", type=_several, default=CONCURRENCY, help="so many workflows at once")
+    parser.add_argument("--rate", type=_rate, help="so many events a second at most (default: no limit)")
     parser.add_argument("--metrics", type=int, metavar="PORT", help="serve metrics for Prometheus on this port of loopback")
     parser.add_argument("--traces", metavar="URL", help="send traces to this OpenTelemetry collector, over HTTP")
     parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
@@ -53,6 +54,18 @@ def main(arguments: list[str]) -> int:
     except (ClusterRefused, ApiError, OSError, ValueError, ModuleNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def _several(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too few: 1 is the least")
+    return number
+
+
+def _rate(text: str) -> float:
+    if not 0 < (rate := float(text)) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no rate: it has to be more than zero")
+    return rate
 
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
