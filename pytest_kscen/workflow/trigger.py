@@ -54,8 +54,10 @@ class OperableTrigger:
         self._waiting: dict[Key, collections.deque[Event]] = {}
         self._free: collections.deque[Key] = collections.deque()
         self._busy: set[Key] = set()
-        self._some = asyncio.Event()
+        self._some = asyncio.Semaphore(0)
         self._later: list[tuple[float, int, Event]] = []
+        self._wanted: dict[Key, set[int]] = {}
+        """The numbers of those that are delayed and still matter."""
         self._numbers = itertools.count()
         self._sooner = asyncio.Event()
 
@@ -69,8 +71,7 @@ class OperableTrigger:
         if key not in self._waiting:
             self._waiting[key] = collections.deque()
             if key not in self._busy:
-                self._free.append(key)
-                self._some.set()
+                self._set_free(key)
         self._waiting[key].append(event)
 
     def notify_delay(self, event: Event, delay: float) -> None:
@@ -80,14 +81,16 @@ class OperableTrigger:
         if instant <= self._clock.now():
             self.notify(event)
             return
-        heapq.heappush(self._later, (instant, next(self._numbers), event))
+        number = next(self._numbers)
+        self._wanted.setdefault(event.workflow, set()).add(number)
+        heapq.heappush(self._later, (instant, number, event))
         if self._later[0][2] is event:
             self._sooner.set()
 
     async def acquire(self) -> Event:
-        while not self._free:
-            self._some.clear()
-            await self._some.wait()
+        await self._some.acquire()
+        while not self._free:  # what was free has been forgotten
+            await self._some.acquire()
         key = self._free.popleft()
         self._busy.add(key)
         events = self._waiting[key]
@@ -102,26 +105,40 @@ class OperableTrigger:
         """The next of its workflow may come."""
         self._busy.discard(event.workflow)
         if event.workflow in self._waiting:
-            self._free.append(event.workflow)
-            self._some.set()
+            self._set_free(event.workflow)
 
     def forget(self, workflow: Key) -> None:
         """Nothing of this workflow matters any more."""
         if self._waiting.pop(workflow, None) and workflow not in self._busy:
             self._free.remove(workflow)
-        self._later = [each for each in self._later if each[2].workflow != workflow]
-        heapq.heapify(self._later)
+        self._wanted.pop(workflow, None)
 
     async def run(self) -> Never:
         """Tell what was delayed, when it is time."""
         while True:
             self._sooner.clear()
             while self._later and self._later[0][0] <= self._clock.now():
-                self.notify(heapq.heappop(self._later)[2])
+                _, number, event = heapq.heappop(self._later)
+                if self._is_wanted(event.workflow, number):
+                    self.notify(event)
             if self._later:
                 await self._until(self._later[0][0])
             else:
                 await self._sooner.wait()
+
+    def _set_free(self, key: Key) -> None:
+        """One of those who wait may have it."""
+        self._free.append(key)
+        self._some.release()
+
+    def _is_wanted(self, key: Key, number: int) -> bool:
+        """Whether it has not been forgotten; asked once."""
+        numbers = self._wanted.get(key, set())
+        is_wanted = number in numbers
+        numbers.discard(number)
+        if not numbers:
+            self._wanted.pop(key, None)
+        return is_wanted
 
     async def _until(self, instant: float) -> None:
         """Or until something is to be told sooner."""
