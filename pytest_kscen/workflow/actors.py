@@ -27,6 +27,8 @@ SNAPSHOT, SNAPSHOT_FOLDER = "workflow.json", "/var/run/chaos-mesh"
 SNAPSHOT_VOLUME = "workflow-snapshot"
 OUTPUT_LIMIT = 1024 * 1024
 """Bytes of a task's output that an expression may look at."""
+CONTEXT_SHOWN = 300
+"""Characters of a variable that a node's status shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ async def evaluate(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     from pytest_kscen.workflow.expressions import ExpressionError, select
 
     variables = await _context(hands, tree, node)
-    node.context = [f"{name}: {value}" for name, value in variables.items()]
+    node.context = [f"{name}: {_shown(value)}" for name, value in variables.items()]
     node.evaluations, chosen = [], []
     for branch in node.template.branches:
         try:
@@ -127,6 +129,11 @@ async def _context(hands: Hands, tree: Tree, node: Node) -> dict[str, object]:
     if len(text.encode()) > OUTPUT_LIMIT:
         raise Impossible(f"its pod has written more than {OUTPUT_LIMIT} bytes, and expressions look at no more: let it write less")
     return {"exitCode": code, "stdout": text.strip()}
+
+
+def _shown(value: object) -> str:
+    words = str(value)
+    return words if len(words) <= CONTEXT_SHOWN else f"{words[:CONTEXT_SHOWN]}…"
 
 
 def _exit_code(pod: Obj, container: str) -> int:

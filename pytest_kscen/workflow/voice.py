@@ -87,7 +87,7 @@ class Voice:
         )
 
     def pod_ended(self, node: Node) -> None:
-        self._recorder.normal(node.obj, "TaskPodPodCompleted", f"pod {node.name} has come to its end")
+        self._recorder.normal(node.obj, "TaskPodPodCompleted", f"pod {node.made} has come to its end")
 
     def did(self, act: Act, node: Node) -> None:
         if act in DONE:
@@ -101,4 +101,4 @@ class Voice:
 
 def _words(node: Node) -> dict[str, str]:
     kind = SCHEDULE if node.template.type == SCHEDULE else node.template.type
-    return {"kind": kind, "name": node.name, "chosen": ", ".join(node.chosen or ()) or "nothing"}
+    return {"kind": kind, "name": node.made, "chosen": ", ".join(node.chosen or ()) or "nothing"}
