@@ -66,6 +66,7 @@ def test_a_workflow_that_takes_too_long_fails(pytester):
     write(pytester, workflow(suspend(deadline="2h")), f"{HEAD}within: 10m\n")
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
+    assert "TimeoutError: within 10m of cluster time this did not come true" in result.stdout.str()
 
 
 @pytest.mark.parametrize(
