@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, SUCCEED
 from pytest_kscen.workflow.events import Event, Happening
 from pytest_kscen.workflow.probes import Probing
-from pytest_kscen.workflow.repository import owner_reference
 from pytest_kscen.workflow.trees import ROOT
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import AlreadyExists, Conflict, NotFound
+from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
-from pytest_kscen.workflow.repository import owner_reference, run_label
+from pytest_kscen.workflow.repository import run_label
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor

@@ -15,6 +15,7 @@ from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import AlreadyExists, NotFound
+from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import (
     ABORTED,
     ACCOMPLISHED,
@@ -65,6 +66,8 @@ class Repository:
     def forget(self, tree: Tree) -> None:
         if self.knows(tree):
             del self.trees[tree.key]
+            if not tree.root.is_over:
+                self._actor.note("workflow-gone", workflow=tree.key.name, namespace=tree.key.namespace)
 
     def knows(self, tree: Tree) -> bool:
         """Whether it is that of the workflow that has its name now."""
@@ -206,17 +209,6 @@ PARENT = "workflow.kscen.io/parent"
 
 def key_of(workflow: Obj) -> Key:
     return Key(workflow["metadata"].get("namespace", ""), workflow["metadata"]["name"])
-
-
-def owner_reference(owner: Obj) -> Obj:
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def run_label(tree: Tree) -> dict[str, str]:

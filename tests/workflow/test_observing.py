@@ -3,6 +3,7 @@
 import pytest
 from test_engine import suspend, template, workflow
 
+from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.observing import Metrics, Tracing
 
 ENTRY = template("entry", "Serial", children=["first", "second"])
@@ -60,3 +61,24 @@ def test_traces(observed):
         "second": 5,
     }
     assert [event.name for event in by_name["first"].events] == ["Init", "Holding", "Succeed"]
+
+
+def test_what_is_deleted_midway_is_on_no_more(scenario_runner):
+    exporting = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    spans, provider, metrics = exporting.InMemorySpanExporter(), TracerProvider(), Metrics()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    with scenario_runner as run:
+        run.journal.follow(metrics.take)
+        run.journal.follow(Tracing(provider.get_tracer("test"), run.cluster.runner.clock).take)
+        run.workflow(workflow("entry", ENTRY, suspend("first", "1s"), suspend("second", "1h")))
+        run.advance("10s")
+        assert 'kscen_workflow_nodes{type="Suspend",phase="Holding"} 1' in metrics.text()
+        run.call(run.cluster.api("somebody").delete(SHIPPED.workflows, "w", "default"))
+        run.advance("10s")
+    on = [line for line in metrics.text().splitlines() if line.startswith(("kscen_workflow_workflows{", "kscen_workflow_nodes{"))]
+    assert on
+    assert {line.rpartition(" ")[2] for line in on} == {"0"}
+    assert sorted(span.name for span in spans.get_finished_spans()) == ["entry", "first", "second", "w"]

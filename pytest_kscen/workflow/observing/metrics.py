@@ -12,15 +12,19 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 PREFIX = "kscen_workflow_"
+ROOT = ""
 
 
 @dataclass(slots=True)
 class _Node:
-    """What is known of one that is on."""
+    """What is known of one that is on; the workflow itself is one."""
 
+    type: str
     phase: str
     since: float
     began: float
+    left: float | None = None
+    """When the last of its children came to its end, if no other has begun."""
 
 
 class Metrics:
@@ -36,9 +40,8 @@ class Metrics:
         self.injection_seconds = _histogram("chaos_injection_seconds", "Until chaos was in effect.", "type")
         self.recovery_seconds = _histogram("chaos_recovery_seconds", "Until chaos was gone that was to go.", "type")
         self.scheduling_seconds = _histogram("scheduling_seconds", "From a child's end to the next child's beginning.")
-        self._on: dict[tuple[str, str, str], _Node] = {}
-        self._left: dict[tuple[str, str, str], float] = {}
-        """When the last child of a node came to its end."""
+        self._on: dict[tuple[str, str], dict[str, _Node]] = {}
+        """Of each workflow."""
 
     def take(self, entry: Entry) -> None:
         """What the journal has just been told."""
@@ -46,6 +49,8 @@ class Metrics:
             self._node(entry)
         elif entry.what == "workflow-phase":
             self._workflow(entry)
+        elif entry.what == "workflow-gone":
+            self._gone(entry)
         elif entry.what == "workflow-probe":
             self.probes.add(1, entry.data["probe"], "passed" if entry.data["passed"] else "failed")
 
@@ -57,46 +62,61 @@ class Metrics:
 
     def _node(self, entry: Entry) -> None:
         data = entry.data
-        type_, phase = data["type"], data["phase"]
-        where = (data["namespace"], data["workflow"])
+        type_, phase, nodes = data["type"], data["phase"], self._on.setdefault(_where(entry), {})
         self.transitions.add(1, type_, phase)
-        node = self._on.get((*where, data["node"]))
+        parent, node = nodes.get(data["parent"]), nodes.get(data["node"])
         if node is None:
-            node = self._on[(*where, data["node"])] = _Node(phase, entry.at, entry.at)
-            self._has_begun((*where, data["parent"]), entry.at)
+            node = nodes[data["node"]] = _Node(type_, phase, entry.at, entry.at)
+            self._has_begun(parent, entry.at)
         else:
             self.nodes.add(-1, type_, node.phase)
-            self._has_changed(type_, node, phase, entry.at)
+            self._has_changed(node, phase, entry.at)
             node.phase, node.since = phase, entry.at
         if phase in OVER:
             self.node_seconds.observe(entry.at - node.began, type_, phase)
-            self._left[(*where, data["parent"])] = entry.at
-            del self._on[(*where, data["node"])]
+            del nodes[data["node"]]
+            if parent:
+                parent.left = entry.at
+            if not nodes:
+                del self._on[_where(entry)]
         else:
             self.nodes.add(1, type_, phase)
 
-    def _has_begun(self, parent: tuple[str, str, str], at: float) -> None:
-        if (ended := self._left.pop(parent, None)) is not None:
-            self.scheduling_seconds.observe(at - ended)
+    def _has_begun(self, parent: _Node | None, at: float) -> None:
+        if parent and parent.left is not None:
+            self.scheduling_seconds.observe(at - parent.left)
+            parent.left = None
 
-    def _has_changed(self, type_: str, node: _Node, phase: str, at: float) -> None:
+    def _has_changed(self, node: _Node, phase: str, at: float) -> None:
         if (node.phase, phase) == (RUNNING, HOLDING):
-            self.injection_seconds.observe(at - node.since, type_)
-        elif node.phase == RUNNING and phase in OVER and type_.endswith("Chaos"):
-            self.recovery_seconds.observe(at - node.since, type_)
+            self.injection_seconds.observe(at - node.since, node.type)
+        elif node.phase == RUNNING and phase in OVER and node.type.endswith("Chaos"):
+            self.recovery_seconds.observe(at - node.since, node.type)
 
     def _workflow(self, entry: Entry) -> None:
-        key = (entry.data["namespace"], entry.data["workflow"], "")
-        phase = entry.data["phase"]
-        known = self._on.get(key)
+        nodes, phase = self._on.setdefault(_where(entry), {}), entry.data["phase"]
+        known = nodes.get(ROOT)
         if known:
             self.workflows.add(-1, known.phase)
         self.workflows.add(1, phase)
         began = entry.at if known is None or phase == INIT else known.began
-        self._on[key] = _Node(phase, entry.at, began)
+        nodes[ROOT] = _Node("", phase, entry.at, began, known.left if known else None)
         if phase in OVER:
             self.workflow_seconds.observe(entry.at - began, phase)
-            del self._on[key]
+            del nodes[ROOT]
+            self._gone(entry)
+
+    def _gone(self, entry: Entry) -> None:
+        """Nothing of it is on any more."""
+        for name, node in self._on.pop(_where(entry), {}).items():
+            if name == ROOT:
+                self.workflows.add(-1, node.phase)
+            else:
+                self.nodes.add(-1, node.type, node.phase)
+
+
+def _where(entry: Entry) -> tuple[str, str]:
+    return entry.data["namespace"], entry.data["workflow"]
 
 
 def _gauge(name: str, what: str, *labels: str) -> Family:

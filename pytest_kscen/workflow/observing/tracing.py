@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 MISSING = "traces need OpenTelemetry's library, which is not installed: pip install 'pytest-kscen[traces]'"
+ROOT = ""
 
 
 class Tracing:
@@ -28,28 +29,38 @@ class Tracing:
         self._trace = trace
         self._tracer = tracer
         self._clock = clock
-        self._spans: dict[tuple[str, str, str], Any] = {}
+        self._spans: dict[tuple[str, str], dict[str, Any]] = {}
+        """Of each workflow, by its nodes' names; its own has none."""
 
     def take(self, entry: Entry) -> None:
         """What the journal has just been told."""
-        if entry.what not in {"workflow-phase", "workflow-node"}:
+        if entry.what not in {"workflow-phase", "workflow-node", "workflow-gone"}:
             return
-        data = entry.data
-        key = (data["namespace"], data["workflow"], data.get("node", ""))
-        now = int(self._clock.now() * 1_000_000_000)
-        span = self._spans.get(key) or self._begun(key, data, now)
+        data, now = entry.data, int(self._clock.now() * 1_000_000_000)
+        if entry.what == "workflow-gone":
+            self._gone(data, now)
+            return
+        spans, name = self._spans.setdefault((data["namespace"], data["workflow"]), {}), data.get("node", ROOT)
+        span = spans.get(name) or self._begun(spans, name, data, now)
         span.add_event(data["phase"], {"message": data["message"]} if "message" in data else None, timestamp=now)
         if data["phase"] in OVER:
             self._end(span, data, now)
-            del self._spans[key]
+            del spans[name]
+        if not spans or (data["phase"] in OVER and name == ROOT):
+            self._gone(data, now)
 
-    def _begun(self, key: tuple[str, str, str], data: dict[str, Any], now: int) -> Any:
-        above = None if "node" not in data else self._spans.get((*key[:2], data["parent"]))
+    def _gone(self, data: dict[str, Any], now: int) -> None:
+        """What is left of a workflow ends without a result."""
+        for span in self._spans.pop((data["namespace"], data["workflow"]), {}).values():
+            span.end(end_time=now)
+
+    def _begun(self, spans: dict[str, Any], node: str, data: dict[str, Any], now: int) -> Any:
+        above = None if node == ROOT else spans.get(data["parent"])
         context = self._trace.set_span_in_context(above) if above else None
         name = data.get("template") or data["workflow"]
         told = {f"kscen.{what}": data[what] for what in ("namespace", "workflow", "node", "template", "type") if what in data}
         span = self._tracer.start_span(name, context=context, start_time=now, attributes=told)
-        self._spans[key] = span
+        spans[node] = span
         return span
 
     def _end(self, span: Any, data: dict[str, Any], now: int) -> None:

@@ -17,8 +17,8 @@ from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
 from pytest_kscen.objects.cron import CronError
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
+from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import CRON_WORKFLOWS, MANAGED_BY, SHIPPED
-from pytest_kscen.workflow.repository import owner_reference
 from pytest_kscen.workflow.schedules import jobs as made
 from pytest_kscen.workflow.schedules.plan import Told, plan_for, references
 

@@ -13,13 +13,14 @@ from theatre import partition, suspend, task, template
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event
 from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
-from pytest_kscen.workflow.repository import PARENT, Repository, owner_reference
+from pytest_kscen.workflow.repository import PARENT, Repository
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
 from pytest_kscen.workflow.trigger import OperableTrigger
