@@ -41,12 +41,18 @@ class Playground:
             raise
 
     async def delete(self, resource: Resource, tree: Tree, node: Node, *, with_dependents: bool = False) -> bool:
-        """Whether it was still there; what is somebody else's is not touched. It may have to outlast what it has made itself."""
+        """Whether it was still there; what is somebody else's is not touched. It may have to outlast what it has made itself.
+
+        Without its labels nobody would see it go: it gets them back.
+        """
         found = await self._find(resource, tree, node)
         if found is None:
             return False
         how = {"precondition_uid": found["metadata"]["uid"], "propagation": "Foreground" if with_dependents else "Background"}
+        labels = marks(tree, node)
         try:
+            if not labels.items() <= (found["metadata"].get("labels") or {}).items():
+                await self.api.patch(resource, node.made, {"metadata": {"labels": labels}}, tree.key.namespace)
             await self.api.delete(resource, node.made, tree.key.namespace, **how)
         except (NotFound, Conflict):
             return False

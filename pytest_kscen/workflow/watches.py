@@ -81,9 +81,9 @@ def _records(chaos: Obj) -> list[Obj]:
 
 
 def chaos_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
-    """It is in effect, or it is gone."""
+    """It is in effect, or it is gone, or out of sight."""
     if new is None:
-        return Happening.CLEANED, "its resource is gone, and the engine has not removed it"
+        return Happening.CLEANED, "its resource or its labels are gone, and the engine has not removed them"
     if is_true(new, ALL_INJECTED) and not is_true(old, ALL_INJECTED):
         return Happening.INJECTED, ""
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from theatre import Theatre, suspend, task, template
+from theatre import Theatre, partition, suspend, task, template
 
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.kube.inprocess import InProcessApi
@@ -85,3 +85,19 @@ def test_what_its_time_ends_says_so(played):
         ("NodeFailed", over),
         ("ParentNodeDeadlineExceed", "its parent's deadline is over"),
     } <= said
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["at once", "after its daemon has let go"])
+def test_chaos_that_loses_its_labels_is_removed_all_the_same(played, is_held):
+    played.put_on("cut", partition("cut", "100s"))
+    played.runner.advance(1)
+    played.inject()
+    (chaos,) = played.all(NETWORK_CHAOS)
+    played.patch_chaos(chaos, {"metadata": {"labels": None, "finalizers": ["example.com/held"] if is_held else None}})
+    played.runner.advance(20)
+    if is_held:
+        assert played.told()["cut"][0] == "Running"
+        played.patch_chaos(chaos, {"metadata": {"finalizers": None}})
+        played.runner.advance(1)
+    assert played.told()["cut"] == ("Failed", "its resource or its labels are gone, and the engine has not removed them")
+    assert played.all(NETWORK_CHAOS) == []

@@ -34,8 +34,8 @@ CHAOS = Machine(
         Happening.CLEANED: {
             RUNNING: if_(Guard.CLEANING_AND_ENDING, over(Result.AS_ENDED))
             + if_(Guard.IS_CLEANING, over(Result.SUCCEED))
-            + do(over(Result.FAILED)),
-            HOLDING: do(over(Result.FAILED)),
+            + do(Act.MARK, *REMOVE),
+            HOLDING: do(Act.MARK, to(RUNNING), *REMOVE),
         },
         Happening.NOT_CLEANED: {
             RUNNING: if_(Guard.IS_CLEANING, Act.MARK, over(Result.FAILED)),

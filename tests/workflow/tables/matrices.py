@@ -125,7 +125,7 @@ NodeCreated              | injects | -           | -         | - | -
 NodeChaosInjected        | -       | holds       | -         | - | -
 NodeChaosNotInjected     | -       | gives up    | -         | - | -
 NodeHoldingAwake         | -       | -           | removes   | - | -
-NodeChaosCleaned         | -       | is gone     | fails     | - | -
+NodeChaosCleaned         | -       | is gone     | removes   | - | -
 NodeChaosNotCleaned      | -       | is stuck    | -         | - | -
 NodeChaosNotRemoved      | -       | waits       | -         | - | -
 NodeChaosCleanAgain      | -       | tries again | -         | - | -
@@ -159,7 +159,8 @@ def chaos_cells(kind):
             "as it should": situation(SUCCEEDS, exists=False, engine=CLEANING),
             "cut off": situation(SUCCEEDS, exists=False, engine={**CLEANING, **CUT}),
             "aborted": situation(FAILS, exists=False, engine={**CLEANING, **ABORTED}),
-            "somebody else has removed it": situation(FAILS, exists=False),
+            "somebody else has removed it": situation(f"itself told NodeChaosCleaned; {GONE_BY}", exists=False),
+            "it is only out of sight": situation(remove),
         },
         "is stuck": {"": situation(FAILS, engine=CLEANING), "it is not": situation("-")},
         "tries again": {"": situation(f"delete {kind}", engine=CLEANING), "out of date": situation("-")},
