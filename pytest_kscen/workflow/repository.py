@@ -29,6 +29,7 @@ from pytest_kscen.objects.workflows import (
 )
 from pytest_kscen.workflow.events import Happening, Key
 from pytest_kscen.workflow.probes import score_of
+from pytest_kscen.workflow.tables.machine import Wait
 from pytest_kscen.workflow.templates import Definition, Template
 from pytest_kscen.workflow.trees import ROOT, Node, Tree
 
@@ -84,7 +85,7 @@ class Repository:
         node.attempt = engine.get("attempt", 1)
         node.ending = Happening(engine["ending"]) if "ending" in engine else None
         node.is_cleaning = engine.get("cleaning", False)
-        node.held_until = epoch_of(engine["heldUntil"]) if "heldUntil" in engine else None
+        node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
         node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
         node.chosen = engine.get("chosen")
         node.message = status.get("message", "")
@@ -203,6 +204,13 @@ class Repository:
 
 FINISHED, ACTIVE = "finishedChildren", "activeChildren"
 CHILDREN = (FINISHED, ACTIVE)
+UNTIL = {
+    Wait.LENGTH: "heldUntil",
+    Wait.INJECTION: "injectedUntil",
+    Wait.CLEANING: "cleanedUntil",
+    Wait.BACK_OFF: "retryAt",
+}
+"""Where the engine writes down until when a node waits."""
 PARENT = "workflow.kscen.io/parent"
 """The annotation that tells of a node whose child it is."""
 
@@ -239,7 +247,7 @@ def _name(tree: Tree, parent: Node, template: Template, draw: int) -> str:
 
 def _conditions(node: Node) -> list[Obj]:
     by_time = node.ending if node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE) else None
-    was_held = node.held_until is not None and node.template.type != STATUS_CHECK
+    was_held = Wait.LENGTH in node.until and node.template.type != STATUS_CHECK
     conditions = [_condition(ACCOMPLISHED, holds=node.is_over, reason=node.phase if node.is_over else "")]
     conditions.append(_condition(DEADLINE_EXCEED, holds=by_time is not None, reason=by_time.value if by_time else ""))
     if node.template.is_chaos:
@@ -259,7 +267,7 @@ def _engine(node: Node) -> Obj:
         "attempt": node.attempt if node.attempt > 1 else None,
         "ending": node.ending.value if node.ending else None,
         "cleaning": node.is_cleaning or None,
-        "heldUntil": None if node.held_until is None else timestamp_of(node.held_until, micro=True),
         "chosen": node.chosen,
+        **{key: timestamp_of(node.until[wait], micro=True) if wait in node.until else None for wait, key in UNTIL.items()},
     }
     return known if node.attempt > 1 else {name: value for name, value in known.items() if value is not None}

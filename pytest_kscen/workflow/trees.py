@@ -9,7 +9,7 @@ from pytest_kscen.objects.durations import in_words
 from pytest_kscen.objects.workflows import FAILED, INIT, OVER, STATUS_CHECK, SUCCEED, TASK
 from pytest_kscen.workflow.events import GRAVITY, Happening, Impossible
 from pytest_kscen.workflow.schedulers import scheduler_of
-from pytest_kscen.workflow.tables.machine import Guard, Result
+from pytest_kscen.workflow.tables.machine import Guard, Result, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,8 @@ class Node:
     """Why it is being ended before it is done."""
     is_cleaning: bool = False
     """What it has made is being removed."""
-    held_until: float | None = None
+    until: dict[Wait, float] = field(default_factory=dict)
+    """When what it waits for in this attempt is over; an engine that is started anew has no more time."""
     message: str = ""
     chosen: list[str] | None = None
     """The branches that a Task goes on with, once its pod was looked at."""
@@ -79,7 +80,7 @@ class Node:
         self.children = []
         self.ending = None
         self.is_cleaning = False
-        self.held_until = None
+        self.until = {}
         self.message = ""
         self.chosen = None
         self.evaluations, self.context = [], []

@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 
 INJECTED_WITHIN, CLEANED_WITHIN, CLEANED_AGAIN = 60.0, 300.0, 10.0
 """Seconds in which chaos has to be in effect, and to be gone, and until a removal that was refused is tried again."""
-WAITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.AGAIN: CLEANED_AGAIN}
+LIMITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.LENGTH: None}
+"""None: as long as its template says."""
 LONGEST_MESSAGE = 1000
 MISREAD = (LookupError, TypeError, ValueError, AttributeError)
 """What comes of a template that nobody has validated."""
@@ -124,6 +125,7 @@ class Turn:
         self._node = node
         self._event = event
         self._is_unsaved = False
+        self._come: list[Happening] = []
         self._told: list[tuple[Node, Happening, str]] = []
         self._later: list[tuple[Happening, float, bool]] = []
 
@@ -136,6 +138,8 @@ class Turn:
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
             self._go_wrong(step, _words(error))
         await self._save_at_last()
+        for happening in self._come:  # before its time is told to be over
+            self._turns.tell(self._tree, self._node, happening)
         for happening, instant, in_this_turn in self._later:
             self._turns.tell_later(self._tree, self._node, happening, instant, in_this_turn=in_this_turn)
         for node, happening, message in self._told:
@@ -214,10 +218,11 @@ class Turn:
             self._told.append((parent, happening, _with_name(node)))
 
     def _try_again(self) -> None:
-        delay = self._node.template.retry.delay_before(self._node.attempt + 1)
-        self._later.append((Happening.CREATED, self._turns.now() + delay, True))
+        node = self._node
         self._to(INIT)
-        self._node.again()
+        node.again()
+        node.until[Wait.BACK_OFF] = self._turns.now() + node.template.retry.delay_before(node.attempt)
+        self._wait(Happening.CREATED, Wait.BACK_OFF)
 
     def _of_children(self) -> str:
         failed = [child for child in self._tree.children(self._node) if child.phase == FAILED]
@@ -237,12 +242,11 @@ class Turn:
             if node.template.deadline is not None:
                 self._later.append((happening, node.started + node.template.deadline, False))
             return
-        if wait is Wait.LENGTH:
-            if node.held_until is None:
-                node.held_until = now + (node.template.deadline or 0.0)
-            self._later.append((happening, node.held_until, True))
-            return
-        self._later.append((happening, now + WAITS[wait], True))
+        if wait in LIMITS and wait not in node.until:
+            node.until[wait] = now + (LIMITS[wait] or node.template.deadline or 0.0)
+            self._is_unsaved = True
+        instant = now + CLEANED_AGAIN if wait is Wait.AGAIN else node.until.get(wait, now)
+        self._later.append((happening, instant, True))
 
     async def _act(self, act: Act) -> None:
         node = self._node
@@ -267,7 +271,7 @@ class Turn:
         if act is Act.EVALUATE:
             self._turns.voice.pod_ended(node)
         if happening := await ACTORS[act](self._turns.hands, self._tree, node):
-            self._told.append((node, happening, ""))
+            self._come.append(happening)
         self._turns.voice.did(act, node)
 
     def _hear_children(self) -> None:

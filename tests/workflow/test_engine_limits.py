@@ -34,10 +34,16 @@ class Played(Theatre):
         self.call(self._restarted())
         self.runner.advance(1)
 
-    async def _restarted(self):
+    def stop(self):
+        self.call(self._stopped())
+
+    async def _stopped(self):
         if self.engine:
             self.engine.cancel()
             await asyncio.wait([self.engine])
+
+    async def _restarted(self):
+        await self._stopped()
         self.engine = asyncio.get_running_loop().create_task(drive(self.stage, SHIPPED))
 
     def inject(self):
@@ -60,8 +66,7 @@ class Played(Theatre):
 def played():
     played = Played()
     yield played
-    played.engine.cancel()
-    played.call(asyncio.wait([played.engine]))
+    played.stop()
     played.close()
 
 
@@ -101,3 +106,50 @@ def test_chaos_that_loses_its_labels_is_removed_all_the_same(played, is_held):
         played.runner.advance(1)
     assert played.told()["cut"] == ("Failed", "its resource or its labels are gone, and the engine has not removed them")
     assert played.all(NETWORK_CHAOS) == []
+
+
+def advanced_with_restarts(played, seconds):
+    for _ in range(seconds // 10):
+        played.restart()
+        played.runner.advance(9)
+
+
+def test_chaos_has_a_minute_to_be_in_effect_and_five_to_be_gone_whatever_becomes_of_the_engine(played):
+    played.put_on("cut", partition("cut", "100s"))
+    played.runner.advance(1)
+    (chaos,) = played.all(NETWORK_CHAOS)
+    played.patch_chaos(chaos, {"metadata": {"finalizers": ["example.com/stuck"]}})
+    advanced_with_restarts(played, 50)
+    assert "deletionTimestamp" not in played.all(NETWORK_CHAOS)[0]["metadata"]
+    advanced_with_restarts(played, 20)
+    assert "deletionTimestamp" in played.all(NETWORK_CHAOS)[0]["metadata"]
+    advanced_with_restarts(played, 280)
+    assert played.told()["cut"][0] == "Running"
+    advanced_with_restarts(played, 20)
+    assert played.told()["cut"] == ("Failed", "it was not gone within 300 s")
+
+
+def test_chaos_that_went_while_there_was_no_engine_is_gone_in_time(played):
+    played.put_on("cut", partition("cut", "5s"))
+    played.runner.advance(1)
+    played.inject()
+    (chaos,) = played.all(NETWORK_CHAOS)
+    played.patch_chaos(chaos, {"metadata": {"finalizers": ["example.com/stuck"]}})
+    played.runner.advance(100)
+    played.stop()
+    played.patch_chaos(chaos, {"metadata": {"finalizers": None}})
+    played.runner.advance(1000)
+    played.restart()
+    assert played.told()["cut"] == ("Succeed", "")
+
+
+def test_a_back_off_is_not_cut_short_by_a_restart(played):
+    retry = {"limit": 5, "backoff": {"duration": "10m"}}
+    played.put_on("all", template("all", "Serial", children=["nobody"], retry=retry))
+    played.runner.advance(1)
+    advanced_with_restarts(played, 500)
+    (node,) = played.all(SHIPPED.nodes)
+    assert (node["status"]["phase"], node["status"]["engine"]["attempt"]) == ("Init", 2)
+    advanced_with_restarts(played, 200)
+    (node,) = played.all(SHIPPED.nodes)
+    assert node["status"]["engine"]["attempt"] == 3

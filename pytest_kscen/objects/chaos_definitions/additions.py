@@ -75,7 +75,17 @@ NODE_STATUS = {
     "startTime": MOMENT,
     "endTime": MOMENT,
     "probes": many(PROBE_STATUS),
-    "engine": record(attempt=COUNT, ending=TEXT, cleaning=FLAG, heldUntil=MOMENT, children=TEXTS, chosen=TEXTS),
+    "engine": record(
+        attempt=COUNT,
+        ending=TEXT,
+        cleaning=FLAG,
+        heldUntil=MOMENT,
+        injectedUntil=MOMENT,
+        cleanedUntil=MOMENT,
+        retryAt=MOMENT,
+        children=TEXTS,
+        chosen=TEXTS,
+    ),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, RUNNING, SUCCEED
 from pytest_kscen.workflow.events import ENDINGS, Happening
-from pytest_kscen.workflow.tables.machine import Act, Guard, Later, Machine, Result, Wait, do, every, if_, over, tell_itself, to
+from pytest_kscen.workflow.tables.machine import BEGIN_AGAIN, Act, Guard, Later, Machine, Result, Wait, do, every, if_, over, to
 
 INJECTED_IN_TIME = Later(Happening.NOT_INJECTED, Wait.INJECTION)
 CLEANED_IN_TIME = Later(Happening.NOT_CLEANED, Wait.CLEANING)
@@ -48,7 +48,7 @@ CHAOS = Machine(
         },
         **every(ENDINGS, ENDED),
         Happening.RESUMED: {
-            INIT: do(tell_itself(Happening.CREATED)),
+            INIT: do(BEGIN_AGAIN),
             RUNNING: if_(Guard.IS_CLEANING, *REMOVE) + do(INJECTED_IN_TIME, Act.CREATE_CHAOS),
             HOLDING: do(Later(Happening.AWAKE, Wait.LENGTH), Act.FIND_CHAOS),
         },

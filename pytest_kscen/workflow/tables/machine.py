@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+from pytest_kscen.workflow.events import Happening
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pytest_kscen.workflow.events import Happening
 
 
 class Whom(StrEnum):
@@ -75,6 +75,7 @@ class Wait(StrEnum):
     INJECTION = "the time in which chaos is in effect, or has failed"
     CLEANING = "the time in which chaos is gone, or has failed"
     AGAIN = "a while, before what was refused is tried again"
+    BACK_OFF = "what is left until its next attempt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,10 @@ def tell_itself(happening: Happening) -> Tell:
 
 def tell_children(happening: Happening | None = None) -> Tell:
     return Tell(Whom.CHILDREN, happening)
+
+
+BEGIN_AGAIN = Later(Happening.CREATED, Wait.BACK_OFF)
+"""What an engine does with a node that has not begun, or is to be tried again."""
 
 
 def every(happenings: tuple[Happening, ...], row: Row) -> dict[Happening, Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pytest_kscen.objects.workflows import FAILED, INIT, SUCCEED, WAITING_FOR_CHILD, WAITING_FOR_SCHEDULE
 from pytest_kscen.workflow.events import ENDINGS, Happening
 from pytest_kscen.workflow.tables.machine import (
+    BEGIN_AGAIN,
     Act,
     Guard,
     Later,
@@ -49,7 +50,7 @@ SERIAL = Machine(
         },
         **every(ENDINGS, ENDED_WHERE_CHILDREN_ARE),
         Happening.RESUMED: {
-            INIT: do(tell_itself(Happening.CREATED)),
+            INIT: do(BEGIN_AGAIN),
             WAITING_FOR_SCHEDULE: do(DEADLINE, tell_itself(Happening.PICK)),
             WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN) + do(DEADLINE, Act.HEAR_CHILDREN),
         },

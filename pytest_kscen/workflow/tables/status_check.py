@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_kscen.objects.workflows import FAILED, INIT, RUNNING, SUCCEED
 from pytest_kscen.workflow.events import ENDINGS, Happening
-from pytest_kscen.workflow.tables.machine import Act, Guard, Machine, Result, do, every, if_, over, tell_itself, to
+from pytest_kscen.workflow.tables.machine import BEGIN_AGAIN, Act, Guard, Machine, Result, do, every, if_, over, to
 from pytest_kscen.workflow.tables.serial import DEADLINE
 
 STATUS_CHECK = Machine(
@@ -30,7 +30,7 @@ STATUS_CHECK = Machine(
             },
         ),
         Happening.RESUMED: {
-            INIT: do(tell_itself(Happening.CREATED)),
+            INIT: do(BEGIN_AGAIN),
             RUNNING: if_(Guard.IS_CLEANING, Act.DELETE_CHECK, over(Result.AS_ENDED)) + do(DEADLINE, Act.CREATE_CHECK),
         },
     },

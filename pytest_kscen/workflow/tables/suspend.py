@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, SUCCEED
 from pytest_kscen.workflow.events import ENDINGS, Happening
-from pytest_kscen.workflow.tables.machine import Act, Later, Machine, Result, Wait, do, every, over, tell_itself, to
+from pytest_kscen.workflow.tables.machine import BEGIN_AGAIN, Act, Later, Machine, Result, Wait, do, every, over, to
 
 AWAKE = Later(Happening.AWAKE, Wait.LENGTH)
 
@@ -21,6 +21,6 @@ SUSPEND = Machine(
                 HOLDING: do(Act.MARK, over(Result.AS_ENDED)),
             },
         ),
-        Happening.RESUMED: {INIT: do(tell_itself(Happening.CREATED)), HOLDING: do(AWAKE)},
+        Happening.RESUMED: {INIT: do(BEGIN_AGAIN), HOLDING: do(AWAKE)},
     },
 )

@@ -12,7 +12,20 @@ from pytest_kscen.objects.workflows import (
     WAITING_FOR_SCHEDULE,
 )
 from pytest_kscen.workflow.events import ENDINGS, Happening
-from pytest_kscen.workflow.tables.machine import Act, Guard, Machine, Result, do, every, if_, over, tell_children, tell_itself, to
+from pytest_kscen.workflow.tables.machine import (
+    BEGIN_AGAIN,
+    Act,
+    Guard,
+    Machine,
+    Result,
+    do,
+    every,
+    if_,
+    over,
+    tell_children,
+    tell_itself,
+    to,
+)
 from pytest_kscen.workflow.tables.parallel import ONE_OF_ALL_FAILED, ONE_OF_ALL_SUCCEEDED, PICK_ALL
 from pytest_kscen.workflow.tables.serial import DEADLINE
 
@@ -54,7 +67,7 @@ TASK = Machine(
             },
         ),
         Happening.RESUMED: {
-            INIT: do(tell_itself(Happening.CREATED)),
+            INIT: do(BEGIN_AGAIN),
             RUNNING: WAS_ENDING + do(DEADLINE, Act.RUN_POD, tell_itself(Happening.POD_SPAWNED)),
             EVALUATING: WAS_ENDING + do(DEADLINE, Act.EVALUATE, tell_itself(Happening.EVALUATED)),
             WAITING_FOR_SCHEDULE: WAS_ENDING + do(DEADLINE, tell_itself(Happening.PICK)),
