@@ -34,6 +34,7 @@ class Hypothesis:
     attempt: int
     has_begun: bool = False
     has_ended: bool = False
+    is_asked_last: bool = False
     refuted: str = ""
     """Why the node has failed, though all else went well."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -69,9 +70,14 @@ class Hypotheses:
         hypothesis = self._hypothesis(tree, node)
         if hypothesis is None or hypothesis.has_ended:
             return False
-        hypothesis.has_ended = True
+        hypothesis.has_ended = hypothesis.is_asked_last = True
         self._group.create_task(self._end(hypothesis, event), name=f"last probes of {node.name or tree.key}")
         return True
+
+    def is_asked_last(self, tree: Tree, node: Node) -> bool:
+        """Whether the node is over as soon as its probes have answered: nothing but an abort changes that."""
+        hypothesis = self._of.get((tree.key, node.name))
+        return hypothesis is not None and hypothesis.is_asked_last
 
     def result(self, tree: Tree, node: Node, phase: str) -> tuple[str, str]:
         """In which phase the node is over by what was said, and why if that is another."""
@@ -136,6 +142,7 @@ class Hypotheses:
 
     async def _end(self, hypothesis: Hypothesis, event: Event) -> None:
         hypothesis.refuted = _refutation(await hypothesis.probing.at_end())
+        hypothesis.is_asked_last = False
         self._trigger.notify(event)
 
 

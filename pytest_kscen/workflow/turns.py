@@ -66,6 +66,8 @@ class Turns:
         if event.happening is Happening.JUDGED:
             await self._remember(tree, node)
             return
+        if self.hypotheses.is_asked_last(tree, node) and event.happening is not Happening.ABORTED:
+            return
         await Turn(self, tree, node, event).take()
 
     async def _remember(self, tree: Tree, node: Node) -> None:

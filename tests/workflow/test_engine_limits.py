@@ -70,6 +70,11 @@ def played():
     played.close()
 
 
+def namespace_probe(expression, when="End", **more):
+    of = {"apiVersion": "v1", "kind": "Namespace", "name": "default", "expression": expression}
+    return {"name": "calm", "when": when, "kubernetes": of, **more}
+
+
 def test_what_its_time_ends_says_so(played):
     both = template("both", "Parallel", children=["rest"], deadline="90s")
     played.put_on(
@@ -145,7 +150,7 @@ def test_chaos_that_went_while_there_was_no_engine_is_gone_in_time(played):
 
 def test_a_back_off_is_not_cut_short_by_a_restart(played):
     retry = {"limit": 5, "backoff": {"duration": "10m"}}
-    played.put_on("all", template("all", "Serial", children=["nobody"], retry=retry))
+    played.put_on("rest", template("rest", "Suspend", deadline="5s", retry=retry, probes=[namespace_probe("false", "Start")]))
     played.runner.advance(1)
     advanced_with_restarts(played, 500)
     (node,) = played.all(SHIPPED.nodes)
@@ -153,3 +158,28 @@ def test_a_back_off_is_not_cut_short_by_a_restart(played):
     advanced_with_restarts(played, 200)
     (node,) = played.all(SHIPPED.nodes)
     assert node["status"]["engine"]["attempt"] == 3
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_while_the_last_probes_are_asked_no_time_is_over(played, holds):
+    probe = namespace_probe("true" if holds else "false", initialDelay="6m")
+    both = template("both", "Parallel", children=["cut", "rest"], deadline="1m")
+    played.put_on("both", both, partition("cut", "10s", probes=[probe]), suspend("rest", "1h"))
+    played.runner.advance(1)
+    played.inject()
+    played.runner.advance(350)
+    assert (played.all(NETWORK_CHAOS), played.told()["cut"][0]) == ([], "Running")
+    played.runner.advance(50)
+    phase, message = played.told()["cut"]
+    assert phase == ("Succeed" if holds else "Failed")
+    assert message.startswith("the probe 'calm' has failed") is not holds
+
+
+def test_an_abort_is_heard_while_the_last_probes_are_asked(played):
+    rest = template("rest", "Suspend", deadline="10s", probes=[namespace_probe("true", initialDelay="6m")])
+    (workflow,) = [played.put_on("rest", rest)]
+    played.runner.advance(30)
+    abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
+    played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
+    played.runner.advance(1)
+    assert played.told()["rest"] == ("Failed", "it was aborted")
