@@ -10,7 +10,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, SHIPPED, phase_of
 from pytest_kscen.runs.chaos_mesh import family_on
 from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
-from pytest_kscen.workflow.story import Story, Told
+from pytest_kscen.workflow.story import ABOUT, Story, Told
 
 if TYPE_CHECKING:
     import asyncio
@@ -82,7 +82,8 @@ class Workflow:
         return self.story.node(name)
 
     def finished(self) -> bool:
-        return self.story.workflow.is_over
+        """It is over, or somebody has deleted it."""
+        return self.story.workflow.is_over or self.story.is_gone
 
     @property
     def has_failed_unseen(self) -> bool:
@@ -141,7 +142,7 @@ class Workflows:
         return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))
 
     def _hear(self, entry: Entry) -> None:
-        if entry.what in {"workflow-phase", "workflow-node"}:
+        if entry.what in ABOUT:
             handle = self._handles.get((entry.data["namespace"], entry.data["workflow"]))
             if handle:
                 handle.story.take(entry)

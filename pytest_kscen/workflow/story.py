@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
 
+GONE = "workflow-gone"
+ABOUT = frozenset({"workflow-phase", "workflow-node", GONE})
+"""The notes that tell of a workflow."""
+
 
 @dataclass(slots=True)
 class Told:
@@ -61,6 +65,8 @@ class Story:
 
     workflow: Told
     nodes: dict[str, Told] = field(default_factory=dict)
+    is_gone: bool = False
+    """Somebody has deleted it."""
 
     def node(self, name: str) -> Told | None:
         """That of this name, or the latest of this template."""
@@ -72,7 +78,11 @@ class Story:
         return [told for told in self.nodes.values() if told.template == template]
 
     def take(self, entry: Entry) -> None:
-        """One more entry of the journal, if it is about this workflow."""
+        """One more entry of the journal that is about this workflow."""
+        if entry.what == GONE:
+            self.is_gone = True
+            if not self.workflow.is_over:
+                self.workflow.message = "it was deleted before it was over"
         if entry.what == "workflow-phase":
             self.workflow.add(entry)
         elif entry.what == "workflow-node":
@@ -85,7 +95,7 @@ def stories(entries: Iterable[Entry]) -> dict[tuple[str, str], Story]:
     """Those of all workflows in a journal, by namespace and name."""
     found: dict[tuple[str, str], Story] = {}
     for entry in entries:
-        if entry.what in {"workflow-phase", "workflow-node"}:
+        if entry.what in ABOUT:
             key = (entry.data["namespace"], entry.data["workflow"])
             found.setdefault(key, Story(Told(key[1]))).take(entry)
     return found

@@ -200,3 +200,12 @@ def test_one_that_fails_unseen_fails_its_test(pytester):
     result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*the workflow 'w' has failed, and the test did not look at its phase:*"])
+
+
+def test_one_that_somebody_deletes_is_waited_for_no_longer(scenario_runner):
+    with scenario_runner as run:
+        put_on = run.workflow(workflow("entry", suspend("entry", "1h")))
+        run.advance("5s")
+        run.cluster.runner.call(run.cluster.api("somebody").delete(SHIPPED.workflows, "w", "default"))
+        run.until(put_on.finished, timeout="1m")
+    assert (put_on.phase, put_on.message) == ("Running", "it was deleted before it was over")
