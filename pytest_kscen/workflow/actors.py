@@ -11,13 +11,14 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 from pytest_kscen.objects.workflows import ABORT, SCHEDULE
 from pytest_kscen.workflow.events import Happening, Impossible
+from pytest_kscen.workflow.output import exit_code_of, written_by
 from pytest_kscen.workflow.tables.machine import Act
 from pytest_kscen.workflow.trees import needs_result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.objects.resources import Resource
     from pytest_kscen.objects.workflows import Family
     from pytest_kscen.workflow.playground import Playground
     from pytest_kscen.workflow.trees import Node, Tree
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 SNAPSHOT, SNAPSHOT_FOLDER = "workflow.json", "/var/run/chaos-mesh"
 SNAPSHOT_VOLUME = "workflow-snapshot"
-OUTPUT_LIMIT = 1024 * 1024
-"""Bytes of a task's output that an expression may look at."""
 CONTEXT_SHOWN = 300
 """Characters of a variable that a node's status shows."""
 
@@ -124,24 +123,16 @@ async def _context(hands: Hands, tree: Tree, node: Node) -> dict[str, object]:
     """What expressions may speak of."""
     pod = await hands.playground.api.get(PODS, node.made, tree.key.namespace)
     container = node.template.body["task"]["container"]["name"]
-    code = _exit_code(pod, container)
-    text = await hands.playground.api.log(node.made, tree.key.namespace, container=container, limit=OUTPUT_LIMIT + 1)
-    if len(text.encode()) > OUTPUT_LIMIT:
-        raise Impossible(f"its pod has written more than {OUTPUT_LIMIT} bytes, and expressions look at no more: let it write less")
-    return {"exitCode": code, "stdout": text.strip()}
+    code = exit_code_of(pod, container)
+    if code is None:
+        reason = (pod.get("status") or {}).get("reason") or "no container has come to an end"
+        raise Impossible(f"its pod has no exit code: {reason}")
+    return {"exitCode": code, "stdout": await written_by(hands.playground.api, pod, container)}
 
 
 def _shown(value: object) -> str:
     words = str(value)
     return words if len(words) <= CONTEXT_SHOWN else f"{words[:CONTEXT_SHOWN]}…"
-
-
-def _exit_code(pod: Obj, container: str) -> int:
-    for status in (pod.get("status") or {}).get("containerStatuses") or ():
-        if status["name"] == container and "terminated" in (status.get("state") or {}):
-            return int(status["state"]["terminated"]["exitCode"])
-    reason = (pod.get("status") or {}).get("reason") or "no container has come to an end"
-    raise Impossible(f"its pod has no exit code: {reason}")
 
 
 async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:

@@ -181,6 +181,17 @@ class TestCommand:
         words = "it ended with 1 and said '41', and 'stdout == \"42\"' was expected"
         assert self.ask(desk, "echo 41; exit 1", expression='stdout == "42"') == (False, words)
 
+    @pytest.mark.parametrize("begins", ["é", "xé", "  é"])
+    def test_what_would_be_cut_short_is_not_judged(self, desk, begins):
+        async def talk(container):
+            container.log.write(begins + "é" * 600_000 + "BAD")
+            return 0
+
+        desk.cluster.site.images.register(talk, image="talker")
+        said = desk.ask(command={"container": {"image": "talker"}, "expression": "!(stdout endsWith 'BAD')"})
+        words = "it has written more than 1048576 bytes, and expressions look at no more: let it write less"
+        assert said == (False, words)
+
     def test_one_that_does_not_end(self, desk):
         container = {"image": "busybox", "command": ["sleep", "1000"]}
         assert desk.ask(command={"container": container}, timeout="20s") == (False, "there was no answer within 20 s")

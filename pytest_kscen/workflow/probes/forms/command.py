@@ -10,7 +10,9 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
+from pytest_kscen.workflow.events import Impossible
 from pytest_kscen.workflow.expressions import TASK_VARIABLES
+from pytest_kscen.workflow.output import exit_code_of, written_by
 from pytest_kscen.workflow.probes.forms.judging import expression_in, judged
 from pytest_kscen.workflow.probes.verdicts import Outcome
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes.forms.form import Errand
     from pytest_kscen.workflow.probes.reading import Part
 
-LIMIT = 1024 * 1024  # bytes of its output that an expression may look at
 ENDED = ("Succeeded", "Failed")
 SHOWN = 200  # characters of what it has written
 
@@ -79,33 +80,23 @@ class Command:
 
     async def _judge(self, errand: Errand, pod: Obj) -> Outcome:
         status = pod["status"]
-        terminated = _terminated(status, self.container["name"])
-        if terminated is None:
+        code = exit_code_of(pod, self.container["name"])
+        if code is None:
             return Outcome(
                 False, f"its container did not run: {status.get('message') or status.get('reason') or 'the pod is gone'}"
             )
-        code = terminated["exitCode"]
         if code == self.exit_code and not self.expression:
             return Outcome(True, f"it ended with {code}")
-        said = await self._said(errand, pod)
+        try:
+            said = await written_by(errand.actor.api, pod, self.container["name"])
+        except (ApiError, OSError, Impossible) as error:
+            if self.expression:
+                return Outcome(False, str(error))
+            said = ""
         found = f"it ended with {code}" + (f" and said {said[-SHOWN:]!r}" if said else "")
         if not self.expression:
             return Outcome(False, f"{found}, and {self.exit_code} was expected")
-        if len(said) > LIMIT:
-            return Outcome(False, f"it has written more than {LIMIT} bytes, and expressions look at no more: let it write less")
         return judged(self.expression, {"exitCode": code, "stdout": said}, found)
-
-    async def _said(self, errand: Errand, pod: Obj) -> str:
-        metadata = pod["metadata"]
-        try:
-            log = await errand.actor.api.log(
-                metadata["name"], metadata["namespace"], container=self.container["name"], limit=LIMIT + 1
-            )
-        except (ApiError, OSError):
-            if self.expression:
-                raise
-            return ""
-        return log.strip()
 
 
 def _ended(pod: Obj | None) -> Obj:
@@ -113,13 +104,6 @@ def _ended(pod: Obj | None) -> Obj:
     if pod is None:
         return {"status": {"phase": "Failed"}}
     return pod if (pod.get("status") or {}).get("phase") in ENDED else {}
-
-
-def _terminated(status: Obj, container: str) -> Obj | None:
-    for each in status.get("containerStatuses") or ():
-        if each["name"] == container:
-            return (each.get("state") or {}).get("terminated")
-    return None
 
 
 async def _remove(errand: Errand, name: str) -> None:
