@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.recording import RecordingApi
@@ -45,6 +45,10 @@ class Actor:
         if logger.isEnabledFor(level):
             said = "".join(f" {name}={value}" for name, value in particulars.items())
             logger.log(level, "%s: %s%s", self.name, what, said, extra={"actor": self.name, **particulars})
+
+    def with_patience(self, seconds: float) -> Actor:
+        """The same hands, for whom a refusal is one after so long."""
+        return replace(self, api=self.api.with_patience(seconds)) if isinstance(self.api, RetryingApi) else self
 
     @contextlib.asynccontextmanager
     async def doing(self, action: str, **particulars: Any) -> AsyncIterator[None]:

@@ -66,6 +66,8 @@ class Informer(Picture):
         self._namespace = namespace
         self._selectors = {"labels": labels, "fields": fields}
         self._backoff = Backoff(clock, jitter)
+        self.refusal = ""
+        """Why the picture could not be had, or followed, when that was tried last."""
 
     async def run(self) -> Never:
         """Follow the resource for ever."""
@@ -73,7 +75,8 @@ class Informer(Picture):
             try:
                 await self._list()
                 await self._follow()
-            except (ApiError, OSError):
+            except (ApiError, OSError) as error:
+                self.refusal = str(error)
                 await self._backoff.wait()
 
     async def _list(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FIRST, LONGEST = 0.5, 15.0  # seconds between two attempts
-PATIENCE = 300.0  # seconds after which a refusal is one
+PATIENCE = 300.0  # seconds after which a refusal is one, and silence too
 PASSING = (429, 500, 502, 503, 504)
 
 
@@ -34,10 +34,16 @@ def may_pass(error: Exception) -> bool:
 class RetryingApi(ForwardingApi):
     """Every request but watches, which are their followers' to repeat."""
 
-    def __init__(self, api: Api, clock: Clock, jitter: Stream) -> None:
+    def __init__(self, api: Api, clock: Clock, jitter: Stream, patience: float = PATIENCE) -> None:
+        """`patience` is with what the server answers; one that is not there is waited for as long as ever."""
         super().__init__(api)
+        self._patience = patience
         self._clock = clock
         self._jitter = jitter
+
+    def with_patience(self, seconds: float) -> RetryingApi:
+        """The same for somebody who has less time."""
+        return RetryingApi(self._api, self._clock, self._jitter, seconds)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
         return await self._persist(lambda: self._api.get(resource, name, namespace, subresource=subresource))
@@ -109,12 +115,13 @@ class RetryingApi(ForwardingApi):
         return found if ours and ours.items() <= theirs.items() else None
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], *, passing: Callable[[Exception], bool] = may_pass) -> T:
-        pause, end = FIRST, self._clock.now() + PATIENCE
+        pause, began = FIRST, self._clock.now()
         while True:
             try:
                 return await attempt()
             except (ApiError, OSError) as error:
-                if not passing(error) or self._clock.now() >= end:
+                patience = self._patience if isinstance(error, ApiError) else PATIENCE
+                if not passing(error) or self._clock.now() >= began + patience:
                     raise
             await self._clock.sleep(pause * self._jitter.between(1, 1.5))
             pause = min(pause * 2, LONGEST)

@@ -64,6 +64,8 @@ async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None
         resource = await _resource(hands, node)
     except NotFound:
         return Happening.CLEANED
+    if not hands.watches.sees(resource) and not await hands.playground.has(resource, tree, node):
+        return Happening.CLEANED
     await hands.watches.follow(resource)
     is_there = await hands.playground.delete(resource, tree, node, with_dependents=node.template.type == SCHEDULE)
     return None if is_there else Happening.CLEANED

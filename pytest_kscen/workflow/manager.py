@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONCURRENCY = 100
+PATIENCE = 5.0
+"""Seconds for which what nodes make and remove is asked for again: all else that happens to the workflow waits meanwhile."""
 
 
 class WorkflowManager:
@@ -61,7 +63,7 @@ class WorkflowManager:
             await self._workflows.synced()
             await self._nodes.synced()
             watches = Watches(self._actor, self._family, self._trigger, group)
-            hands = Hands(self._family, Playground(self._actor), watches)
+            hands = Hands(self._family, Playground(self._actor.with_patience(PATIENCE)), watches)
             hypotheses = Hypotheses(self._actor, self._trigger, group)
             self._turns = Turns(self._repository, self._trigger, self._voice, hands, hypotheses)
             self._resume(watches)

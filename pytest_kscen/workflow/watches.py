@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
@@ -10,11 +11,10 @@ from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, PAUSED, SELECTED
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
-from pytest_kscen.workflow.events import Event, Happening, Key
+from pytest_kscen.workflow.events import Event, Happening, Impossible, Key
 from pytest_kscen.workflow.status_checks.standing import COMPLETED, CONTINUOUS, DURATION_EXCEED, FAILURE_EXCEED, SUCCESS_EXCEED
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from pytest_kscen.kube.actor import Actor
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.trees import Node, Tree
     from pytest_kscen.workflow.trigger import OperableTrigger
 
+SEEN_WITHIN = 10.0
+"""Seconds in which the API shows a resource: all else that happens to the workflow waits meanwhile."""
 POD_OVER = ("Succeeded", "Failed")
 
 
@@ -42,7 +44,22 @@ class Watches:
     async def follow(self, resource: Resource) -> None:
         """From now on, if not before: what happens after this returns is seen."""
         self.begin(resource)
-        await self._informers[resource].synced()
+        informer = self._informers[resource]
+        if informer.version:
+            return
+        synced = asyncio.ensure_future(informer.synced())
+        too_late = asyncio.ensure_future(self._actor.clock.sleep(SEEN_WITHIN))
+        try:
+            await asyncio.wait((synced, too_late), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            synced.cancel()
+            too_late.cancel()
+        if not informer.version:
+            raise Impossible(f"{resource.plural} cannot be watched: {informer.refusal or 'the API does not answer'}")
+
+    def sees(self, resource: Resource) -> bool:
+        """Whether what happens to it is seen now."""
+        return resource in self._informers and bool(self._informers[resource].version)
 
     def begin(self, resource: Resource) -> None:
         """What is there already is seen too."""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from theatre import Theatre, suspend, template
+from theatre import Theatre, partition, suspend, template
 
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.errors import Forbidden, InternalError
 from pytest_kscen.objects.workflows import FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.workflow.manager import WorkflowManager
 from pytest_kscen.workflow.retries import LONGEST, Retry
+
+CUT, KILL = KINDS["NetworkChaos"].resource, KINDS["PodChaos"].resource
+EVERYWHERE = {"namespaces": ["default"]}
 
 
 @pytest.fixture
@@ -17,8 +24,11 @@ def theatre():
     theatre.close()
 
 
-def begin(theatre):
-    theatre.runner.start(WorkflowManager(theatre.actor()).run(), "engine")
+def begin(theatre, wrap=lambda api: api):
+    stage = Stage(
+        lambda agent: wrap(InProcessApi(theatre.server, agent=agent)), theatre.clock, theatre.chance, theatre.journal, "run"
+    )
+    theatre.runner.start(WorkflowManager(stage.actor("workflow-engine")).run(), "engine")
 
 
 def told(theatre, name="w"):
@@ -62,6 +72,57 @@ def test_somebody_elses_node_stops_no_engine(theatre, metadata):
     begin(theatre)
     theatre.runner.advance(5)
     assert told(theatre) == (SUCCEED, "")
+
+
+class Through:
+    """What is not spoken of below goes through to the API."""
+
+    def __init__(self, api):
+        self._api = api
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
+
+
+class Deaf(Through):
+    """Shows nobody any NetworkChaos."""
+
+    async def list(self, resource, *arguments, **options):
+        if resource == CUT:
+            raise Forbidden("nobody looks at those")
+        return await self._api.list(resource, *arguments, **options)
+
+
+def test_a_kind_that_cannot_be_watched_fails_its_node(theatre):
+    begin(theatre, Deaf)
+    theatre.put_on("cut", partition("cut", "1h"))
+    theatre.runner.advance(30)
+    assert told(theatre) == (FAILED, "cut: networkchaos cannot be watched: nobody looks at those")
+
+
+class Slow(Through):
+    """Its webhook for PodChaos never answers."""
+
+    clock = None
+
+    async def create(self, resource, *arguments, **options):
+        if resource == KILL:
+            await self.clock.sleep(10)
+            raise InternalError("context deadline exceeded")
+        return await self._api.create(resource, *arguments, **options)
+
+
+def test_a_request_that_takes_long_does_not_hold_what_is_beside_it_for_long(theatre):
+    Slow.clock = theatre.clock
+    begin(theatre, Slow)
+    kill = template("kill", "PodChaos", deadline="10s", podChaos={"action": "pod-kill", "mode": "all", "selector": EVERYWHERE})
+    theatre.put_on("both", template("both", "Parallel", children=["cut", "kill"], deadline="30s"), partition("cut", "5s"), kill)
+    theatre.runner.advance(1)
+    assert theatre.all(CUT)
+    theatre.runner.advance(35)
+    assert theatre.all(CUT) == []
+    theatre.runner.advance(5)
+    assert told(theatre) == (FAILED, "kill: context deadline exceeded")
 
 
 def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):

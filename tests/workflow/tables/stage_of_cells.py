@@ -49,6 +49,9 @@ class NoWatches:
     async def follow(self, resource):
         pass
 
+    def sees(self, resource):
+        return True
+
     def why_not_injected(self, tree, node):
         return "so it says"
 
