@@ -61,6 +61,8 @@ class Repository:
         root.phase = phase_of(workflow)
         root.message = status.get("message", "")
         root.ending = Happening.ABORTED if is_true(workflow, ABORTED) else None
+        if ending := (status.get("engine") or {}).get("ending"):
+            root.ending = Happening(ending)
         tree = self.trees[key_of(workflow)] = Tree(key_of(workflow), Definition("", {}), root)
         return tree
 
@@ -167,6 +169,8 @@ class Repository:
                 _condition(ACCOMPLISHED, holds=root.is_over, reason=root.phase if root.is_over else ""),
             ],
         }
+        if root.ending:
+            status["engine"] = {"ending": root.ending.value}
         if root.ending is Happening.ABORTED:
             status["conditions"].append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
         if root.children:

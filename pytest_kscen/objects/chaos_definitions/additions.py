@@ -67,7 +67,13 @@ PROBE_STATUS = record(
     weight=COUNT,
     lastProbeTime=MOMENT,
 )
-WORKFLOW_STATUS = {"phase": TEXT, "message": TEXT, "resilienceScore": NUMBER, "probes": many(PROBE_STATUS)}
+WORKFLOW_STATUS = {
+    "phase": TEXT,
+    "message": TEXT,
+    "resilienceScore": NUMBER,
+    "probes": many(PROBE_STATUS),
+    "engine": record(ending=TEXT),
+}
 NODE = {"retry": RETRY, "probes": many(PROBE)}
 NODE_STATUS = {
     "phase": TEXT,
