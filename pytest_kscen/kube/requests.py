@@ -88,6 +88,9 @@ class HttpCall:
     body: bytes = b""
 
 
+LARGEST_ANSWER = 8 * 1024 * 1024  # bytes of an answer that are read
+
+
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
     """What it says."""

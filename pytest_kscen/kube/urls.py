@@ -16,7 +16,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from pytest_kscen.kube.requests import HttpAnswer, HttpCall
+from pytest_kscen.kube.requests import LARGEST_ANSWER, HttpAnswer, HttpCall
 from pytest_kscen.objects.names import dns1123_label
 from pytest_kscen.objects.resources import PODS, SERVICES
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 PORTS = {"http": 80, "https": 443}
 ADDRESSES = ((PODS, "status.podIP"), (SERVICES, "spec.clusterIP"))
 WITHIN = (["svc"], ["svc", "cluster", "local"])
-LARGEST = 8 * 1024 * 1024  # bytes of an answer that are read
 CHUNK = 64 * 1024
 BOTH_WAYS = 2
 
@@ -100,6 +99,9 @@ def _asked(parts: SplitResult, call: HttpCall, within: float) -> HttpAnswer:
     deadline.daemon = True
     deadline.start()
     try:
+        connection.connect()
+        if overdue.is_set():  # there was nothing to hang up yet
+            raise TimeoutError
         connection.request(call.method, call.target, call.body or None, dict(call.headers))
         response = connection.getresponse()
         body = _read(response)
@@ -124,7 +126,7 @@ def _connection(parts: SplitResult, within: float) -> http.client.HTTPConnection
 
 def _read(response: http.client.HTTPResponse) -> bytes:
     chunks, length = [], 0
-    while length < LARGEST and (chunk := response.read(CHUNK)):
+    while length < LARGEST_ANSWER and (chunk := response.read(CHUNK)):
         chunks.append(chunk)
         length += len(chunk)
     return b"".join(chunks)

@@ -17,7 +17,7 @@ import orjson
 import yarl
 
 from pytest_kscen.kube.remote.sockets import Sockets
-from pytest_kscen.kube.requests import HttpAnswer
+from pytest_kscen.kube.requests import LARGEST_ANSWER, HttpAnswer
 from pytest_kscen.objects.errors import Unauthorized, error_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Connection:
         async with self._turns:
             try:
                 async with await self._asked(call.method, target, headers, call.body or None) as response:
-                    return HttpAnswer(response.status, tuple(response.headers.items()), await response.read())
+                    return HttpAnswer(response.status, tuple(response.headers.items()), await _beginning_of(response))
             except (aiohttp.ClientError, TimeoutError) as error:
                 raise ConnectionError(f"{call.method} {self.access.server}{target}: {words_of(error)}") from error
 
@@ -198,6 +198,14 @@ def _session(sockets: Sockets) -> aiohttp.ClientSession:
     )
     session._retry_connection = False  # noqa: SLF001  # it would repeat a PUT or a DELETE that may have happened
     return session
+
+
+async def _beginning_of(response: aiohttp.ClientResponse) -> bytes:
+    """As much as anybody looks at."""
+    body = bytearray()
+    while len(body) < LARGEST_ANSWER and (chunk := await response.content.read(LARGEST_ANSWER - len(body))):
+        body += chunk
+    return bytes(body)
 
 
 def _is_passing(error: Exception) -> bool:

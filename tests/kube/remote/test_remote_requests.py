@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 import pytest
 from aiohttp import web
 from scripted import POD, refusal
 
+from pytest_kscen.kube.requests import LARGEST_ANSWER, HttpCall
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.resources import DEPLOYMENTS, NODES, PODS, Resource
+from pytest_kscen.objects.resources import DEPLOYMENTS, NODES, PODS, SERVICES, Resource
 
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 
@@ -128,3 +132,17 @@ def test_a_group_that_is_out_of_order_alone_is_left_out(runner, server, api):
         {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": verbs}]},
     )
     assert runner.call(api.resources()) == [PODS, DEPLOYMENTS]
+
+
+def test_of_an_endless_answer_the_beginning_is_read(runner, server, api):
+    async def pour(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await response.write(b"x" * 2**20)
+        return response
+
+    server.says(pour)
+    answer = runner.call(asyncio.wait_for(api.proxy(SERVICES, "web:80", "ns", HttpCall("GET", "/")), 20))
+    assert (answer.status, len(answer.body)) == (200, LARGEST_ANSWER)

@@ -163,6 +163,28 @@ class TestDirectly:
             thread.join()
         assert desk.at() == 0
 
+    def test_one_that_is_reached_too_late(self, desk, monkeypatch):
+        def late(*args, connect=socket.create_connection, **options):
+            time.sleep(0.4)
+            return connect(*args, **options)
+
+        def serve():
+            visit, _ = server.accept()
+            with visit, contextlib.suppress(OSError):
+                for _ in range(60):  # as long as it says something it is not silent
+                    visit.sendall(b"H")
+                    time.sleep(0.05)
+
+        monkeypatch.setattr(socket, "create_connection", late)
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            threading.Thread(target=serve, daemon=True).start()
+            url = f"http://127.0.0.1:{server.getsockname()[1]}"
+            began = time.monotonic()
+            assert desk.ask(http={"url": url}, timeout="300ms") == (False, f"{url} did not answer within 0.3 s")
+            assert time.monotonic() - began < 2
+
 
 class TestCommand:
     def ask(self, desk, script, **judged):
