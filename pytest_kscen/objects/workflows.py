@@ -18,12 +18,10 @@ INIT, WAITING_FOR_SCHEDULE, WAITING_FOR_CHILD = "Init", "WaitingForSchedule", "W
 RUNNING, EVALUATING, HOLDING = "Running", "Evaluating", "Holding"
 SUCCEED, FAILED = "Succeed", "Failed"
 NODE_PHASES = (INIT, WAITING_FOR_SCHEDULE, WAITING_FOR_CHILD, RUNNING, EVALUATING, HOLDING, SUCCEED, FAILED)
-WORKFLOW_PHASES = (INIT, RUNNING, SUCCEED, FAILED)
 OVER = (SUCCEED, FAILED)
 
 SERIAL, PARALLEL, SUSPEND, TASK, STATUS_CHECK, SCHEDULE = "Serial", "Parallel", "Suspend", "Task", "StatusCheck", "Schedule"
 TYPES = (SERIAL, PARALLEL, SUSPEND, TASK, STATUS_CHECK, SCHEDULE, *chaos_mesh.KINDS)
-WITH_CHILDREN = (SERIAL, PARALLEL, TASK)
 
 ABORT = "workflow.chaos-mesh.org/abort"
 """The annotation that ends a workflow, or a node and what is below it."""
