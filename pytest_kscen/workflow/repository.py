@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.kube.actor import RUN_LABEL
+from pytest_kscen.kube.requests import JSON_PATCH
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.errors import AlreadyExists, NotFound
+from pytest_kscen.objects.errors import AlreadyExists, Invalid, NotFound, not_found
 from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import (
     ABORTED,
@@ -151,13 +152,31 @@ class Repository:
 
     async def save(self, tree: Tree, node: Node) -> None:
         """What has become of a node."""
-        is_root = node.name == ROOT
-        status = self._root_status(tree) if is_root else self._status(tree, node)
-        resource = self.family.workflows if is_root else self.family.nodes
-        name = tree.key.name if is_root else node.name
+        status = self._root_status(tree) if node.name == ROOT else self._status(tree, node)
         before = node.obj.get("status") or {}
         if changed := {name: value for name, value in status.items() if before.get(name) != value}:
-            node.obj = await self._actor.api.patch(resource, name, {"status": changed}, tree.key.namespace, subresource="status")
+            write = self._write_root if node.name == ROOT else self._write
+            node.obj = await write(tree, node, changed)
+
+    async def _write(self, tree: Tree, node: Node, changed: Obj) -> Obj:
+        patch, where = {"status": changed}, tree.key.namespace
+        return await self._actor.api.patch(self.family.nodes, node.name, patch, where, subresource="status")
+
+    async def _write_root(self, tree: Tree, root: Node, changed: Obj) -> Obj:
+        """A workflow's name may be another's by now, and that one's status is not this one's: NotFound."""
+        api, resource, (name, namespace) = self._actor.api, self.family.workflows, (tree.key.name, tree.key.namespace)
+        uid = root.obj["metadata"]["uid"]
+        status = {**(root.obj.get("status") or {}), **changed}
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "add", "path": "/status", "value": status},
+        ]
+        try:
+            return await api.patch(resource, name, patch, namespace, subresource="status", patch_type=JSON_PATCH)
+        except Invalid:
+            if (await api.get(resource, name, namespace))["metadata"]["uid"] != uid:
+                raise not_found(resource, name) from None
+            raise
 
     def _root_status(self, tree: Tree) -> Obj:
         root = tree.root

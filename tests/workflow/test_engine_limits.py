@@ -10,9 +10,11 @@ from theatre import Theatre, partition, suspend, task, template
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.engine import drive
+from pytest_kscen.workflow.repository import Repository
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 IN_EFFECT = {
@@ -183,3 +185,16 @@ def test_an_abort_is_heard_while_the_last_probes_are_asked(played):
     played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
     played.runner.advance(1)
     assert played.told()["rest"] == ("Failed", "it was aborted")
+
+
+def test_a_status_is_never_written_onto_another_of_the_same_name():
+    theatre = Theatre()
+    repository = Repository(theatre.actor(), SHIPPED)
+    tree = repository.plant(theatre.put_on("entry", suspend("entry")))
+    theatre.call(theatre.api.delete(SHIPPED.workflows, "w", "default"))
+    theatre.put_on("entry", suspend("entry"))
+    tree.root.phase = "Succeed"
+    with pytest.raises(NotFound):
+        theatre.call(repository.save(tree, tree.root))
+    assert [each.get("status") for each in theatre.all(SHIPPED.workflows)] == [None]
+    theatre.close()

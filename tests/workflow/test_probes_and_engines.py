@@ -101,7 +101,7 @@ class Racing:
         return getattr(self._api, name)
 
     async def patch(self, resource, name, patch, *where, **options):
-        if resource == SHIPPED.workflows and patch.get("status", {}).get("phase") == "Running":
+        if resource == SHIPPED.workflows and any(part.get("value", {}).get("phase") == "Running" for part in patch[1:]):
             await self._api.delete(SHIPPED.workflows, name, "default")
         return await self._api.patch(resource, name, patch, *where, **options)
 
