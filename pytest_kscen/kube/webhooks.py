@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
+from pytest_kscen.kube.remote.sockets import Sockets
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
@@ -29,6 +31,7 @@ class Served:
 
     def __init__(self) -> None:
         self._runners: list[web.AppRunner] = []
+        self._sockets = Sockets()
 
     async def serve(self, routes: list[web.RouteDef], tls: ssl.SSLContext | None = None) -> int:
         """Under which port they are from now on."""
@@ -37,7 +40,7 @@ class Served:
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0)
         self._runners.append(runner)
         await runner.setup()
-        await web.TCPSite(runner, HOST, 0, ssl_context=tls).start()
+        await web.SockSite(runner, self._sockets.listen(HOST), ssl_context=tls).start()
         return int(runner.addresses[0][1])
 
     async def stay(self) -> Never:
@@ -48,6 +51,7 @@ class Served:
             for runner in self._runners:
                 await _hang_up(runner)
                 await runner.cleanup()
+            await self._sockets.end(lambda: asyncio.sleep(0))  # noqa: TID251  # a turn of the loop, no time
         raise AssertionError
 
 

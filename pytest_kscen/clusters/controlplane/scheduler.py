@@ -109,7 +109,7 @@ class RealScheduler:
     async def close(self) -> None:
         if self._session:
             await self._session.close()
-            await self._sockets.end(self._clock)
+            await self._sockets.end(lambda: self._clock.sleep(0))
 
 
 def _unverified() -> ssl.SSLContext:

@@ -128,7 +128,7 @@ class Connection:
             close()
         if self._session:
             await self._session.close()
-            await self._sockets.end(self._clock)
+            await self._sockets.end(lambda: self._clock.sleep(0))
 
     async def _persist(self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
         """Ask until there is an answer, or a refusal or a loss that another try would not better."""

@@ -1,4 +1,4 @@
-"""The sockets of one connection: probed while they are open, and gone when it is closed, whatever their peers do.
+"""The sockets of one connection, or of one server: gone when it is closed, whatever their peers do.
 
 A connection under TLS says goodbye and waits for the peer's; the loop may end before that comes, so the wait is cut short.
 """
@@ -11,7 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_kscen.clock import Clock
+    from collections.abc import Awaitable, Callable
 
 PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # a peer that is gone is noticed within a minute
 TURNS = 1000  # of the loop; a handful does
@@ -33,15 +33,33 @@ class Sockets:
         self._made.add(made)
         return made
 
-    async def end(self, clock: Clock) -> None:
-        """After this none is open."""
+    def listen(self, host: str) -> socket.socket:
+        """At a free port of this host; whoever is let in there is one of them."""
+        listening = _Listening(socket.AF_INET, socket.SOCK_STREAM)
+        listening.accepted = self._made
+        listening.bind((host, 0))
+        return listening
+
+    async def end(self, turn: Callable[[], Awaitable[None]]) -> None:
+        """After this none is open. `turn` lets the loop turn once."""
         for one in self._open():
             with contextlib.suppress(OSError):  # it was never connected, or its peer was quicker
                 one.shutdown(socket.SHUT_RDWR)
         for _ in range(TURNS):
             if not self._open():
                 return
-            await clock.sleep(0)
+            await turn()
 
     def _open(self) -> list[socket.socket]:
         return [one for one in self._made if one.fileno() != -1]
+
+
+class _Listening(socket.socket):
+    """Remembers whom it has let in: a server under TLS knows of nobody before they have shaken hands."""
+
+    accepted: weakref.WeakSet[socket.socket]
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        visitor, address = super().accept()
+        self.accepted.add(visitor)
+        return visitor, address
