@@ -17,6 +17,7 @@ MULTI = {"nft": "xtables-nft-multi", "legacy": "xtables-legacy-multi"}
 RECEIVE = """
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, 33, 2**24)  # SO_RCVBUFFORCE: a busy machine loses nothing that has arrived
 s.bind(("0.0.0.0", 7000)); s.settimeout(10)
 print("ready", flush=True)
 count = 0
