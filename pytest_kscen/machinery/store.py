@@ -7,6 +7,7 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.machinery.freezing import freeze, thaw
+from pytest_kscen.machinery.patching.ledger import settle
 from pytest_kscen.machinery.shelves import Bucket, Change, Shelf, in_order
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Store:
         self._compacted = 0
         self._looked_at = 0
         self._shelves: dict[tuple[str, str], Shelf] = {}
+        self._written: dict[Key, None] = {}  # since it was settled last
+        self._written_before: dict[Key, None] = {}  # and not since
 
     def shelf(self, group: str, plural: str) -> Shelf:
         shelf = self._shelves.get((group, plural))
@@ -89,11 +92,16 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(self.revision)
         bucket.put(key.name, obj)
         shelf.publish(Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
+        self._written[key] = None
         if not self.revision % SETTLED:
             self._settle()
         return obj
 
     def _settle(self) -> None:
+        for key in self._written_before:
+            if key not in self._written and (lasting := self.get(key)):
+                settle(lasting)
+        self._written_before, self._written = self._written, {}
         objects = sum(len(bucket.objects) for shelf in self._shelves.values() for bucket in shelf.buckets.values())
         again = self.revision - self._looked_at >= max(DOUBTED, 4 * objects)
         if again:
@@ -106,6 +114,8 @@ class Store:
         bucket = shelf.buckets[key.namespace]
         old = bucket.objects[key.name]
         bucket.pop(key.name)
+        self._written.pop(key, None)
+        self._written_before.pop(key, None)
         if not bucket.objects:
             del shelf.buckets[key.namespace]
         self.revision += 1

@@ -117,6 +117,28 @@ def test_a_name_that_has_gone_is_forgotten_though_nobody_asks_for_names():
     assert forgotten() is None
 
 
+def test_what_lasts_keeps_nothing_of_its_past(monkeypatch):
+    monkeypatch.setattr(stores, "SETTLED", 10)
+    settled = []
+    monkeypatch.setattr(stores, "settle", lambda obj: settled.append(obj["metadata"]["name"]))
+    store = Store()
+    put(store, "a", "lasts")
+    put(store, "a", "goes")
+    for _ in range(3):
+        put(store, "a", "changes")
+    remove(store, "a", "goes")
+    for _ in range(12):
+        put(store, "a", "changes")
+    assert store.revision == 19
+    assert not settled
+    put(store, "a", "changes")
+    assert settled == ["lasts"]
+    for _ in range(20):
+        put(store, "a", "x")
+    assert settled == ["lasts", "changes"], "once for each time that it was written"
+    store.close()
+
+
 def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed(monkeypatch):
     monkeypatch.setattr(stores, "SETTLED", 10)
     store, before, usual = Store(), gc.get_freeze_count(), gc.get_threshold()

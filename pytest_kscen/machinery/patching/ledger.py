@@ -2,14 +2,15 @@
 
 A plain write only notes who wrote, when, and the object before and after; most objects are gone before anybody asks who
 owned their fields. Looking at the list in any way (or a few writes later, so that the past is not kept for ever) fills
-it; the answer is the same whether and whenever anybody looked. Readers that bypass Python's methods, as orjson does,
-see an empty list: `materialised` comes first.
+it, and so does the store with those of objects that last; the answer is the same whether and whenever anybody looked.
+Readers that bypass Python's methods, as orjson does, see an empty list: `materialised` comes first.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.machinery.patching.ownership import updated
@@ -19,27 +20,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_kscen.machinery.patching.ownership import Writer
+    from pytest_kscen.machinery.patching.shapes import Shape
 
 LONGEST = 32  # writes that are noted before they are worked out
+SHARED = 4096  # entries, and sets of fields, that are remembered because other objects may have the same
+
+
+Spelt: TypeAlias = tuple[tuple[str, "Spelt"], ...]
+"""A set of fields that can be looked up."""
 
 
 class Note(NamedTuple):
-    """One plain write. `after` is as the writer sent it, defaults filled in: before admission, and before the server's part."""
+    """One plain write: what of the object it may have changed, `before` and `after`. What both share need not be in either.
+
+    `after` is as the writer sent it, defaults filled in: before admission, and before the server's part. There is no
+    `before` of a new object.
+    """
 
     earlier: Sequence[Obj]
     writer: Writer
-    before: Obj
+    before: Obj | None
     after: Obj
     at: float
 
 
 class Ledger(list[Obj]):
-    """The entries of one object."""
+    """The entries of one object.
 
-    __slots__ = ("_depth", "_note")
+    `shape` is what every write of it so far was judged by, if that was always the same.
+    """
 
-    def __init__(self, note: Note | None = None, entries: Iterable[Obj] = ()) -> None:
+    __slots__ = ("_depth", "_note", "shape")
+
+    def __init__(self, note: Note | None = None, entries: Iterable[Obj] = (), *, shape: Shape | None = None) -> None:
         super().__init__(entries)
+        self.shape = shape
         self._note = note
         self._depth = 0
         if note and type(note.earlier) is Ledger and note.earlier._note:  # noqa: SLF001 - its own kind
@@ -58,10 +73,15 @@ class Ledger(list[Obj]):
         if note is None:
             return
         entries = list(note.earlier)
-        if entries or not note.before.get("metadata", {}).get("uid"):
-            entries = list(updated(entries, note.writer, note.before, note.after, timestamp_of(note.at)))
+        if entries or note.before is None:
+            entries = list(updated(entries, note.writer, note.before or {}, note.after, timestamp_of(note.at)))
         super().__setitem__(slice(None), entries)
         self._note = None
+
+    def settle(self) -> None:
+        """It is here to stay: nothing of the past is kept for it, and what others have too is the same in memory."""
+        self.fill()
+        super().__setitem__(slice(None), [_shared(entry) for entry in self])
 
     # Looking, in all the ways there are.
 
@@ -124,3 +144,29 @@ def materialised(obj: Obj) -> Obj:
     if ledger:
         return obj
     return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}
+
+
+def settle(obj: Obj) -> None:
+    """The object will be here for a while: it keeps nothing of its past."""
+    ledger = obj["metadata"].get("managedFields")
+    if type(ledger) is Ledger:
+        ledger.settle()
+
+
+def _shared(entry: Obj) -> Obj:
+    """The same entry, of which all parts are in memory once."""
+    return _entry(tuple((name, _spelt(value) if name == "fieldsV1" else value) for name, value in entry.items()))
+
+
+def _spelt(fields: Obj) -> Spelt:
+    return tuple((element, _spelt(below)) for element, below in fields.items())
+
+
+@lru_cache(maxsize=SHARED)
+def _entry(parts: tuple[tuple[str, Any], ...]) -> Obj:
+    return {name: _fields(value) if name == "fieldsV1" else value for name, value in parts}
+
+
+@lru_cache(maxsize=SHARED)
+def _fields(spelt: Spelt) -> Obj:
+    return {element: _fields(below) for element, below in spelt}

@@ -10,6 +10,7 @@ from pytest_kscen.kube.requests import APPLY_PATCH
 from pytest_kscen.machinery.patching.ledger import Ledger, Note
 from pytest_kscen.machinery.patching.managers import writer_of, wrong_names
 from pytest_kscen.machinery.patching.ownership import distinct
+from pytest_kscen.machinery.patching.shapes import ABSENT, NOBODYS, GoShape
 from pytest_kscen.objects.errors import Cause, invalid
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.machinery.patching.shapes import Shape
     from pytest_kscen.objects.resources import Obj
 
 NOTHING: Obj = {}
@@ -31,8 +33,34 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
     given = metadata.pop("managedFields", None)
     live = old["metadata"].get("managedFields", ()) if old else ()
     earlier = live if request.subresource else _earlier(kind, request, given, live)
-    note = Note(earlier, writer_of(kind, request), old or NOTHING, {**new, "metadata": metadata.copy()}, at)
-    metadata["managedFields"] = Ledger(note)
+    writer = writer_of(kind, request)
+    shape = _shape_so_far(writer.shape, old, live)
+    before, after = _apart(new, old, whole=shape is None and not isinstance(writer.shape, GoShape))
+    metadata["managedFields"] = Ledger(Note(earlier, writer, before if old else None, after, at), shape=shape)
+
+
+def _shape_so_far(shape: Shape, old: Obj | None, live: Sequence[Obj]) -> Shape | None:
+    """What the whole object fits, if that is certain without a look."""
+    return shape if old is None or (type(live) is Ledger and live.shape is shape) else None
+
+
+def _apart(new: Obj, old: Obj | None, *, whole: bool) -> tuple[Obj, Obj]:
+    """What was there before and what is now, but for what nobody owns; of what has stayed, no more than is asked for."""
+    was: Obj = old or NOTHING
+    before, after = ({**was}, {**new}) if whole else _differing(was, new, frozenset(("metadata",)))
+    old_metadata, new_metadata = _differing(was.get("metadata") or NOTHING, new["metadata"], NOBODYS)
+    if old_metadata or whole:
+        before["metadata"] = old_metadata
+    if new_metadata or whole:
+        after["metadata"] = new_metadata
+    return before, after
+
+
+def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
+    """The parts of each that are not the same in the other."""
+    before = {name: was for name, was in old.items() if name not in besides and new.get(name, ABSENT) is not was}
+    after = {name: value for name, value in new.items() if name not in besides and old.get(name, ABSENT) is not value}
+    return before, after
 
 
 def _earlier(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
@@ -103,7 +131,7 @@ def same_owners(new: Obj, old: Obj) -> bool:
     if now is was:
         return True
     note = now.note if type(now) is Ledger else None
-    if note and note.earlier is was and _same_but_owners(note.after, old) and _is_tidy(was):
+    if note and note.earlier is was and note.before == note.after and _is_tidy(was):
         return True
     return _timeless(now) == _timeless(was)
 

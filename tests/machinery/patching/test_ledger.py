@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -10,9 +11,9 @@ from desk import Desk, widget_kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kscen.machinery.patching import Ledger, materialised
+from pytest_kscen.machinery.patching import Ledger, materialised, tracking
 from pytest_kscen.machinery.patching.fields import paths
-from pytest_kscen.machinery.patching.ledger import LONGEST
+from pytest_kscen.machinery.patching.ledger import LONGEST, settle
 from pytest_kscen.objects.errors import Conflict
 
 names = st.sampled_from("abc")
@@ -69,6 +70,49 @@ def is_open(obj):
 def test_it_makes_no_difference_whether_anybody_looks(steps):
     lazy, eager = play(steps), play(steps, look=lambda obj: len(obj["metadata"].get("managedFields", ())))
     assert lazy.live == eager.live
+
+
+@settings(max_examples=60)
+@given(writes)
+def test_to_note_what_differs_is_as_good_as_to_note_everything(steps):
+    brief = play(steps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracking, "_shape_so_far", lambda *_: None)
+        whole = play(steps)
+    assert brief.live == whole.live
+
+
+def test_what_fits_its_shape_no_longer_is_found_though_the_write_has_left_it_alone():
+    desk = Desk(widget_kind())
+    desk.create("ann", spec={"size": "s"})
+    sizes = {"spec": {"type": "object", "properties": {"size": {"type": "integer"}, "replicas": {"type": "integer"}}}}
+    desk.kind = replace(desk.kind, structure={"type": "object", "properties": sizes}, shape=None)
+    for number in range(3):
+        desk.merge("bob", {"spec": {"replicas": number}})
+    assert desk.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}, "as Kubernetes does not record it either"
+
+
+def test_who_lasts_shares_what_others_have_too():
+    one, other = Desk(widget_kind()), Desk(widget_kind())
+    for desk in (one, other):
+        desk.create("ann", spec={"size": "s"})
+        desk.merge("bob", {"spec": {"replicas": 1}})
+        settle(desk.live)
+        assert not is_open(desk.live)
+    mine, theirs = (list(desk.live["metadata"]["managedFields"]) for desk in (one, other))
+    assert mine == theirs
+    assert all(each is its_twin for each, its_twin in zip(mine, theirs, strict=True))
+    assert one.owners() == {
+        "ann/Update": {"f:spec": {".": {}, "f:size": {}}},
+        "bob/Update": {"f:spec": {"f:replicas": {}}},
+    }
+
+
+@settings(max_examples=60)
+@given(writes)
+def test_it_makes_no_difference_whether_it_is_settled(steps):
+    lazy, settled = play(steps), play(steps, look=settle)
+    assert lazy.live == settled.live
 
 
 @settings(max_examples=60)
