@@ -87,7 +87,7 @@ class InProcessApi:
         await self._ask("deletecollection", resource, namespace=namespace, options=_options(options))
 
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
-        request = Request("watch", resource, namespace=namespace, options=_options(options), user=self._user)
+        request = Request("watch", resource, namespace=namespace, options=_options(options), user=self._user, stays=True)
         return self._server.watch(request)
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:

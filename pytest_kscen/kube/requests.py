@@ -65,6 +65,8 @@ class Request:
     user: str = "system:admin"
     agent: str = ""
     warnings: list[str] = field(default_factory=list)
+    stays: bool = False
+    """A watch that goes on until it is closed, if it asks for no time-out: who is in the server's process is sent nowhere else."""
 
 
 @dataclass(slots=True)

@@ -55,6 +55,7 @@ class Core:
     served: dict[str, tuple[Obj, list[Kind]]] = field(default_factory=dict)  # the established definitions and what they bring
     _now: tuple[float, str] = -1.0, ""
     _housekeeper: asyncio.Task[Never] | None = None
+    _stirred: asyncio.Event = field(default_factory=asyncio.Event)
 
     def now(self) -> str:
         instant, text = self._now
@@ -74,8 +75,9 @@ class Core:
     def keep_house(self) -> None:
         """From the first watch on, each minute: who waits is reminded of the time, and what is old is forgotten.
 
-        It keeps no test alive.
+        It keeps no test alive, and rests while nothing happens.
         """
+        self._stirred.set()
         if self._housekeeper is None or self._housekeeper.done():
             self._housekeeper = asyncio.get_running_loop().create_task(self._house(), name="the API server's housekeeping")
 
@@ -87,10 +89,21 @@ class Core:
                 forgotten = revisions[0]
                 self.store.forget(forgotten)
             revisions.append(self.store.revision)
-            await self.clock.sleep(HOUSEKEEPING, background=True)
+            await self._until_the_next_round(may_rest=forgotten == self.store.revision)
             now = self.clock.now()
-            for listener in self.store.idle():
+            for listener in list(self.store.forgetful):
                 listener.remind(now)
+
+    async def _until_the_next_round(self, *, may_rest: bool) -> None:
+        """The rounds keep their beat, whether somebody rests between them or not."""
+        last = self.clock.now()
+        if may_rest and not any(listener.is_mortal for listener in self.store.forgetful):
+            self._stirred.clear()
+            self.store.stir = self._stirred.set
+            await self._stirred.wait()
+            self.store.stir = None
+        waited = self.clock.now() - last
+        await self.clock.sleep(HOUSEKEEPING - waited % HOUSEKEEPING, background=True)
 
 
 def key_of(kind: Kind, request: Request, name: str) -> Key:

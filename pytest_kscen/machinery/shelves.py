@@ -35,6 +35,10 @@ class Change(NamedTuple):
 class Listener(Protocol):
     """Who waits at the end of a history, in `Shelf.idle`, until it leaves by itself. It must not write."""
 
+    @property
+    def is_mortal(self) -> bool:
+        """Whether it has to leave some time though nothing happens."""
+
     def notice(self, change: Change) -> None:
         """Something was committed."""
 

@@ -11,7 +11,7 @@ from pytest_kscen.machinery.patching.ledger import settle
 from pytest_kscen.machinery.shelves import Bucket, Change, Shelf, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kscen.machinery.shelves import Listener, Place
     from pytest_kscen.objects.resources import Obj
@@ -37,6 +37,10 @@ class Store:
         self._compacted = 0
         self._looked_at = 0
         self._shelves: dict[tuple[str, str], Shelf] = {}
+        self.forgetful: dict[Listener, None] = {}
+        """Those of the idle ones who want to be reminded of the time."""
+        self.stir: Callable[[], None] | None = None
+        """Called at the next change."""
         self._written: dict[Key, None] = {}  # since it was settled last
         self._written_before: dict[Key, None] = {}  # and not since
 
@@ -93,6 +97,8 @@ class Store:
         bucket.put(key.name, obj)
         shelf.publish(Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
         self._written[key] = None
+        if self.stir:
+            self.stir()
         if not self.revision % SETTLED:
             self._settle()
         return obj
@@ -121,6 +127,8 @@ class Store:
         self.revision += 1
         last = at_revision(old, self.revision)
         shelf.publish(Change(self.revision, "DELETED", last, old))
+        if self.stir:
+            self.stir()
         return last
 
     def compact(self) -> None:

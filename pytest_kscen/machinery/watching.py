@@ -35,7 +35,7 @@ LAST_BOOKMARK = 2.0  # before the time-out
 
 def watch(core: Core, kind: Kind, request: Request) -> Subscription:
     options = request.options
-    subscription = Subscription(core, kind, selection_of(kind, request), bookmarks=options.bookmarks)
+    subscription = Subscription(core, kind, selection_of(kind, request), bookmarks=options.bookmarks, stays=request.stays)
     try:
         since = version_in(options.resource_version or "0")
     except ValueError as error:
@@ -46,7 +46,7 @@ def watch(core: Core, kind: Kind, request: Request) -> Subscription:
         subscription.begin_after(since)
     if options.timeout is not None and not subscription.is_over:
         subscription.end_in(options.timeout)
-    else:
+    elif not request.stays:
         life = core.chance.stream("watches").between(SHORTEST_LIFE, LONGEST_LIFE)
         subscription.until = core.clock.now() + life
     return subscription
@@ -55,7 +55,7 @@ def watch(core: Core, kind: Kind, request: Request) -> Subscription:
 class Subscription:
     """One open watch, at first at the end of the history."""
 
-    def __init__(self, core: Core, kind: Kind, selection: Selection, *, bookmarks: bool) -> None:
+    def __init__(self, core: Core, kind: Kind, selection: Selection, *, bookmarks: bool, stays: bool = False) -> None:
         self.until = math.inf
         self._core, self._store = core, core.store
         self._kind = kind
@@ -63,6 +63,8 @@ class Subscription:
         self._takes_all = not selection.name and selection.lets_through is None
         self._shelf = core.store.shelf(*kind.home)
         self._position, self._end = self._shelf.end, math.inf
+        self._told = self._position
+        self._stays = stays
         self._since = core.store.revision
         self._first: Iterator[Event] | None = None
         self._given: Event | None = None
@@ -86,7 +88,7 @@ class Subscription:
         if revision < self._shelf.compacted:
             self._fail(gone(revision, self._shelf.compacted))
         self._since = revision
-        self._position = self._shelf.position_after(revision)
+        self._position = self._told = self._shelf.position_after(revision)
 
     def _initial(self, found: list[Obj], revision: int) -> Iterator[Event]:
         for obj in found:
@@ -101,13 +103,27 @@ class Subscription:
         event = self._event(change)
         if event:
             self._given = event
+            self._told = self._position
             self._wake()
+
+    @property
+    def needs_reminding(self) -> bool:
+        """Whoever stays and is told of every change has no use for it."""
+        return not (self._stays and (self._takes_all or not self._bookmarks))
+
+    @property
+    def is_mortal(self) -> bool:
+        return self.until < math.inf
 
     def remind(self, now: float) -> None:
         if now >= self.until:
             self.expire()
-        elif self._bookmarks and self._marked != self._store.revision:  # or it would say nothing new
+        elif self._bookmarks and self._has_news():
             self._mark()
+
+    def _has_news(self) -> bool:
+        """Whether a bookmark would say anything new; to one who stays it does if there were changes that he was not told of."""
+        return self._told != self._position if self._stays else self._marked != self._store.revision
 
     def _mark(self) -> None:
         if self._bookmarks:
@@ -179,7 +195,7 @@ class Subscription:
     # --- the reader ---
 
     def _wake(self) -> None:
-        self._shelf.idle.pop(self, None)
+        self._leave()
         if self._reader and not self._reader.done():
             self._reader.set_result(None)
 
@@ -190,15 +206,21 @@ class Subscription:
         while (event := self._next()) is None:
             if self.is_over:
                 raise StopAsyncIteration
-            if self._reader is None:
+            if self._reader is None or self.is_mortal:
                 self._core.keep_house()
             self._reader = asyncio.get_running_loop().create_future()
             self._shelf.idle[self] = None
+            if self.needs_reminding:
+                self._store.forgetful[self] = None
             try:
                 await self._reader
             finally:
-                self._shelf.idle.pop(self, None)
+                self._leave()
         return event
+
+    def _leave(self) -> None:
+        self._shelf.idle.pop(self, None)
+        self._store.forgetful.pop(self, None)
 
     def _next(self) -> Event | None:
         """What can be read without waiting."""
@@ -220,6 +242,7 @@ class Subscription:
             self._position += 1
             if event := self._event(change):
                 self._since = change.revision
+                self._told = self._position
                 return event
         return None
 
@@ -227,6 +250,7 @@ class Subscription:
         if not self._bookmark_is_due:
             return None
         self._bookmark_is_due, self._marked = False, self._store.revision
+        self._told = self._position
         return self._bookmark(self._marked)
 
 

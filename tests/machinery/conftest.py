@@ -68,11 +68,10 @@ class Site:
     def names(self, resource, **more):
         return [item["metadata"]["name"] for item in self.list(resource, **more)["items"]]
 
-    def watch(self, resource, *, namespace="default", **options):
+    def watch(self, resource, *, namespace="default", stays=False, **options):
         async def opened():
-            return self.server.watch(
-                Request("watch", resource, namespace if resource.namespaced else "", options=Options(**options))
-            )
+            where = namespace if resource.namespaced else ""
+            return self.server.watch(Request("watch", resource, where, options=Options(**options), stays=stays))
 
         return Seen(self.runner, self.runner.ask(opened()))
 

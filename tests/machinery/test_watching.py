@@ -193,6 +193,58 @@ class TestTime:
         site.runner.advance(60)
         assert watch.new() == [bookmark("3")]
 
+    def test_one_who_stays_is_not_sent_away(self, site):
+        watch = site.watch(CONFIG_MAPS, stays=True)
+        site.runner.advance(30 * 24 * 3600)
+        site.create(CONFIG_MAPS, "a")
+        assert (watch.told(), watch.ended) == ([("ADDED", "a")], False)
+        short = site.watch(CONFIG_MAPS, stays=True, timeout=10.0)
+        site.runner.advance(11)
+        short.new()
+        assert short.ended
+
+    def test_one_who_stays_hears_of_changes_that_he_was_not_told_of(self, site):
+        all_of_them = site.watch(CONFIG_MAPS, bookmarks=True, stays=True)
+        mine = site.watch(CONFIG_MAPS, bookmarks=True, stays=True, labels="a=b")
+        assert all_of_them.new() == mine.new() == [bookmark("1", annotations=END)]
+        site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
+        site.runner.advance(60)
+        assert all_of_them.new() == mine.new() == []
+        site.create(CONFIG_MAPS, "a")
+        site.runner.advance(60)
+        assert [event.type for event in all_of_them.new()] == ["ADDED"]
+        assert mine.new() == [bookmark("3")]
+        site.runner.advance(600)
+        assert all_of_them.new() == mine.new() == []
+        site.create(CONFIG_MAPS, "b", metadata={"labels": {"a": "b"}})
+        site.runner.advance(600)
+        assert mine.told() == [("ADDED", "b")]
+
+    def test_nobody_is_reminded_where_nothing_happens(self, site):
+        site.watch(CONFIG_MAPS, bookmarks=True, stays=True, labels="a=b").new()
+        site.create(CONFIG_MAPS, "a")
+        site.runner.advance(3600)
+        assert site.runner.loop.next_timer() is None
+        site.runner.advance(30)
+        site.create(CONFIG_MAPS, "b")
+        version = site.get(CONFIG_MAPS, "b")["metadata"]["resourceVersion"]
+        site.runner.advance(0)
+        assert site.runner.loop.next_timer() == 3600 + 60, "the minutes keep their beat"
+        site.runner.advance(300)
+        assert site.watch(CONFIG_MAPS, resource_version="2").told() == [("ADDED", "b")]
+        site.runner.advance(60)
+        assert site.watch(CONFIG_MAPS, resource_version="2").told() == [("ERROR", "Expired")]
+        assert site.watch(CONFIG_MAPS, resource_version=version).told() == []
+
+    def test_who_has_to_leave_some_time_wakes_the_housekeeper(self, site):
+        site.watch(CONFIG_MAPS, stays=True).new()
+        site.create(CONFIG_MAPS, "a")
+        site.runner.advance(3600)
+        watch = site.watch(CONFIG_MAPS)
+        site.runner.advance(3660)
+        watch.new()
+        assert watch.ended
+
     def test_they_keep_nobody_alive(self, site):
         site.watch(CONFIG_MAPS, bookmarks=True)
         site.runner.advance(0)

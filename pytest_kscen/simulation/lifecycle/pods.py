@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
@@ -41,6 +42,7 @@ class PodGarbage:
         """Nodes that are not there though pods are on them, and until when they may come back."""
         self._ending: dict[Ref, None] = {}
         self._finished: dict[Ref, None] = {}
+        self._some = asyncio.Event()
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
 
@@ -53,7 +55,19 @@ class PodGarbage:
                     await self._delete(pod, why)
                 except (ApiError, OSError):
                     continue  # it is found again at the next look
-            await self._bench.clock.sleep(EVERY, background=True)
+            await self._until_the_next_look()
+
+    async def _until_the_next_look(self) -> None:
+        """Where there is nothing that could be garbage there is nothing to look at; the looks keep their beat all the same."""
+        last = self._bench.now()
+        if not self._is_suspicious():
+            self._some.clear()
+            await self._some.wait()
+        waited = self._bench.now() - last
+        await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
+
+    def _is_suspicious(self) -> bool:
+        return bool(self._missing or self._ending or len(self._finished) > KEPT)
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         pod = new or old
@@ -71,10 +85,13 @@ class PodGarbage:
             self._ending[ref] = None
         if (new.get("status") or {}).get("phase") in FINISHED:
             self._finished[ref] = None
+        if self._is_suspicious():
+            self._some.set()
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         if new is None and old and self._pods_by_node.of(old["metadata"]["name"]):
             self._missing.setdefault(old["metadata"]["name"], None)
+            self._some.set()
 
     # --- what is found ---
 

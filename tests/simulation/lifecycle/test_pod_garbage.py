@@ -20,6 +20,18 @@ def test_pods_of_a_node_that_is_gone(site):
     assert site.exists("other")
 
 
+def test_where_nothing_could_be_garbage_nobody_looks(site, monkeypatch):
+    looks, look = [], PodGarbage._surplus
+    monkeypatch.setattr(PodGarbage, "_surplus", lambda garbage: looks.append(site.runner.clock.now()) or look(garbage))
+    began = site.runner.clock.now()
+    site.create()
+    site.advance(3600 + 5)
+    assert looks == []
+    site.runner.ask(site.api.delete(NODES, "node-1"))
+    site.advance(45)
+    assert [instant - began for instant in looks] == [3620, 3640], "on the beat"
+
+
 def test_a_node_that_comes_back_in_time_keeps_them(site):
     site.create()
     site.advance(5)
