@@ -123,10 +123,12 @@ def _fields(draft: Draft) -> Iterator[Fault]:
 
 
 def _type(draft: Draft) -> Iterator[Fault]:
-    path, guess = (*draft.path, "templateType"), nearest(draft.type, TYPES)
+    path = (*draft.path, "templateType")
     if draft.type and not draft.is_known:
+        guess = nearest(draft.type, TYPES)
         yield error(path, f"there is no templateType {draft.type!r}: there are {', '.join(TYPES)}{guess}")
     elif draft.is_chaos and draft.type not in TYPES:
+        guess = nearest(draft.type, TYPES)
         yield warning(path, f"{draft.type} is no kind of chaos that we know: it is handed to the cluster as it is{guess}")
 
 
