@@ -58,6 +58,7 @@ class Failing:
         live = self._pods.objects.get(pod.ref)
         if live is None or live["metadata"].get("uid") != pod.uid or PodInfo(live).nominated == node:
             return
+        self._nominated.expected.add(pod.uid)
         status = {**(live.get("status") or {}), "nominatedNodeName": node}
         with contextlib.suppress(ApiError, OSError):  # it is only said
             await self._bench.write_status(PODS, live, status)

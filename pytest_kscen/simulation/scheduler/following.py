@@ -35,6 +35,7 @@ class Following:
         self._snapshot = handle.snapshot
         self._queue = handle.queue
         self._waiting = handle.waiting
+        self._nominated = handle.nominated
         self.profiles = profiles
         self._informers = handle.bench.informers
         self._followed = {one: self._informers.of(one) for one in (PODS, NODES)}
@@ -113,12 +114,15 @@ class Following:
         self._queue.remove(Ref.of(pod), uid)
         if waiting := self._waiting.get(uid):
             waiting.reject("", "pod is deleted")
-        known = self._snapshot.take(uid)
-        if known or (pod.get("status") or {}).get("nominatedNodeName"):
+        if self._snapshot.take(uid):
             self._queue.happened(ASSIGNED_DELETE, pod, None)
+        elif (pod.get("status") or {}).get("nominatedNodeName"):
+            self._place_is_free(pod)
+        self._nominated.expected.discard(uid)
 
     def _assigned(self, new: Obj, old: Obj | None) -> None:
         uid, node = new["metadata"]["uid"], new["spec"]["nodeName"]
+        self._nominated.expected.discard(uid)
         known = self._snapshot.pod(uid)
         if known and self._snapshot.node_of(uid) == node:
             fresh = old is None or not old["spec"].get("nodeName")
@@ -149,7 +153,16 @@ class Following:
             self._queue.update(PodInfo(new), old, changes.of_pod(new, old))
             before = (old.get("status") or {}).get("nominatedNodeName")
             if before and before != (new.get("status") or {}).get("nominatedNodeName"):
-                self._queue.happened(ASSIGNED_DELETE, old, None, unless=Ref.of(old))
+                self._place_is_free(old)
+
+    def _place_is_free(self, pod: Obj) -> None:
+        """Nobody comes to where this one was nominated: that may help whoever had to count with it.
+
+        It may itself be helped too, whose place was taken from it; but not if it was there, and its time was up.
+        """
+        was_there = pod["metadata"]["uid"] in self._nominated.expected
+        self._nominated.expected.discard(pod["metadata"]["uid"])
+        self._queue.happened(ASSIGNED_DELETE, pod, None, unless=Ref.of(pod) if was_there else None, up_to=PodInfo(pod).priority)
 
 
 def _is_finished(pod: Obj) -> bool:

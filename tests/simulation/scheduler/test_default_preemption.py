@@ -284,6 +284,30 @@ class TestHowItGoes:
         assert (hall.where("boss"), hall.where("first")) == ("n1", None)
         assert not hall.get("first")["status"].get("nominatedNodeName")
 
+    def test_who_loses_its_place_looks_for_another_at_once(self, hall):
+        """Not only when those are gone who were to make room."""
+        hall.node("n1", cpu="2")
+        hall.node("n2", cpu="1")
+        for name, where, cpu in (("a", "n1", "1"), ("b", "n1", "1"), ("c", "n2", "500m"), ("d", "n2", "500m")):
+            hall.pod(name, cpu=cpu, priority=LOW, nodeName=where)
+        hall.pod("first", cpu="1", priority=MID)
+        assert hall.get("first")["status"]["nominatedNodeName"] == "n1"
+        hall.pod("boss", cpu="2", priority=HIGH)
+        assert hall.get("boss")["status"]["nominatedNodeName"] == "n1"
+        assert hall.get("first")["status"]["nominatedNodeName"] == "n2"
+        assert names(hall) == "a b boss c d first"
+
+    def test_who_does_not_reckon_with_a_pod_is_not_woken_when_that_goes(self, hall):
+        hall.node("n1", cpu="2")
+        hall.pod("v", cpu="2", priority=LOW)
+        hall.pod("first", cpu="2", priority=MID)
+        assert hall.get("first")["status"]["nominatedNodeName"] == "n1"
+        for name, priority in (("same", MID), ("above", HIGH)):
+            hall.pod(name, cpu="2", priority=priority, preemptionPolicy="Never")
+        hall.delete("first")
+        tries = [hall.events(name) for name in ("same", "above")]
+        assert [len(each) for each in tries] == [2, 1]
+
     def test_a_pod_that_may_not(self, hall):
         hall.node("n1", cpu="2")
         put(hall, "v", "n1", "2")

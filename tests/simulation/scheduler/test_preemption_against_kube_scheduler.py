@@ -120,6 +120,33 @@ def test_the_same_victims(rival, ours, seed):  # noqa: F811
     assert preemptions
 
 
+def test_who_loses_its_place_looks_for_another_at_once(rival):  # noqa: F811
+    """As ours does in test_default_preemption."""
+    rival.clear()
+    for name, cpu in (("n1", "2"), ("n2", "1")):
+        amounts = {"cpu": cpu, "memory": "8Gi", "pods": "8"}
+        rival.add_node({"metadata": {"name": name}, "spec": {}, "status": {"capacity": amounts, "allocatable": amounts}})
+    for name, where, cpu in (("a", "n1", "1"), ("b", "n1", "1"), ("c", "n2", "500m"), ("d", "n2", "500m")):
+        rival.ask(rival.api.create(PODS, of_class(name, cpu, 0, nodeName=where)))
+    has_seen_all(rival)
+    before = names(rival)
+    for name, cpu, cls in (("first", "1", 1), ("boss", "2", 2)):
+        rival.placed(of_class(name, cpu, cls))
+        assert rival.runner.until(lambda: nominated(rival, name) == "n1", PATIENCE)  # noqa: B023
+    assert rival.runner.until(lambda: nominated(rival, "first") not in (None, "n1"), PATIENCE)
+    assert names(rival) == before | {"first", "boss"}
+
+
+def of_class(name, cpu, cls, **spec):
+    container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [container], "priorityClassName": f"class-{cls}", **spec}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def nominated(rival, name):  # noqa: F811
+    return rival.ask(rival.api.get(PODS, name, "default"))["status"].get("nominatedNodeName")
+
+
 def names(rival):  # noqa: F811
     return {one["metadata"]["name"] for one in rival.ask(rival.api.list(PODS)).items}
 

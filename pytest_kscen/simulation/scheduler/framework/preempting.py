@@ -23,6 +23,8 @@ class Nominated:
         self._nodes: dict[str, str] = {}
         self.preemptors: dict[str, PodInfo] = {}
         """By the uid of a pod that is just being sent away: for whom."""
+        self.expected: set[str] = set()
+        """Uids of pods that have a node to which they are to be bound, but not at once."""
 
     def add(self, pod: PodInfo, node: str = "") -> None:
         """Under this node, or the one in the pod's own status."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.simulation.scheduler.framework.events import TIMEOUT, ClusterEvent
@@ -174,14 +175,16 @@ class Queue:
 
     # --- what happens ---
 
-    def happened(self, event: ClusterEvent, old: Obj | None, new: Obj | None, *, unless: Ref | None = None) -> None:
-        """Look again at those whom this may help; those in flight learn of it when they come back."""
+    def happened(
+        self, event: ClusterEvent, old: Obj | None, new: Obj | None, *, unless: Ref | None = None, up_to: float = math.inf
+    ) -> None:
+        """Look again at those up to this priority whom this may help; those in flight learn of it when they come back."""
         for flying in self._flying.values():
             flying.append((event, old, new))
         if not self._parked:
             return
         for queued in self._parked.turned_down_by(self._interests.listeners(event)):
-            if queued.pod.ref != unless and self._interests.helps(queued, event, old, new):
+            if queued.pod.ref != unless and queued.pod.priority <= up_to and self._interests.helps(queued, event, old, new):
                 self._requeue(queued)
 
     async def look_through(self, sleep: Callable[..., Any]) -> None:
