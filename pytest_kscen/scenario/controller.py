@@ -122,7 +122,7 @@ class ScenarioController:
         version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
         progress = Progress(name, uid, self._actor, version, self._strategy)
         await self._meet_others()
-        convergence = Convergence(self._informers, self._actor.clock, self._settle)
+        convergence = Convergence(self._actor.api, self._informers, self._actor.clock, self._settle)
         self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience, configuration_of(scenario))
         self._on.spec_is(scenario)
         try:

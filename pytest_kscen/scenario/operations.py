@@ -120,7 +120,7 @@ def _unreadable(patch: str) -> str:
     return ""
 
 
-Expect: TypeAlias = Callable[[Resource, Ref, Callable[[Obj | None], bool]], None]
+Expect: TypeAlias = Callable[[Resource, Ref, Callable[[Obj | None], bool]], object]
 
 
 async def do(api: Api, operation: Operation, expect: Expect = lambda *_: None) -> OperationResult:

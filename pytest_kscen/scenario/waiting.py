@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.kube.picture import Picture, Ref
     from pytest_kscen.objects.resources import Obj, Resource
@@ -93,7 +95,7 @@ class WaiterFailed(Exception):
     """One could not say what is still to be done."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Expected:
     """What a write will have changed as soon as its news are here; should it fail after all, nobody waits for ever."""
 
@@ -101,6 +103,7 @@ class Expected:
     ref: Ref
     has_come: Callable[[Obj | None], bool]
     until: float
+    """When the server is asked whether there is anything to wait for."""
     missed: Callable[[], None]
     """What follows if it never comes."""
 
@@ -109,6 +112,7 @@ class Expected:
 class Convergence:
     """The cluster as the waiters see it, and who waits for it to come to rest."""
 
+    api: Api
     informers: Informers
     clock: Clock
     settle: float
@@ -145,24 +149,42 @@ class Convergence:
 
     def expect(
         self, resource: Resource, ref: Ref, has_come: Callable[[Obj | None], bool], missed: Callable[[], None] = lambda: None
-    ) -> None:
+    ) -> Expected | None:
         """Somebody writes this: nothing is judged by what was before it."""
         followed = next((each for each in self._seen if (each.group, each.plural) == (resource.group, resource.plural)), None)
-        if followed:
-            self._expected.append(Expected(followed, ref, has_come, self.clock.now() + NEWS, missed))
+        if followed is None:
+            return None
+        self._expected.append(Expected(followed, ref, has_come, self.clock.now() + NEWS, missed))
+        return self._expected[-1]
+
+    def is_let_in(self, expected: Expected) -> None:
+        """The server goes on with the write only now."""
+        expected.until = self.clock.now() + NEWS
 
     def shown(self, resource: Resource, ref: Ref) -> Obj | None:
         """The object as it was last heard of."""
         return self._seen[resource].objects.get(ref) if resource in self._seen else None
 
-    def _awaits_news(self) -> bool:
-        now = self.clock.now()
-        missing = [each for each in self._expected if not each.has_come(self.shown(each.resource, each.ref))]
-        self._expected = [each for each in missing if now < each.until]
-        for each in missing:
-            if each not in self._expected:
-                each.missed()
+    async def _awaits_news(self) -> bool:
+        for each in list(self._expected):
+            if each.has_come(self.shown(each.resource, each.ref)):
+                self._expected.remove(each)
+            elif self.clock.now() >= each.until:
+                await self._ask_for(each)
         return bool(self._expected)
+
+    async def _ask_for(self, late: Expected) -> None:
+        """The news are late, or there are none: the server knows."""
+        late.until = self.clock.now() + NEWS
+        try:
+            live = await self.api.get(late.resource, late.ref.name, late.ref.namespace)
+        except NotFound:
+            live = None
+        except (ApiError, OSError):
+            return
+        if not late.has_come(live):
+            self._expected.remove(late)
+            late.missed()
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
         """By controller: what it is still to do."""
@@ -185,7 +207,7 @@ class Convergence:
             left = end - self.clock.now()
             if left <= 0:
                 raise NotConvergedError(self.told(waiters, patience))
-            if self._awaits_news():
+            if await self._awaits_news():
                 await self._within(min(left, NEWS))
             elif self.unfinished(waiters):
                 await self._within(left)

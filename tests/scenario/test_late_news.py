@@ -1,0 +1,61 @@
+"""What a write has changed is waited for as long as the server has it, and no longer: a picture may be far behind."""
+
+import pytest
+
+from pytest_kscen.kube.picture import Picture, Ref
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.scenario.waiting import NEWS, Convergence
+from tests.scenario.objects import pod
+
+REF = Ref("default", "p")
+
+
+class Behind(Picture):
+    """One that shows what it is told to."""
+
+    async def synced(self):
+        pass
+
+    def of(self, resource):
+        return self
+
+
+@pytest.fixture
+def cluster(runner):
+    return runner.cluster
+
+
+@pytest.fixture
+def wait(cluster):
+    """A pod's binding is expected, and waited for: the picture, and what comes of it."""
+    api, picture, came = cluster.api("test"), Behind(PODS), []
+    convergence = Convergence(api, picture, cluster.runner.clock, 0.1)
+
+    async def life():
+        await convergence.see(PODS)
+        convergence.expect(PODS, REF, lambda seen: bool(seen and seen["spec"].get("nodeName")), lambda: came.append("missed"))
+        await convergence.reached([])
+        came.append("rest")
+
+    made = cluster.runner.call(api.create(PODS, {**pod("p"), "status": {}}, "default"))
+    picture._replace(REF, made)
+    cluster.runner.start(life(), "life")
+    return picture, came
+
+
+def test_what_the_server_has_is_waited_for(cluster, wait):
+    picture, came = wait
+    bound = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    cluster.runner.call(cluster.api("test").create(PODS, bound, "default", name="p", subresource="binding"))
+    cluster.advance(10 * NEWS)
+    assert came == []
+
+    picture._replace(REF, cluster.runner.call(cluster.api("test").get(PODS, "p", "default")))
+    cluster.advance(NEWS)
+    assert came == ["rest"]
+
+
+def test_what_it_has_refused_is_not(cluster, wait):
+    _, came = wait
+    cluster.advance(10 * NEWS)
+    assert came == ["missed", "rest"]
