@@ -1,9 +1,14 @@
 """The real kube-scheduler, unmodified and on a real control plane, does with a scenario what the embedded one does with it.
 
 Where several nodes are equally good either side leaves it to chance: theirs must be one of our best, and is then ours too.
-`python -m tests.scenario.test_same_placements 200` compares as many scenarios, and prints those that differ.
+`python -m tests.scenario.test_same_placements 200` compares as many scenarios, and prints those that differ; with `200 3`
+there are three control planes, each of which plays every third.
 """
 
+import functools
+import itertools
+import multiprocessing
+import pathlib
 import sys
 
 import pytest
@@ -13,6 +18,7 @@ from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.scenario.files import scenario_of
 from tests.scenario.comparing import SENT_AWAY, Follower, Tally, order
 from tests.scenario.generating import generated
 from tests.scenario.objects import create, done, node, pod, scenario
@@ -20,6 +26,7 @@ from tests.scenario.objects import create, done, node, pod, scenario
 pytestmark = pytest.mark.controlplane
 
 SEEDS = range(8)
+SAMPLES = sorted((pathlib.Path(__file__).parents[2] / "scenarios" / "samples").glob("*.scenario.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +39,7 @@ def real():
 
 
 def test_scenarios_go_the_same_way_on_both(real):
-    tally = compared(real, SEEDS)
+    tally = compared(real, drawn(SEEDS))
 
     assert not tally.differences, "\n".join(tally.differences)
     assert tally.decided >= 40
@@ -55,53 +62,61 @@ def test_a_part_of_a_real_program_cannot_be_held_alone(real):
     assert "'replicaset-controller' is a part of kube-controller-manager on this cluster" in played.message
 
 
-def compared(real, seeds, tell=lambda _: None):
+def drawn(seeds):
+    return ((f"seed {seed}", generated(Chance(seed).stream("generated"))) for seed in seeds)
+
+
+def samples():
+    return ((path.name, scenario_of(path)) for path in SAMPLES)
+
+
+def compared(real, scenarios, tell=lambda _: None):
     tally = Tally()
-    for seed in seeds:
-        drawn = generated(Chance(seed).stream("generated"))
-        theirs = order(succeeded(real.play(drawn)))
-        follower = Follower(theirs)
-        tally.add(f"seed {seed}", on_embedded(drawn, follower), theirs, follower.ties)
+    for name, each in scenarios:
+        played = real.play(each)
+        theirs = order(played), played.phase
+        tally.add(name, theirs, functools.partial(on_embedded, each, theirs[0]), played.message)
         tell(tally)
     return tally
 
 
-def on_embedded(drawn, judge):
-    cluster = EmbeddedCluster(1, nodes=0)
-    cluster.site.scheduler.ties.judge = judge
+def on_embedded(one, theirs, choices=()):
+    cluster, follower = EmbeddedCluster(1, nodes=0), Follower(one, theirs, choices)
+    cluster.site.scheduler.ties.judge, cluster.site.scheduler.queue.judge = follower.node, follower.next_one
     runner = ScenarioRunner(cluster, Plan())
     try:
-        return order(succeeded(runner.play(drawn)))
+        played = runner.play(one)
+        return follower, order(played), played.phase
     finally:
         runner.close()
         cluster.close()
 
 
-def succeeded(played):
-    assert played.phase == "Succeeded", played.message
-    return played
-
-
-def main(count):
+def main(count, hands=1):
     """Whether all went the same way, and there was enough to compare."""
-    cluster = ControlPlaneCluster(1, nodes=0)
-    real, told = ScenarioRunner(cluster, Plan()), 0
-
-    def tell(tally):
-        nonlocal told
-        for difference in tally.differences[told:]:
-            print(difference, flush=True)
-        told = len(tally.differences)
-
-    try:
-        tally = compared(real, range(count), tell)
-    finally:
-        real.close()
-        cluster.close()
-    print(f"{count} scenarios: {tally}")
+    with multiprocessing.get_context("spawn").Pool(hands) as pool:
+        tally = sum(pool.imap_unordered(functools.partial(share, count, hands), range(hands)), Tally())
+    print(f"{count} scenarios and {len(SAMPLES)} samples: {tally}")
     least = count // 4
     return not tally.differences and tally.decided >= 5 * count and min(tally.ties, tally.kinds[SENT_AWAY]) >= least
 
 
+def share(count, hands, hand):
+    """What one of several control planes plays."""
+    cluster = ControlPlaneCluster(1, nodes=0)
+    real, told = ScenarioRunner(cluster, Plan()), set()
+
+    def tell(tally):
+        for line in {*tally.differences, *tally.by_clock} - told:
+            print(line, flush=True)
+            told.add(line)
+
+    try:
+        return compared(real, itertools.islice(itertools.chain(samples(), drawn(range(count))), hand, None, hands), tell)
+    finally:
+        real.close()
+        cluster.close()
+
+
 if __name__ == "__main__":
-    sys.exit(not main(int(sys.argv[1])))
+    sys.exit(not main(*map(int, sys.argv[1:])))

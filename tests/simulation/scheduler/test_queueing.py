@@ -85,6 +85,22 @@ class TestBackoff:
             hall.change("n1", {"metadata": {"labels": {"hint": "p", "x": str(number)}}})
         assert tally.times("p") == [0, 0, 0, 0]
 
+    def test_a_judge_says_who_comes_first_of_those_who_were_turned_down(self, halls, tally):
+        hall = with_plugin(halls, tally, Fussy)
+        hall.node("n1")
+        for name, priority in (("a", 0), ("b", 9), ("c", 5)):
+            hall.pod(name, priority=priority)
+        hall.change("n1", {"spec": {"taints": [{"key": "x", "effect": "PreferNoSchedule"}]}})
+        asked = []
+
+        def judge(waiting):
+            asked.append("".join(each.pod.name for each in waiting))
+            return waiting[-1]
+
+        hall.scheduler.queue.judge = judge
+        hall.change("n1", {"spec": {"taints": [{"key": "y", "effect": "PreferNoSchedule"}]}})
+        assert (tally.order(), asked) == (list("abcbcaacb"), ["bca", "bc"])
+
     def test_it_is_never_longer_however_often_a_pod_is_turned_down(self):
         queued = QueuedPod(PodInfo({"metadata": {"name": "p"}, "spec": {}}), since=0.0, turn=1, unschedulable=5000)
         backoffs = Backoffs(lambda: 9.0, lambda _: None)

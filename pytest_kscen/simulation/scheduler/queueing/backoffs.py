@@ -60,16 +60,23 @@ class Backoffs:
         """Who may be taken before its time."""
         while self._turned_down:
             _, _, turn, queued = self._turned_down[0]
-            if self.pods.get(queued.pod.ref) is queued and queued.turn == turn and queued.early < (self._now(), EARLY):
+            if self.pods.get(queued.pod.ref) is queued and queued.turn == turn and self._may_be_early(queued):
                 return queued
             heapq.heappop(self._turned_down)
         return None
 
-    def pop_early(self) -> QueuedPod | None:
-        if queued := self.early():
-            instant, times = queued.early
-            queued.early = self._now(), times + 1 if instant == self._now() else 1
-        return queued
+    def turned_down(self) -> list[QueuedPod]:
+        """All who may be taken before their time, in their order."""
+        found = [each for each in self.pods.values() if (each.rejectors or each.pending) and self._may_be_early(each)]
+        return sorted(found, key=lambda queued: (self._expiry(queued), self.key(queued), queued.turn))
+
+    def _may_be_early(self, queued: QueuedPod) -> bool:
+        return queued.early < (self._now(), EARLY)
+
+    def note_early(self, queued: QueuedPod) -> None:
+        """It is taken before its time."""
+        instant, times = queued.early
+        queued.early = self._now(), times + 1 if instant == self._now() else 1
 
     def _wait_for(self, expiry: float) -> None:
         """Look through them when this time is up, if not before."""

@@ -20,7 +20,7 @@ from pytest_kscen.simulation.scheduler.queueing.parked import Parked
 from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pytest_kscen.kube.informer import Ref
     from pytest_kscen.objects.resources import Obj
@@ -49,6 +49,11 @@ class Queue:
         self._turns = 0
         self.one_by_one: Callable[[], bool] = lambda: False
         """Whether a new pod is to wait until the others have come to rest."""
+        self.judge: Callable[[Sequence[QueuedPod]], QueuedPod] | None = None
+        """Of pods that were turned down before and wait, in the order in which they are taken, whoever is to be taken now.
+
+        Whose back-off ends first is a matter of the clock; one who follows another scheduler says what it was there.
+        """
         self._wake = asyncio.Event()
         self._parking = asyncio.Event()
 
@@ -138,13 +143,23 @@ class Queue:
 
     def pop(self) -> QueuedPod | None:
         """The next pod, which is in flight from now on."""
-        queued = self._first_active() or self._backoffs.pop_early()
+        queued = self._judged() or self._first_active() or self._backoffs.early()
         if queued is None:
             return None
+        if queued.pod.ref in self._backoffs.pods:
+            self._backoffs.note_early(queued)
         self._take_out(queued.pod.ref)
         queued.attempts += 1
         self._flying[queued.pod.uid] = []
         return queued
+
+    def _judged(self) -> QueuedPod | None:
+        """Whom the judge wants, if there is one and any choice."""
+        if self.judge is None:
+            return None
+        again = sorted((queued for queued in self._active.values() if queued.attempts), key=self._key)
+        again += self._backoffs.turned_down()
+        return self.judge(again) if len(again) > 1 else None
 
     def _first_active(self) -> QueuedPod | None:
         while self._heap:

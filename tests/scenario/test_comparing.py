@@ -1,0 +1,107 @@
+"""What is excused when a scenario's course is compared with that on a real control plane, and what is not."""
+
+import pytest
+
+from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
+from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
+from tests.scenario.comparing import BOUND, SENT_AWAY, Follower, Tally, in_one_breath, is_same, may_precede, nickname
+from tests.scenario.objects import create, pod, scenario
+
+PLAN = scenario(create(1, pod("a")), create(1, pod("b")))
+A, B, C = ((BOUND, name, "n") for name in "abc")
+GONE = (SENT_AWAY, "a", "n")
+
+
+def queued(name, priority, turn, failures=1):
+    return QueuedPod(PodInfo(pod(name, priority=priority)), 0.0, turn, unschedulable=failures)
+
+
+class TestWhoMayPrecede:
+    @pytest.mark.parametrize(
+        ("one", "other", "verdict"),
+        [
+            (queued("a", 9, 2), queued("b", 0, 1), True),  # by priority
+            (queued("a", 0, 1), queued("b", 9, 2), True),  # turned down before: its back-off may be over
+            (queued("a", 0, 2), queued("b", 9, 1), False),  # its back-off ends later, or at once with the other's
+            (queued("a", 0, 2), queued("b", 0, 1), False),
+            (queued("a", 0, 2, failures=1), queued("b", 9, 1, failures=2), True),  # it backs off for less
+            (queued("a", 0, 2, failures=5), queued("b", 9, 1, failures=6), False),  # both for the longest
+        ],
+    )
+    def test_it_takes_a_clock_by_which_it_comes_first(self, one, other, verdict):
+        assert may_precede(one, other) is verdict
+
+    def test_only_who_may_is_offered(self):
+        follower = Follower(PLAN, [], choices=(1,))
+        waiting = [queued("high", 9, 2), queued("early", 0, 1), queued("late", 0, 3)]
+        assert follower.next_one(waiting).pod.name == "early"
+        assert follower.asked == [["high", "early"]]
+        assert follower.told == ["early before high"]
+        assert follower.beside == {("early", "high"), ("early", "late")}
+
+
+class TestBindings:
+    def test_they_are_together_only_if_one_waited_when_the_other_was_taken(self):
+        assert in_one_breath([A, B, C], {("a", "b")}) == [[A, B], [C]]
+        assert in_one_breath([A, B, C], set()) == [[A], [B], [C]]
+        assert in_one_breath([A, GONE, B], {("a", "b")}) == [[A], [GONE], [B]]
+
+    def test_those_together_may_come_in_any_order(self):
+        assert is_same([A, B, C], [B, A, C], {("a", "b")})
+        assert not is_same([A, B, C], [B, A, C], {("b", "c")})
+        assert not is_same([A, B, C], [A, C, B], {("a", "b")})
+
+    def test_but_none_elsewhere_and_none_more_or_less(self):
+        together = {("a", "b")}
+        assert not is_same([A, B], [(BOUND, "b", "m"), A], together)
+        assert not is_same([A, B], [B], together)
+        assert not is_same([A], [A, B], together)
+
+
+class TestTally:
+    def play(self, orders):
+        """By a choice between two pods: the order that follows."""
+
+        def once(choices):
+            follower = Follower(PLAN, [], choices)
+            follower.next_one([queued("a", 9, 2), queued("b", 0, 1)])
+            return follower, orders[choices[0] if choices else 0], "Succeeded"
+
+        return once
+
+    def test_what_is_the_same(self):
+        tally = Tally()
+        tally.add("s", ([A, B], "Succeeded"), self.play([[A, B], [B]]))
+        assert (tally.decided, tally.differences, tally.by_clock) == (2, [], [])
+
+    def test_what_another_clock_explains(self):
+        tally = Tally()
+        tally.add("s", ([B], "Succeeded"), self.play([[A, B], [B]]))
+        assert (tally.decided, tally.differences, tally.by_clock) == (1, [], ["s: b before a"])
+
+    def test_bindings_that_were_under_way_together(self):
+        tally = Tally()
+        tally.add("s", ([B, A], "Succeeded"), self.play([[A, B], [B]]))
+        assert (tally.differences, tally.by_clock) == ([], ["s: bindings that were under way together"])
+
+    @pytest.mark.parametrize("theirs", [([A], "Succeeded"), ([A, B], "Failed")])
+    def test_all_else_is_a_difference(self, theirs):
+        tally = Tally()
+        tally.add("s", theirs, self.play([[A, B], [B]]), "why")
+        assert len(tally.differences) == 1
+        assert tally.differences[0].endswith(f"theirs {theirs[1]} {theirs[0]} why")
+        assert tally.by_clock == []
+
+    def test_a_node_that_is_none_of_the_best_is_one_too(self):
+        def stray(choices):
+            follower = Follower(PLAN, [(BOUND, "a", "elsewhere")], choices)
+            follower.node(queued("a", 0, 1).pod, ("n", "m"))
+            return follower, [A], "Succeeded"
+
+        tally = Tally()
+        tally.add("s", ([A], "Succeeded"), stray)
+        assert tally.differences[0].endswith("a: none of n, m")
+
+
+def test_pods_of_controllers_go_by_their_makers():
+    assert [nickname(PLAN, name) for name in ("a", "a-x7k2p", "c")] == ["a", "a-*", "c"]
