@@ -5,8 +5,7 @@ What has never been well is no trouble: it is only beginning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_kscen.chaos.replicas import node_of
 from pytest_kscen.objects.conditions import condition
@@ -32,8 +31,7 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Aspect:
+class Aspect(NamedTuple):
     """One thing that an object says of itself. The key begins with its kind."""
 
     key: Key

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pytest_kscen.simulation.kubelet.machines import Machine, Machines
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(NamedTuple):
     """Packets of one kind: from one machine to a port of another.
 
     Those of pods carry these pods' addresses. Whoever is no machine is `OUTSIDE`, at an address or none.

@@ -109,6 +109,8 @@ class Plant:
     def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
         """What is told of a volume is the leader's own; its agents may have to act by it."""
         name = (new or old or {})["metadata"]["name"]
+        if new is None:
+            self.readings.forget_volume(name)
         if _is_asked(new, old):
             self.tell_leaders(name)
         if self._orders(new, old):
@@ -120,7 +122,7 @@ class Plant:
         replica = new or old or {}
         volume = replica["spec"]["replicatedVolumeName"]
         if new is None:
-            self.readings.forget(replica["metadata"]["name"])
+            self.readings.forget_replica(replica["metadata"]["name"])
         if new is None or old is None or self._is_news(new, old):
             self.tell_leaders(volume)
         if self._orders(new, old):
@@ -140,6 +142,8 @@ class Plant:
 
     def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
         """One that goes has been dealt with before."""
+        if new is None and old is not None:
+            self.readings.forget_attachment(old["metadata"]["name"])
         is_gone = new is None and old is not None and "deletionTimestamp" in old["metadata"]
         if not is_gone and _is_asked(new, old):
             self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])

@@ -1,9 +1,11 @@
-"""Replicas as they were read from the API's objects, kept as long as nothing that they were read from is another object."""
+"""Replicas, attachments and layouts as they were read from the API's objects, kept as long as these are the same objects."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.simulation.storage.controller.layout import Layout
+from pytest_kscen.simulation.storage.controller.view import Attachment
 from pytest_kscen.simulation.storage.generations.generation import judged
 
 if TYPE_CHECKING:
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.controller.view import Replica
     from pytest_kscen.simulation.storage.fleet import Host
     from pytest_kscen.simulation.storage.generations import Generation
+
+NO_CLASS = Layout(diskful=0, io_ready=1, redundancy=1, failures=0)
 
 
 class Readings:
@@ -20,6 +24,9 @@ class Readings:
         self._generation = generation
         self._read: dict[str, tuple[Obj, object, Replica]] = {}
         self._judged: dict[str, tuple[Replica, Host, Replica]] = {}
+        self._attachments: dict[str, Attachment] = {}
+        self._layouts: dict[str, tuple[Obj | None, Obj, Layout]] = {}
+        self._told: dict[str, tuple[Replica, object]] = {}
 
     def of(self, obj: Obj, volume: Obj | None) -> Replica:
         name, beside = obj["metadata"]["name"], self._generation.read_beside(volume)
@@ -40,6 +47,38 @@ class Readings:
         self._judged[replica.name] = replica, host, result
         return result
 
-    def forget(self, name: str) -> None:
+    def is_told(self, replica: Replica, grounds: object) -> bool:
+        """Whether it was found before that the replica says already all that follows from these grounds."""
+        known = self._told.get(replica.name)
+        return known is not None and known[0] is replica and known[1] == grounds
+
+    def note_told(self, replica: Replica, grounds: object) -> None:
+        self._told[replica.name] = replica, grounds
+
+    def attachment(self, obj: Obj) -> Attachment:
+        name = obj["metadata"]["name"]
+        known = self._attachments.get(name)
+        if known is None or known.obj is not obj:
+            known = self._attachments[name] = Attachment.of(obj)
+        return known
+
+    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout:
+        """What a volume is to be; nothing, while its class is not there."""
+        name, spec = volume["metadata"]["name"], volume["spec"]
+        known = self._layouts.get(name)
+        if known and known[0] is storage_class and known[1] is spec:
+            return known[2]
+        layout = self._generation.layout(storage_class, volume) or NO_CLASS
+        self._layouts[name] = storage_class, spec, layout
+        return layout
+
+    def forget_replica(self, name: str) -> None:
         self._read.pop(name, None)
         self._judged.pop(name, None)
+        self._told.pop(name, None)
+
+    def forget_attachment(self, name: str) -> None:
+        self._attachments.pop(name, None)
+
+    def forget_volume(self, name: str) -> None:
+        self._layouts.pop(name, None)

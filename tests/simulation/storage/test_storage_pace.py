@@ -19,23 +19,23 @@ FILLING = Connection(State.CONNECTED, Role.SECONDARY, Disk.UP_TO_DATE, Replicati
 
 
 def linked(**links):
-    return replace(WELL, connections={name.replace("_", "-"): link for name, link in links.items()})
+    return WELL._replace(connections={name.replace("_", "-"): link for name, link in links.items()})
 
 
 @pytest.mark.parametrize(
     ("status", "wait"),
     [
         (WELL, 0),
-        (replace(WELL, role=Role.PRIMARY), 0),
-        (replace(WELL, quorum=False), 0),
-        (replace(WELL, disk_state=Disk.OUTDATED), 0),
-        (replace(WELL, suspended=True), 0),
+        (WELL._replace(role=Role.PRIMARY), 0),
+        (WELL._replace(quorum=False), 0),
+        (WELL._replace(disk_state=Disk.OUTDATED), 0),
+        (WELL._replace(suspended=True), 0),
         (linked(node_2=LINKED, node_3=LOST), GOES),
         (linked(node_2=LINKED, node_3=LINKED, node_4=LOST), ARRIVES),
-        (replace(linked(node_2=LINKED, node_3=LINKED, node_4=LOST), quorum=False), ARRIVES),
+        (linked(node_2=LINKED, node_3=LINKED, node_4=LOST)._replace(quorum=False), ARRIVES),
         (linked(node_2=LINKED, node_3=LINKED, node_4=LINKED), 0),
         (linked(node_2=LINKED), LATEST),
-        (linked(node_2=LINKED, node_3=replace(LINKED, peer_role=Role.PRIMARY)), LATEST),
+        (linked(node_2=LINKED, node_3=LINKED._replace(peer_role=Role.PRIMARY)), LATEST),
         (linked(node_2=LINKED, node_3=FILLING), PROGRESS_EVERY),
     ],
 )
@@ -53,9 +53,18 @@ def test_only_what_is_told_sooner_than_it_was_going_to_be_wants_a_look_of_its_ow
     assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 101.0) == ARRIVES - 1
     assert pace.sooner(REPLICA, linked(node_2=LINKED), 102.0) is None
     assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 103.0) is None
-    assert pace.sooner(REPLICA, replace(WELL, suspended=True), 104.0) == 0
-    pace.tell(REPLICA, replace(WELL, suspended=True), ANSWER)
-    assert pace.sooner(REPLICA, replace(linked(node_2=LINKED), suspended=True), 105.0) == LATEST
+    assert pace.sooner(REPLICA, WELL._replace(suspended=True), 104.0) == 0
+    pace.tell(REPLICA, WELL._replace(suspended=True), ANSWER)
+    assert pace.sooner(REPLICA, linked(node_2=LINKED)._replace(suspended=True), 105.0) == LATEST
+
+
+def test_what_is_again_as_it_was_told_wants_no_look():
+    pace = Pace()
+    pace.tell(REPLICA, WELL, ANSWER)
+    assert pace.sooner(REPLICA, WELL, 99.0) is None
+    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.0) == GOES
+    assert pace.sooner(REPLICA, WELL, 100.5) is None
+    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.7) == GOES
 
 
 def test_who_gave_orders_is_answered_at_once():
@@ -71,5 +80,5 @@ def test_a_new_agent_contradicts_what_the_api_says_and_else_waits():
     assert Pace().wait(new, coming, ANSWER, 0.0) == ARRIVES
     assert Pace().wait(new, WELL, ANSWER, 0.0) == 0
     assert Pace().wait(REPLICA, coming, ANSWER, 0.0) == ARRIVES
-    assert Pace().wait(REPLICA, replace(coming, quorum=False), ANSWER, 0.0) == 0
-    assert Pace().wait(REPLICA, replace(coming, disk_state=Disk.INCONSISTENT), ANSWER, 0.0) == 0
+    assert Pace().wait(REPLICA, coming._replace(quorum=False), ANSWER, 0.0) == 0
+    assert Pace().wait(REPLICA, coming._replace(disk_state=Disk.INCONSISTENT), ANSWER, 0.0) == 0

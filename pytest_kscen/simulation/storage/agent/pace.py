@@ -38,6 +38,9 @@ class Pace:
     def sooner(self, replica: Replica, status: Status, now: float) -> float | None:
         """The seconds until it is to be told, if that is before it was going to be."""
         told, _ = self._told.get(replica.name, (None, None))
+        if told == status:  # it is again as it was told
+            self._settle(replica.name)
+            return None
         due = self._when(replica, status, told, now)
         if due >= self._due.get(replica.name, math.inf):
             return None
@@ -46,12 +49,15 @@ class Pace:
 
     def tell(self, replica: Replica, status: Status, answer: Answer) -> None:
         self._told[replica.name] = status, answer
-        self._since.pop(replica.name, None)
-        self._due.pop(replica.name, None)
+        self._settle(replica.name)
 
     def forget(self, replica: str) -> None:
         for known in (self._told, self._since, self._due):
             known.pop(replica, None)
+
+    def _settle(self, replica: str) -> None:
+        self._since.pop(replica, None)
+        self._due.pop(replica, None)
 
     def _when(self, replica: Replica, status: Status, told: Status | None, now: float) -> float:
         return self._since.setdefault(replica.name, now) + _patience(replica, status, told)

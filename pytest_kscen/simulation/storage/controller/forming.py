@@ -33,9 +33,16 @@ def hold(view: View) -> list[Deed]:
 
 def form(view: View, means: Means) -> list[Deed]:
     generation, asked = means.generation, view.layout
+
+    def tie_breakers(diskful: int, access: int) -> int:
+        return generation.tie_breakers(asked, diskful, access)
+
+    missing = _missing_disks(view, generation)
+    if not missing and all(replica.node for replica in view.living) and layout.changes(view, (), tie_breakers).is_nothing:
+        return []
     hands = _Hands(view, means)
-    homes = [hands.find(DISKFUL) for _ in range(_missing_disks(view, generation))]
-    wrong = layout.changes(view, homes, lambda diskful, access: generation.tie_breakers(asked, diskful, access))
+    homes = [hands.find(DISKFUL) for _ in range(missing)]
+    wrong = layout.changes(view, homes, tie_breakers)
     hands.leave_alone([*wrong.surplus, *wrong.converted])
     deeds: list[Deed] = [Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus]
     to_access = {"spec": {"type": ACCESS}}

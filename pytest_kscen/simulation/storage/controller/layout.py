@@ -59,6 +59,10 @@ class Changes:
     """Tie-breakers that are to give access."""
     surplus: list[Replica] = field(default_factory=list)
 
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.tie_breakers or self.access or self.converted or self.surplus)
+
 
 def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[int, int], int]) -> Changes:
     """With disks that come to these homes; `tie_breakers` tells how many belong to so many diskful and so many access replicas."""

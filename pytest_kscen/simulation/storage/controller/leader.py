@@ -11,21 +11,20 @@ from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.storage.controller import attachments, releasing
 from pytest_kscen.simulation.storage.controller.deciding import PROMPT, decide
 from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding, perform
-from pytest_kscen.simulation.storage.controller.layout import Layout
 from pytest_kscen.simulation.storage.controller.means import Means
-from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Attachment, Finding, View, doubles_of
+from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Finding, View, doubles_of
 from pytest_kscen.simulation.storage.lease import Lease
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.images import ContainerContext
+    from pytest_kscen.simulation.storage.controller.view import Attachment
     from pytest_kscen.simulation.storage.plant import Plant
 
 NAME = "replicated-volume-controller"
 MINORS = 2**20
 SETTLES = 0.05  # seconds within which what belongs together has come in, so that it is told together
 TOGETHER = 1.0  # seconds within which what nobody waits for is told, so that it is told once
-NO_CLASS = Layout(diskful=0, io_ready=1, redundancy=1, failures=0)
 
 
 class Leader:
@@ -93,7 +92,7 @@ class Leader:
 
     def _view(self, volume: Obj) -> View:
         plant, name = self._plant, volume["metadata"]["name"]
-        generation, fleet = plant.generation, plant.fleet
+        fleet = plant.fleet
         storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
         there = (
             plant.readings.judged(obj, volume, fleet.host(obj["spec"].get("nodeName", "")))
@@ -104,8 +103,8 @@ class Leader:
         return View(
             name=name,
             volume=volume,
-            layout=generation.layout(storage_class, volume) or NO_CLASS,
-            replicas=[one for one in replicas if one not in doubles],
+            layout=plant.readings.layout(storage_class, volume),
+            replicas=[one for one in replicas if one not in doubles] if doubles else replicas,
             attachments=self._attachments(name),
             fleet=fleet,
             doubles=doubles,
@@ -113,7 +112,7 @@ class Leader:
 
     def _attachments(self, name: str) -> list[Attachment]:
         found = sorted(self._plant.attachments_by_volume.of(name), key=_age)
-        return [Attachment.of(obj) for obj in found]
+        return [self._plant.readings.attachment(obj) for obj in found]
 
     def _means(self) -> Means:
         plant = self._plant
@@ -123,6 +122,7 @@ class Leader:
             free_minor=self._free_minor,
             chance=self._chance,
             now=self._bench.now(),
+            readings=plant.readings,
         )
 
     def _free_minor(self) -> int:

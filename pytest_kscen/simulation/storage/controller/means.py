@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.simulation.storage.generations import Generation
+    from pytest_kscen.simulation.storage.reading import Readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,4 @@ class Means:
     free_minor: Callable[[], int]
     chance: Stream
     now: float
+    readings: Readings

@@ -22,17 +22,21 @@ def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
     generation, now = means.generation, timestamp_of(means.now)
     deeds: list[Deed] = []
 
-    def say(resource: Resource, obj: Obj, status: Obj) -> None:
+    def say(resource: Resource, obj: Obj, status: Obj) -> bool:
         """Nothing is written that is there already."""
-        if status != obj.get("status"):
-            told = {**obj, "status": status}
-            is_urgent = generation.orders_in(told) != generation.orders_in(obj) or _is_worse(told, obj)
-            deeds.append(Tell(resource, obj, status, is_urgent))
+        if status == obj.get("status"):
+            return False
+        told = {**obj, "status": status}
+        is_urgent = generation.orders_in(told) != generation.orders_in(obj) or _is_worse(told, obj)
+        deeds.append(Tell(resource, obj, status, is_urgent))
+        return True
 
     for replica in view.replicas:
-        if replica.leaving and not replica.held:
+        grounds = generation.grounds(view, replica, decision)
+        if (replica.leaving and not replica.held) or (grounds and means.readings.is_told(replica, grounds)):
             continue
-        say(REPLICATED_VOLUME_REPLICAS, replica.obj, generation.tell_replica(view, replica, decision, now))
+        if not say(REPLICATED_VOLUME_REPLICAS, replica.obj, generation.tell_replica(view, replica, decision, now)) and grounds:
+            means.readings.note_told(replica, grounds)
     for attachment in view.attachments:
         deeds += _hold_attachment(attachment)
         if attachment.leaving and (not attachment.held or releasing.is_detached(view, attachment)):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.objects.storage import DISKFUL, TIE_BREAKER
 
@@ -19,8 +20,7 @@ CONTROLLER_FINALIZER = "sds-replicated-volume.deckhouse.io/controller"
 AGENT_FINALIZER = "sds-replicated-volume.deckhouse.io/agent"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Whether something is so, and why."""
 
     holds: bool | None
@@ -29,17 +29,20 @@ class Finding:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+UNSCHEDULED = Finding(holds=False, reason="Unscheduled")
+OFFLINE = Finding(holds=False, reason="Offline")
+
+
+class Address(NamedTuple):
     """Where a replica listens."""
 
     ipv4: str
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Replica:
-    """A ReplicatedVolumeReplica, whichever generation wrote it."""
+    """A ReplicatedVolumeReplica, whichever generation wrote it. Nobody changes one; it is not frozen, for many are made."""
 
     obj: Obj = field(compare=False)
     name: str
@@ -68,8 +71,14 @@ class Replica:
     """Of the orders that its agent has seen."""
     up_to_date: bool = False
     """Its data was UpToDate when its agent last told."""
-    online: Finding = Finding(holds=False, reason="Unscheduled")
-    io_ready: Finding = Finding(holds=False, reason="Offline")
+    online: Finding = UNSCHEDULED
+    io_ready: Finding = OFFLINE
+
+    def judged(self, online: Finding, io_ready: Finding) -> Replica:
+        """The same with these findings."""
+        judged = Replica(*_TOLD(self))
+        judged.online, judged.io_ready = online, io_ready
+        return judged
 
     @property
     def is_diskful(self) -> bool:
@@ -87,6 +96,10 @@ class Replica:
     def in_mesh(self) -> bool:
         """Whether it has a node, and has not been let go."""
         return bool(self.node) and (self.held or not self.leaving)
+
+
+_TOLD = attrgetter(*[each.name for each in fields(Replica)][:-2])
+"""All that its agent has told, in the fields' order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +152,11 @@ class View:
     @cached_property
     def mesh(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.in_mesh]
+
+    @cached_property
+    def seats(self) -> list[tuple[str, str, Address | None, str]]:
+        """Who is where, as the others of the mesh know them."""
+        return [(replica.name, replica.node, replica.address, replica.type) for replica in self.mesh]
 
     @cached_property
     def actual(self) -> list[str]:

@@ -82,23 +82,19 @@ class Accord:
                 replica.suspended = replica.role is Role.PRIMARY and not (replica.quorum and sight.up_to_date)
 
     def _sight(self, replica: Replica, config: Config) -> Sight:
-        disks = [replica.disk]
-        quorate = 0
-        for peer in config.peers:
-            view = self._mesh.seen(replica, peer)
-            if view:
-                disks.append(view.disk)
-                quorate += view.quorum and view.disk is Disk.UP_TO_DATE
-        up_to_date, diskless = disks.count(Disk.UP_TO_DATE), disks.count(Disk.DISKLESS)
-        voters = config.diskful + sum(peer.diskful for peer in config.peers.values())
-        return Sight(
-            up_to_date=up_to_date,
-            present=len(disks) - up_to_date - diskless,
-            disks=voters,
-            diskless=diskless,
-            all_diskless=1 + len(config.peers) - voters,
-            quorate=quorate,
-        )
+        up_to_date, diskless = int(replica.disk is Disk.UP_TO_DATE), int(replica.disk is Disk.DISKLESS)
+        seen, quorate, voters = 1, 0, int(config.diskful)
+        for name, peer in config.peers.items():
+            voters += peer.diskful
+            if view := self._mesh.seen(replica, name):
+                seen += 1
+                if view.disk is Disk.UP_TO_DATE:
+                    up_to_date += 1
+                    quorate += view.quorum
+                elif view.disk is Disk.DISKLESS:
+                    diskless += 1
+        present, all_diskless = seen - up_to_date - diskless, 1 + len(config.peers) - voters
+        return Sight(up_to_date, present, voters, diskless, all_diskless, quorate)
 
     # --- who writes, and who misses it ---
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.network import Flow
-from pytest_kscen.simulation.storage.drbd.links import Event, Link
+from pytest_kscen.simulation.storage.drbd.links import Event, Link, Phase
 from pytest_kscen.simulation.storage.drbd.weather import DARK, between
 
 if TYPE_CHECKING:
@@ -48,9 +48,11 @@ class Mesh:
     def seen(self, replica: Replica, peer: str) -> View | None:
         """What this replica believes of a peer, if it believes in their connection."""
         link = self.link(replica.node, peer)
-        if link is None:
-            return None
-        return self._replicas[peer].view() if link.connected else link.last_seen.get(replica.node)
+        return self.view_over(link, replica, peer) if link else None
+
+    def view_over(self, link: Link, replica: Replica, peer: str) -> View | None:
+        """The same, of those who have this link."""
+        return self._replicas[peer].view() if link.phase is Phase.CONNECTED else link.last_seen.get(replica.node)
 
     # --- what happens to them ---
 
@@ -69,8 +71,9 @@ class Mesh:
 
     def adjust(self, replica: Replica, before: Config | None) -> None:
         """A replica came up, or has other peers or another port than before."""
-        self.fit()
         peers = replica.config.peers if replica.config else {}
+        if before is None or peers.keys() != before.peers.keys():
+            self.fit()
         for link in self.links_of(replica.node):
             peer = link.ends[0] if link.ends[1] == replica.node else link.ends[1]
             if before is None or (peer in peers) != (peer in before.peers):

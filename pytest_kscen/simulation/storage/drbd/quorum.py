@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.simulation.storage.drbd.words import QuorumRule
 
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.words import Config
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(NamedTuple):
     """Whom a replica sees. It sees itself."""
 
     up_to_date: int

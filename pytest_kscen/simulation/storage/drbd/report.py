@@ -48,11 +48,16 @@ def _look_at(volume: Volume, node: str) -> Face | None:
 
 
 def status(volume: Volume, node: str, now: float) -> Status | None:
+    if node in volume.statuses:
+        return volume.statuses[node]
     seen = face(volume, node)
     if seen is None:
         return None
     connections = {peer: _with_amounts(volume, node, peer, side, now) for peer, side in seen.sides.items()}
-    return Status(seen.role, seen.disk, seen.size, seen.quorum, seen.suspended, connections)
+    found = Status(seen.role, seen.disk, seen.size, seen.quorum, seen.suspended, connections)
+    if volume.is_still:
+        volume.statuses[node] = found
+    return found
 
 
 def dirt(volume: Volume, replica: Replica, now: float) -> float:
@@ -71,7 +76,7 @@ def _size(volume: Volume, replica: Replica) -> int:
 def _side(volume: Volume, replica: Replica, peer: str) -> Side:
     link = volume.mesh.link(replica.node, peer)
     assert link, "a peer that is wanted has a link"
-    view = volume.mesh.seen(replica, peer)
+    view = volume.mesh.view_over(link, replica, peer)
     if view is None:
         return Side(SHOWN[link.phase], Role.UNKNOWN, Disk.UNKNOWN, Replication.OFF)
     return Side(SHOWN[link.phase], view.role, view.disk, _replication(volume, replica.node, peer))

@@ -13,7 +13,7 @@ from pytest_kscen.simulation.storage.drbd.writes import Writes
 if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.kernel import Kernel
     from pytest_kscen.simulation.storage.drbd.report import Face
-    from pytest_kscen.simulation.storage.drbd.words import Config
+    from pytest_kscen.simulation.storage.drbd.words import Config, Status
 
 
 class Volume:
@@ -27,6 +27,8 @@ class Volume:
         self.accord = Accord(self.replicas, self.mesh, self.writes, kernel, self.agree)
         self.faces: dict[str, Face | None] = {}
         """As they were shown since the replicas last agreed."""
+        self.statuses: dict[str, Status] = {}
+        """The same with amounts, while none of them moves."""
         self._kernel = kernel
         self._initialisations = 0
         self._promotions = 0
@@ -36,9 +38,15 @@ class Volume:
         """Up nowhere, and no disk remembers it."""
         return not any(replica.config or replica.diskful for replica in self.replicas.values())
 
+    @property
+    def is_still(self) -> bool:
+        """Whether its amounts stay what they are until its replicas agree anew."""
+        return not self.accord.resyncs and not self.writes.are_missed
+
     def agree(self) -> None:
         self.accord.reach()
         self.faces.clear()
+        self.statuses.clear()
         self._kernel.changed(self)
 
     def look(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class DrbdRefused(Exception):
@@ -50,8 +51,7 @@ class QuorumRule(StrEnum):
     """Those with disks vote; the others decide when the voters are halved."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """Another replica of the same resource."""
 
     node_id: int
@@ -77,8 +77,7 @@ class Config:
     quorum_rule: QuorumRule = QuorumRule.VOTES
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(NamedTuple):
     """One node's view of its connection to a peer."""
 
     state: State
@@ -90,8 +89,7 @@ class Connection:
     """Bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """One node's view of a resource."""
 
     role: Role

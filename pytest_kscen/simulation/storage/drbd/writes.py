@@ -19,6 +19,10 @@ class Writes:
         self._since = now()
         self._absent: tuple[Replica, ...] = ()
 
+    @property
+    def are_missed(self) -> bool:
+        return bool(self._absent)
+
     def flow_past(self, absent: tuple[Replica, ...]) -> None:
         """From now on these miss what is written; nobody does when nobody writes."""
         if absent != self._absent:

@@ -112,7 +112,9 @@ class EraA(Generation):
 
     def orders_in(self, obj: Obj) -> object:
         status = obj.get("status") or {}
-        return (status.get("drbd") or {}).get("config"), status.get("actualSize")
+        config = (status.get("drbd") or {}).get("config") or {}
+        asked = {key: value for key, value in config.items() if key != "address"}  # which is its agent's own
+        return asked, status.get("actualSize")
 
     def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
         status = volume.get("status") or {}
@@ -172,6 +174,9 @@ class EraA(Generation):
             **({"actualSize": size} if size else {}),
             "drbd": {"config": config},
         }
+
+    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:
+        return decision.complete, decision.primaries[replica.name], view.seats
 
     def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:
         status = replica.obj.get("status") or {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.objects.conditions import condition
@@ -141,6 +141,10 @@ class Generation(ABC):
     def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:
         """A replica's status with what the controller has to say."""
 
+    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:  # noqa: ARG002  # some may say more than that
+        """All that the controller says of a replica by, beside the replica itself; None if nobody knows."""
+        return None
+
     @abstractmethod
     def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj: ...
 
@@ -176,7 +180,7 @@ def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
 def judged(replica: Replica, host: Host) -> Replica:
     """With what follows from what its agent told, and from whether there is one to tell."""
     online = _online(replica, host)
-    return replace(replica, online=online, io_ready=_io_ready(replica, host, online))
+    return replica.judged(online, _io_ready(replica, host, online))
 
 
 def _online(replica: Replica, host: Host) -> Finding:
