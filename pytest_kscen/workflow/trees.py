@@ -51,6 +51,8 @@ class Node:
     context: list[str] = field(default_factory=list)
     probes: list[Obj] = field(default_factory=list)
     """How they have fared."""
+    is_unsaved: bool = False
+    """Its phase is still to be written, with what comes of its next event."""
     turn: int = 0
     """How often its phase has changed."""
     trouble: str = ""

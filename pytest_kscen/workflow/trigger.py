@@ -66,6 +66,10 @@ class OperableTrigger:
         """How many wait to be acquired."""
         return sum(map(len, self._waiting.values()))
 
+    def waits(self, workflow: Key) -> bool:
+        """Whether there is an event of this workflow to be acquired."""
+        return workflow in self._waiting
+
     def notify(self, event: Event) -> None:
         key = event.workflow
         if key not in self._waiting:

@@ -1,7 +1,8 @@
 """A turn: an event is looked up in the node's table, and what stands there is done.
 
 What has become of a node is written before anything outside is done for it, and before anybody is told: an engine that is
-cut off in between finds by the API what it has to do again, and what it does again changes nothing.
+cut off in between finds by the API what it has to do again, and what it does again changes nothing. A phase that is over
+at once, as the node's own next event takes it on, is written with what comes of that.
 """
 
 from __future__ import annotations
@@ -94,6 +95,10 @@ class Turns:
             self.hypotheses.forget(tree)
             self._trigger.forget(tree.key)
 
+    def has_more(self, tree: Tree) -> bool:
+        """Whether something else has happened to the workflow already."""
+        return self._trigger.waits(tree.key)
+
     def tell(self, tree: Tree, node: Node, happening: Happening, message: str = "") -> None:
         if self._repository.knows(tree):
             self._trigger.notify(Event(tree.key, node.name, happening, message))
@@ -126,7 +131,7 @@ class Turn:
         self._tree = tree
         self._node = node
         self._event = event
-        self._is_unsaved = False
+        self._is_unsaved, node.is_unsaved = node.is_unsaved, False
         self._come: list[Happening] = []
         self._told: list[tuple[Node, Happening, str]] = []
         self._later: list[tuple[Happening, float, bool]] = []
@@ -139,13 +144,20 @@ class Turn:
                 await self._step(step)
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
             self._go_wrong(step, _words(error))
-        await self._save_at_last()
+        if self._goes_on_at_once():
+            self._node.is_unsaved = self._is_unsaved
+        else:
+            await self._save_at_last()
         for happening in self._come:  # before its time is told to be over
             self._turns.tell(self._tree, self._node, happening)
         for happening, instant, in_this_turn in self._later:
             self._turns.tell_later(self._tree, self._node, happening, instant, in_this_turn=in_this_turn)
         for node, happening, message in self._told:
             self._turns.tell(self._tree, node, happening, message)
+
+    def _goes_on_at_once(self) -> bool:
+        """Whether the workflow's next event is that this node picks its children, and an engine that has not heard would do so."""
+        return self._told == [(self._node, Happening.PICK, "")] and not self._come and not self._turns.has_more(self._tree)
 
     def _steps(self) -> tuple[Step, ...]:
         """Of the first alternative whose guard holds, if the node's probes let it begin."""

@@ -17,7 +17,7 @@ from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.actors import Hands
-from pytest_kscen.workflow.events import Event
+from pytest_kscen.workflow.events import Event, Happening
 from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
 from pytest_kscen.workflow.repository import PARENT, Repository
@@ -63,12 +63,17 @@ class Cells:
         self.entries = []
         theatre.journal.follow(self.entries.append)
 
-    def play(self, machine, phase, event, *, children=(), exists=True, engine=None, aborted=False, exit=""):
-        """`children` are the phases of those that were made, in order; `engine` is what the engine has written beside."""
+    def play(self, machine, phase, event, *, children=(), exists=True, engine=None, aborted=False, exit="", waiting=None):
+        """`children` are the phases of those that were made, in order; `engine` is what the engine has written beside.
+
+        `waiting` is what has happened to it too, and comes next.
+        """
         self.theatre.runner.advance(1)
         subject = self._workflow(phase, children, aborted=aborted, exit=exit) if machine == "Workflow" else None
         subject = subject or self._node(machine, phase, children, engine or {}, exists=exists)
         self.entries.clear()
+        if waiting:
+            subject.trigger.notify(Event(subject.tree.key, subject.name, waiting))
         self.theatre.call(subject.turns.take(Event(subject.tree.key, subject.name, event)))
         return "; ".join(self._followed(subject)) or "-"
 
@@ -163,11 +168,15 @@ class Cells:
                 yield f"{data['verb']} {resource}"
             elif entry.what == "wrote" and data["resource"].startswith("workflows.") and "subresource" not in data:
                 yield "aborted the workflow"
-        yield from self._told(subject)
+        told = list(self._told(subject))
+        yield from told
         yield from self._later(subject)
-        in_api = self.theatre.call(self._as_the_api_has_it(subject))
         node = subject.tree.node(subject.name)
-        assert in_api == node.phase
+        if node.is_unsaved:
+            assert told == [f"itself told {Happening.PICK}"], "what comes of that is written, and the phase with it"
+            self.theatre.call(subject.turns.take(Event(subject.tree.key, subject.name, Happening.PICK)))
+        assert not node.is_unsaved
+        assert self.theatre.call(self._as_the_api_has_it(subject)) == node.phase
 
     async def _as_the_api_has_it(self, subject):
         resource = SHIPPED.workflows if subject.name == ROOT else SHIPPED.nodes

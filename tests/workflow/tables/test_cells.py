@@ -53,6 +53,21 @@ def test_a_cell(cells, name, happening, phase, situations):
     assert {words: cells.play(name, phase, happening, **state) for words, (_, state) in situations.items()} == expected
 
 
+def test_a_phase_that_something_else_may_end_is_written_at_once(cells):
+    wrote = []
+    cells.theatre.journal.follow(lambda entry: wrote.append(entry.data) if entry.what == "wrote" else None)
+
+    def phases_written(**state):
+        wrote.clear()
+        cells.play("Serial", "WaitingForChild", Happening.CHILD_SUCCEED, children=("Succeed",), **state)
+        return [
+            phase for data in wrote if (phase := (data.get("body") or {}).get("status", {}).get("phase")) and "it" in data["name"]
+        ]
+
+    assert phases_written() == [], "it waits for a child again"
+    assert phases_written(waiting=Happening.ABORTED) == ["WaitingForSchedule"]
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_no_cell_is_left_out(name):
     machine, matrix, cells = TABLES[name]
