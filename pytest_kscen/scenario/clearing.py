@@ -5,7 +5,6 @@ Spared are definitions, Scenarios, the system's namespaces, and what every clust
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound
@@ -89,10 +88,9 @@ async def _delete(api: Api, resource: Resource, obj: Obj) -> None:
     """Pods at once: nobody shall wait for programs to end."""
     metadata = obj["metadata"]
     options = {"grace_period": 0} if resource == PODS else {"propagation": "Background"}
-    with contextlib.suppress(NotFound):
-        try:
-            await api.delete(resource, metadata["name"], metadata.get("namespace", ""), **options)
-        except MethodNotAllowed:
-            return
-        except ApiError as error:
-            raise NotClearedError(f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}") from error
+    try:
+        await api.delete(resource, metadata["name"], metadata.get("namespace", ""), **options)
+    except (NotFound, MethodNotAllowed):
+        return  # somebody else was quicker, or nobody can
+    except ApiError as error:
+        raise NotClearedError(f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}") from error

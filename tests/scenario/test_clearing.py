@@ -1,0 +1,40 @@
+"""What a cluster is cleared of at a scenario's start, where others delete too."""
+
+import pytest
+
+from pytest_kscen.objects.errors import Forbidden, NotFound
+from pytest_kscen.objects.resources import CONFIG_MAPS
+from pytest_kscen.scenario.clearing import NotClearedError, clear
+
+
+class Stubborn:
+    """An API whose deletions end in an error; one that says that nothing is there has done it before."""
+
+    def __init__(self, api, error):
+        self._api, self._error = api, error
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
+
+    async def delete(self, resource, name, namespace="", **options):
+        if self._error is NotFound:
+            await self._api.delete(resource, name, namespace, **options)
+        raise self._error(f'{resource.qualified} "{name}"')
+
+
+@pytest.fixture
+def cluster(runner):
+    api = runner.cluster.api("test")
+    runner.cluster.runner.call(api.create(CONFIG_MAPS, {"metadata": {"name": "old"}}, "default"))
+    return runner.cluster
+
+
+def test_what_somebody_else_has_deleted_is_gone(cluster):
+    api = cluster.api("test")
+    cluster.runner.call(clear(Stubborn(api, NotFound), cluster.runner.clock))
+    assert "old" not in [each["metadata"]["name"] for each in cluster.runner.call(api.list(CONFIG_MAPS, "default")).items]
+
+
+def test_what_may_not_be_deleted_is_told(cluster):
+    with pytest.raises(NotClearedError, match='configmaps old could not be deleted: configmaps "old"'):
+        cluster.runner.call(clear(Stubborn(cluster.api("test"), Forbidden), cluster.runner.clock))
