@@ -116,12 +116,14 @@ class Play:
                 self.progress.take_back(each)
 
         self._made += 1
-        expected = self.convergence.expect(write.resource, write.ref, write.has_come, missed)
-        await self.progress.next_minor(CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase)
-        self.convergence.wake()
-        events += self._tell(write)
-        if expected:
-            self.convergence.is_let_in(expected)
+        expected = self.convergence.expect(write.resource, write.ref, write.has_come, missed, is_let_in=False)
+        try:
+            await self.progress.next_minor(CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase)
+            self.convergence.wake()
+            events += self._tell(write)
+        finally:
+            if expected:
+                self.convergence.is_let_in(expected)
 
     def _tell(self, write: Write) -> list[str]:
         return [self.progress.happened(**event) for event in events_of(write)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 600.0  # seconds for one wait
 NEWS = 2.0  # seconds within which what was written is told
+ASKED = 2  # times that a server must not have it: it may be slow itself
 TOLD = 3  # things that are told of one controller
 
 
@@ -103,9 +105,10 @@ class Expected:
     ref: Ref
     has_come: Callable[[Obj | None], bool]
     until: float
-    """When the server is asked whether there is anything to wait for."""
+    """When the server is asked whether there is anything to wait for; never before the write is let in."""
     missed: Callable[[], None]
     """What follows if it never comes."""
+    asked: int = 0
 
 
 @dataclass(eq=False)
@@ -148,13 +151,20 @@ class Convergence:
         self._changed.set()
 
     def expect(
-        self, resource: Resource, ref: Ref, has_come: Callable[[Obj | None], bool], missed: Callable[[], None] = lambda: None
+        self,
+        resource: Resource,
+        ref: Ref,
+        has_come: Callable[[Obj | None], bool],
+        missed: Callable[[], None] = lambda: None,
+        *,
+        is_let_in: bool = True,
     ) -> Expected | None:
         """Somebody writes this: nothing is judged by what was before it."""
         followed = next((each for each in self._seen if (each.group, each.plural) == (resource.group, resource.plural)), None)
         if followed is None:
             return None
-        self._expected.append(Expected(followed, ref, has_come, self.clock.now() + NEWS, missed))
+        until = self.clock.now() + NEWS if is_let_in else math.inf
+        self._expected.append(Expected(followed, ref, has_come, until, missed))
         return self._expected[-1]
 
     def is_let_in(self, expected: Expected) -> None:
@@ -182,7 +192,8 @@ class Convergence:
             live = None
         except (ApiError, OSError):
             return
-        if not late.has_come(live):
+        late.asked = 0 if late.has_come(live) else late.asked + 1
+        if late.asked == ASKED:
             self._expected.remove(late)
             late.missed()
 

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_kscen.kube.picture import Picture, Ref
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.scenario.waiting import NEWS, Convergence
+from pytest_kscen.scenario.waiting import ASKED, NEWS, Convergence
 from tests.scenario.objects import pod
 
 REF = Ref("default", "p")
@@ -27,24 +27,30 @@ def cluster(runner):
 
 @pytest.fixture
 def wait(cluster):
-    """A pod's binding is expected, and waited for: the picture, and what comes of it."""
+    """A pod's binding is expected, and waited for: the picture, what lets the binding in, and what comes of it."""
     api, picture, came = cluster.api("test"), Behind(PODS), []
-    convergence = Convergence(api, picture, cluster.runner.clock, 0.1)
+    convergence, expected = Convergence(api, picture, cluster.runner.clock, 0.1), []
 
     async def life():
         await convergence.see(PODS)
-        convergence.expect(PODS, REF, lambda seen: bool(seen and seen["spec"].get("nodeName")), lambda: came.append("missed"))
+        expected.append(convergence.expect(PODS, REF, _is_bound, lambda: came.append("missed"), is_let_in=False))
         await convergence.reached([])
         came.append("rest")
 
     made = cluster.runner.call(api.create(PODS, {**pod("p"), "status": {}}, "default"))
     picture._replace(REF, made)
     cluster.runner.start(life(), "life")
-    return picture, came
+    cluster.advance(0)
+    return picture, lambda: convergence.is_let_in(expected[0]), came
+
+
+def _is_bound(seen):
+    return bool(seen and seen["spec"].get("nodeName"))
 
 
 def test_what_the_server_has_is_waited_for(cluster, wait):
-    picture, came = wait
+    picture, let_in, came = wait
+    let_in()
     bound = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
     cluster.runner.call(cluster.api("test").create(PODS, bound, "default", name="p", subresource="binding"))
     cluster.advance(10 * NEWS)
@@ -56,6 +62,18 @@ def test_what_the_server_has_is_waited_for(cluster, wait):
 
 
 def test_what_it_has_refused_is_not(cluster, wait):
-    _, came = wait
+    _, let_in, came = wait
+    let_in()
+    cluster.advance(ASKED * NEWS - 0.1)
+    assert came == []
+    cluster.advance(1)
+    assert came == ["missed", "rest"]
+
+
+def test_it_cannot_have_what_was_not_let_in_yet(cluster, wait):
+    _, let_in, came = wait
     cluster.advance(10 * NEWS)
+    assert came == []
+    let_in()
+    cluster.advance((ASKED + 1) * NEWS)
     assert came == ["missed", "rest"]
