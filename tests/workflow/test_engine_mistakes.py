@@ -143,6 +143,22 @@ def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
     assert "nobody has foreseen this" in message
 
 
+@pytest.mark.parametrize("edge", ["at_start", "at_end"])
+def test_what_nobody_has_foreseen_of_probes_ends_one_workflow(theatre, monkeypatch, edge):
+    async def break_down(_):
+        raise ZeroDivisionError("nobody has foreseen this")
+
+    monkeypatch.setattr(f"pytest_kscen.workflow.probes.Probing.{edge}", break_down)
+    begin(theatre)
+    there = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
+    theatre.put_on("rest", suspend("rest", "2s"), probes=[{"name": "calm", "when": "Edges", "kubernetes": there}])
+    theatre.put_on("ok", suspend("ok", "5s"), name="other")
+    theatre.runner.advance(10)
+    phase, message = told(theatre)
+    assert (phase, told(theatre, "other")) == (FAILED, (SUCCEED, ""))
+    assert "its probes cannot be asked: ZeroDivisionError('nobody has foreseen this')" in message
+
+
 def test_a_delay_grows_to_its_limit_and_no_further():
     patient = Retry.of({"limit": 5, "backoff": {"duration": "1s", "factor": 2, "maxDuration": "5s"}})
     assert [patient.delay_before(attempt) for attempt in (2, 3, 4, 5)] == [1, 2, 4, 5]

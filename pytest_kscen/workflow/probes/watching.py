@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.workflow.probes.asking import outcome_of
 from pytest_kscen.workflow.probes.forms import Errand
 from pytest_kscen.workflow.probes.probe import CONTINUOUS, END, ON_CHAOS, START, Probe
 from pytest_kscen.workflow.probes.score import AWAITED, FAILED, PASSED, score_of
-from pytest_kscen.workflow.probes.verdicts import Outcome, Verdict
+from pytest_kscen.workflow.probes.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.workflow.probes.verdicts import Outcome
 
 
 @dataclass(slots=True)
@@ -180,7 +181,7 @@ class Probing:
     # --- one question ---
 
     async def _ask(self, moment: str, probe: Probe, attempt: int) -> Outcome:
-        outcome = await self._asked(probe)
+        outcome = await outcome_of(probe.form, self._errand, probe.timeout)
         record = self._records[probe.name]
         record.count += 1
         record.failures += not outcome.passed
@@ -188,15 +189,6 @@ class Probing:
         note = {"probe": probe.name, "when": moment, "passed": outcome.passed, "message": outcome.message, "attempt": attempt}
         self._actor.note("workflow-probe", **self._subject, **note)
         return outcome
-
-    async def _asked(self, probe: Probe) -> Outcome:
-        try:
-            async with asyncio.timeout(probe.timeout):
-                return await probe.form.ask(self._errand, probe.timeout)
-        except TimeoutError as error:
-            return Outcome(False, str(error) or f"there was no answer within {probe.timeout:g} s")
-        except (ApiError, OSError, ValueError) as error:
-            return Outcome(False, str(error))
 
     def _settle(self, probe: Probe, outcome: Outcome) -> bool:
         """Whether the verdict is another now; one that has failed for good has failed, whatever comes later."""

@@ -14,6 +14,7 @@ from pytest_kscen.kube.events import Recorder
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.workflow.probes.asking import outcome_of
 from pytest_kscen.workflow.probes.forms import Errand, Http
 from pytest_kscen.workflow.probes.reading import Mistake, Part, WrongProbe
 from pytest_kscen.workflow.probes.verdicts import Outcome
@@ -129,13 +130,7 @@ class StatusChecks:
     async def _outcome(self, namespace: str, terms: Terms, form: Http | WrongProbe) -> Outcome:
         if isinstance(form, WrongProbe):
             return Outcome(False, str(form))
-        try:
-            async with asyncio.timeout(terms.timeout):
-                return await form.ask(Errand(self._actor, {"namespace": namespace}), terms.timeout)
-        except TimeoutError as error:
-            return Outcome(False, str(error) or f"there was no answer within {terms.timeout:g} s")
-        except (ApiError, OSError, ValueError) as error:
-            return Outcome(False, str(error))
+        return await outcome_of(form, Errand(self._actor, {"namespace": namespace}), terms.timeout)
 
     async def _write(self, check: Obj, status: Obj) -> None:
         """However often that is refused, as long as the check is there."""

@@ -272,6 +272,9 @@ class TestKubernetes:
         assert desk.ask(kubernetes={"apiVersion": "v1", "kind": "Dragon"})[0] is False
 
 
+UNREADABLE = 'Prometheus\' answer has no result that can be read: {{"status": "success", "data": {}}}'
+
+
 class TestPrometheus:
     @pytest.fixture
     def prometheus(self):
@@ -280,6 +283,10 @@ class TestPrometheus:
             "none": {"resultType": "vector", "result": []},
             "one": {"resultType": "scalar", "result": [1.5, "1.5"]},
             "text": {"resultType": "string", "result": [1.5, "hm"]},
+            "empty": {"resultType": "vector"},
+            "odd": None,
+            "histogram": {"resultType": "vector", "result": [{"metric": {}, "histogram": [1.5, {"count": "3"}]}]},
+            "words": {"resultType": "vector", "result": [{"metric": {}, "value": [1.5, "many"]}]},
         }
 
         def answer(handler):
@@ -304,6 +311,10 @@ class TestPrometheus:
             ("one", "value < 2", (True, "one is 1.5")),
             ("text", "", (False, "an instant query gives a vector or a scalar, and this one a string")),
             ("wrong", "", (False, "Prometheus answered 400: no wrong")),
+            ("empty", "value > 0", (False, UNREADABLE.format('{"resultType": "vector"}'))),
+            ("odd", "value > 0", (False, UNREADABLE.format("null"))),
+            ("histogram", "value > 0", (False, "a sample of Prometheus has no number: None")),
+            ("words", "value > 0", (False, "could not convert string to float: 'many'")),
         ],
     )
     def test_a_query(self, desk, prometheus, query, expression, said):

@@ -146,3 +146,14 @@ async def flip(desk, *, at, value):
     await desk.actor.clock.sleep(at)
     await desk.api.patch(CONFIG_MAPS, "flag", {"data": {"is": value}}, "default")
     await desk.actor.clock.sleep(1e9)
+
+
+def test_an_answer_that_nobody_has_foreseen_is_a_failure_of_that_probe_alone(desk, flag_is, monkeypatch):
+    async def break_down(*_):
+        raise KeyError("nobody has foreseen this")
+
+    monkeypatch.setattr("pytest_kscen.workflow.probes.forms.http.ask", break_down)
+    probing = desk.probing({"name": "a", "http": {"url": "http://somewhere.invalid"}}, {"name": "b", **flag_is("up")})
+    said = [(verdict.passed, verdict.message) for verdict in desk.call(probing.at_start())]
+    assert [passed for passed, _ in said] == [False, True]
+    assert said[0][1] == "it cannot be judged: KeyError('nobody has foreseen this')"

@@ -65,13 +65,22 @@ def values_in(answer: HttpAnswer) -> list[float]:
     if not isinstance(said, dict) or said.get("status") != "success" or answer.status != SUCCESS:
         why = said.get("error") if isinstance(said, dict) else None
         raise ValueError(f"Prometheus answered {answer.status}: {why or answer.text[:200] or 'nothing'}")
-    data = said.get("data") or {}
-    match data.get("resultType"):
-        case "vector":
-            return [float(sample["value"][1]) for sample in data["result"]]
-        case "scalar":
-            return [float(data["result"][1])]
-    raise ValueError(f"an instant query gives a vector or a scalar, and this one a {data.get('resultType')}")
+    match said.get("data"):
+        case {"resultType": "vector", "result": [*samples]}:
+            return [_number(sample.get("value") if isinstance(sample, dict) else None) for sample in samples]
+        case {"resultType": "scalar", "result": sample}:
+            return [_number(sample)]
+        case {"resultType": "matrix" | "string" as kind}:
+            raise ValueError(f"an instant query gives a vector or a scalar, and this one a {kind}")
+    raise ValueError(f"Prometheus' answer has no result that can be read: {answer.text[:200]}")
+
+
+def _number(sample: Any) -> float:
+    """That of an instant and a value."""
+    match sample:
+        case [_, str() | int() | float() as value]:
+            return float(value)
+    raise ValueError(f"a sample of Prometheus has no number: {sample!r:.200}")
 
 
 def _shown(values: list[float]) -> str:
