@@ -127,6 +127,24 @@ def test_it_is_injected_when_both_ends_are_there(mesh):
     assert mesh.cut("a", "b")
 
 
+def test_who_is_both_ends_is_cut_off_from_nobody(pair):
+    itself = {"mode": "all", "selector": {"labelSelectors": {"app": "a"}}}
+    pair.chaos("NetworkChaos", app="a", action="partition", direction="both", target=itself)
+    pair.cluster.advance(1)
+    assert pair.conditions("NetworkChaos") == "S"
+    assert ("Failed", "Failed to apply chaos: there is nobody at the other end") in pair.events()
+
+
+def test_who_is_at_both_ends_with_others_is_cut_off_from_them(pair):
+    pair.pod("a2", app="a")
+    pair.cluster.advance(10)
+    everybody = {"mode": "all", "selector": {"namespaces": ["default"]}}
+    pair.chaos("NetworkChaos", app="b", action="partition", direction="both", target=everybody)
+    pair.cluster.advance(1)
+    assert pair.conditions("NetworkChaos") == "SI"
+    assert (pair.cut("b", "a"), pair.cut("a2", "b"), pair.cut("a", "a2")) == (True, True, False)
+
+
 def test_two_at_once_add_up(pair):
     for name in ("one", "two"):
         pair.chaos("NetworkChaos", name, app="a", action="delay", delay={"latency": "50ms"}, target=TARGET)

@@ -74,9 +74,9 @@ class NetworkEffect:
 
     def unseen(self, chaos: Obj, target: Target) -> str:
         rule = self._rules[chaos["metadata"]["uid"]]
-        flows = rule.flows(target)
-        if not flows and len(rule.ends) == 1:
-            return "there is nobody at the other end yet"
+        flows = rule.flows(target) or rule.all_flows()  # one that meets nobody but itself is as the others are
+        if not flows:
+            return "there is nobody at the other end"
         felt = all(self._network.passage(flow).covers(rule.passage) for flow in flows)
         return "" if felt else "its packets pass as before"
 

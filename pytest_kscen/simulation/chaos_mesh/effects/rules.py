@@ -83,6 +83,10 @@ class Rule:
         here = self.ends[target]
         return [flow for there, port in self._others(target) for flow in self._both_ways(target.key, here, there, port)]
 
+    def all_flows(self) -> list[Flow]:
+        """At whichever end."""
+        return [flow for target in self.ends for flow in self.flows(target)]
+
     def _others(self, target: Target) -> Iterator[tuple[End, int]]:
         here = self.ends[target]
         for other, there in self.ends.items():
