@@ -99,9 +99,12 @@ class Hypotheses:
         return [result for each in (node, *tree.nodes.values()) for result in self._results(tree, each)]
 
     def forget(self, tree: Tree) -> None:
+        """What is being asked is asked no more: another workflow may have its name, and is not to hear of it."""
         for each in (tree.root, *tree.nodes.values()):
             if hypothesis := self._of.pop((tree.key, each.name), None):
                 hypothesis.probing.close()
+                for task in hypothesis.tasks:
+                    task.cancel()
 
     def _results(self, tree: Tree, node: Node) -> list[Obj]:
         hypothesis = self._of.get((tree.key, node.name))

@@ -113,3 +113,15 @@ def test_nobody_asks_for_a_workflow_that_is_deleted(house):
     house.runner.advance(60)
     assert house.all(SHIPPED.workflows) == []
     assert house.asked_in(60) == 0
+
+
+@pytest.mark.parametrize("when", ["Start", "End"])
+def test_what_was_asked_for_a_workflow_is_nothing_to_another_of_its_name(house, when):
+    house.begin()
+    house.put_on("a", suspend("a", "2s"), probes=[probe(when, "false", failureThreshold=3)])
+    house.runner.advance(4)
+    house.call(house.api.delete(SHIPPED.workflows, "w", "default"))
+    house.put_on("a", suspend("a", "40s"))
+    assert house.asked_in(30) == 0
+    (workflow,) = house.all(SHIPPED.workflows)
+    assert (workflow["status"]["phase"], "message" in workflow["status"]) == ("Running", False)
