@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +85,11 @@ def incidents(journal: Iterable[Entry]) -> list[IncidentRecord]:
 def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
     """What the next entry says of any of them, by their ids."""
     if entry.what == "incident-started":
-        data = entry.data
-        found[data["incident"]] = IncidentRecord(data["incident"], data["profile"], data["variant"], data["targets"], entry.at)
+        data, known = entry.data, sys.intern  # few names, told of many incidents
+        targets = {known(kind): [*map(known, names)] for kind, names in data["targets"].items()}
+        found[data["incident"]] = IncidentRecord(
+            data["incident"], known(data["profile"]), known(data["variant"]), targets, entry.at
+        )
     elif entry.what in _READ:
         _READ[entry.what](found[entry.data["incident"]], entry)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import sys
+from array import array
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.checks.excuses import excused
@@ -56,8 +58,9 @@ class VolumeRecord:
     ready_at: float | None = None
     stopped_at: float | None = None
     crash: str = ""
-    placements: list[tuple[float, tuple[str, ...]]] = field(default_factory=list)
-    """Which nodes had its replicas, each time since when."""
+    placed_at: array[float] = field(default_factory=lambda: array("d"))
+    placed_on: list[tuple[str, ...]] = field(default_factory=list)
+    """Which nodes had its replicas, and since when each time. A long run has many volumes."""
     changed_at: dict[str, float] = field(default_factory=dict)
     """When each condition last changed."""
     waited_for: bool = False
@@ -74,13 +77,12 @@ class VolumeRecord:
     @property
     def nodes(self) -> list[str]:
         """All that ever held a replica."""
-        return list(dict.fromkeys(node for _, nodes in self.placements for node in nodes))
+        return list(dict.fromkeys(node for nodes in self.placed_on for node in nodes))
 
     def nodes_between(self, begin: float, end: float) -> set[str]:
         """Those that held a replica at any time between."""
-        left = [*(at for at, _ in self.placements[1:]), math.inf]
-        stays = zip(self.placements, left, strict=False)
-        return {node for (came, nodes), went in stays if came <= end and went > begin for node in nodes}
+        stays = zip(self.placed_at, [*self.placed_at[1:], math.inf], self.placed_on, strict=False)
+        return {node for came, went, nodes in stays if came <= end and went > begin for node in nodes}
 
     @property
     def unjudged(self) -> str:
@@ -112,7 +114,7 @@ def volumes(journal: Iterable[Entry], conditions: Sequence[str], shaken: Sequenc
     for entry in journal:
         if entry.what == "volume":
             name = entry.data["volume"]
-            latest[name] = VolumeRecord(name, entry.data["storage_class"], dict.fromkeys(conditions, 0))
+            latest[name] = VolumeRecord(name, sys.intern(entry.data["storage_class"]), dict.fromkeys(conditions, 0))
             found.append(latest[name])
         elif entry.what in _ENDS:
             ends[entry.what] = entry.at
@@ -129,7 +131,7 @@ def volumes(journal: Iterable[Entry], conditions: Sequence[str], shaken: Sequenc
 
 def _checked(volume: VolumeRecord, entry: Entry) -> None:
     volume.ready_at = entry.at
-    volume.transitions = dict.fromkeys(entry.data["conditions"], 0)
+    volume.transitions = dict.fromkeys(map(sys.intern, entry.data["conditions"]), 0)
 
 
 def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
@@ -152,8 +154,14 @@ def _never_ready(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _placed(volume: VolumeRecord, entry: Entry) -> None:
-    nodes = tuple(map(sys.intern, entry.data["nodes"]))  # few names, told of many volumes
-    volume.placements.append((entry.at, nodes))
+    volume.placed_at.append(entry.at)
+    volume.placed_on.append(_seats(*map(sys.intern, entry.data["nodes"])))  # few names, told of many volumes
+
+
+@lru_cache(maxsize=1024)
+def _seats(*nodes: str) -> tuple[str, ...]:
+    """The same ones for all who are there."""
+    return nodes
 
 
 def _went(volume: VolumeRecord, entry: Entry) -> None:

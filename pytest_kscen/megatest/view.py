@@ -1,6 +1,7 @@
 """What is known of the volumes, their replicas and attachments and of the nodes: one watch of each for all of a run's actors.
 
-It is kept while somebody looks. Whoever listens to a volume is called at each change of it and of its parts.
+It is kept while somebody looks. Whoever listens to a volume is called at each change of it and of its attachments, and when
+another replica is there, or something else is asked of one: what replicas say of themselves is for whoever looks.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_kscen.kube.actor import Stage
-    from pytest_kscen.kube.informer import Informer
-    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.objects.resources import Obj
 
     Listener = Callable[[], None]
 
@@ -42,17 +42,14 @@ class View:
         self._informers = Informers(actor.api, actor.clock, stage.chance)
         self._nodes = self._informers.of(NODES)
         self._volumes = self._informers.of(REPLICATED_VOLUMES)
-        self._replicas = self._parts(REPLICATED_VOLUME_REPLICAS)
-        self._attachments = self._parts(REPLICATED_VOLUME_ATTACHMENTS)
+        self._replicas = self._informers.of(REPLICATED_VOLUME_REPLICAS)
+        self._attachments = self._informers.of(REPLICATED_VOLUME_ATTACHMENTS)
         self._volumes.on_change(lambda new, old: self._changed(name_of(_either(new, old))))
+        self._replicas.on_change(self._replica_changed)
+        self._attachments.on_change(lambda new, old: self._changed(volume_of(_either(new, old))))
         self._lookers = 0
         self._life: asyncio.Task[None] | None = None
         self._crash: RuntimeError | None = None
-
-    def _parts(self, resource: Resource) -> Informer:
-        informer = self._informers.of(resource)
-        informer.on_change(lambda new, old: self._changed(volume_of(_either(new, old))))
-        return informer
 
     async def __aenter__(self) -> Self:
         self._lookers += 1
@@ -124,6 +121,10 @@ class View:
 
     # --- being told ---
 
+    def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new is None or old is None or _asked(new) != _asked(old):
+            self._changed(volume_of(_either(new, old)))
+
     def _changed(self, volume: str) -> None:
         for listener in list(self._listeners.get(volume, ())):
             listener()
@@ -139,6 +140,10 @@ class View:
 
 def _either(new: Obj | None, old: Obj | None) -> Obj:
     return new or old or {}
+
+
+def _asked(replica: Obj) -> tuple[Obj, bool]:
+    return replica["spec"], "deletionTimestamp" in replica["metadata"]
 
 
 def name_of(obj: Obj) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos import byhand
@@ -17,7 +16,10 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.incidents import Fault, Incident
     from pytest_kscen.checks.incidents import IncidentRecord
+    from pytest_kscen.journal import Entry
     from pytest_kscen.runs.run import Run
+
+BY_HAND = "by-hand"
 
 
 class Held:
@@ -46,7 +48,7 @@ class ChaosByHand:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._known: dict[str, IncidentRecord] = {}
-        run.journal.follow(functools.partial(learn, self._known))
+        run.journal.follow(self._learn)
 
     def network_block(self, a: str, b: str, *, ports: Iterable[int] | None = None) -> Held:
         """No TCP between two machines, or none to these ports."""
@@ -80,12 +82,17 @@ class ChaosByHand:
         """Pods of the storage with this label are deleted; the fault is over when others are ready in their place."""
         return self._cause(byhand.pod_destroy(label, count))
 
+    def _learn(self, entry: Entry) -> None:
+        """Of those that were made here: a long run's plan makes thousands, which the journal tells of at its end."""
+        if entry.data.get("incident") in self._known or (entry.what == "incident-started" and entry.who == BY_HAND):
+            learn(self._known, entry)
+
     def _cause(self, fault: Fault) -> Held:
         incident = self._run.do(self._caused(fault))
         return Held(incident, self._known[incident.id], self._run)
 
     async def _caused(self, fault: Fault) -> Incident:
-        incident = await cause(self._run.stage, fault, by="by-hand")
+        incident = await cause(self._run.stage, fault, by=BY_HAND)
         self._run.life.by_hand.append(incident)
         if fault.passes:
             self._run.life.start(_over(incident), f"end of {incident.id}")

@@ -242,3 +242,17 @@ def test_one_stuck_deletion_that_nothing_excuses_is_enough():
 )
 def test_the_worst_verdict_wins(verdicts, whole):
     assert merged(Finding("c", verdict) for verdict in verdicts) == whole
+
+
+def test_volumes_on_the_same_nodes_have_one_list_of_them():
+    others = [Entry(at, "actor", what, {"volume": "w", **data}) for at, what, data in (BIRTH, (7, "volume-placed", PLACED[2]))]
+    seen, other = read([*journal(PLACED, (9, "volume-placed", {"nodes": ["node-3"]})), *others])
+    assert seen.nodes == ["node-1", "node-2", "node-3"]
+    assert other.placed_on == [("node-1", "node-2")]
+    assert other.placed_on[0] is seen.placed_on[0]
+    assert [seen.nodes_between(*span) for span in ((0, 0.5), (1, 2), (2, 9), (10, 11))] == [
+        set(),
+        {"node-1", "node-2"},
+        {"node-1", "node-2", "node-3"},
+        {"node-3"},
+    ]

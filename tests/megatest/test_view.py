@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 
 
 def test_it_is_kept_while_somebody_looks(world):
@@ -35,6 +35,30 @@ def test_who_waits_is_told_at_the_instant(world):
     with pytest.raises(TimeoutError, match=r"^v stayed within 5 s$"):
         world.ask(rv.view.until("v", lambda: rv.volume is None, timeout=5, awaited="v stayed"))
     assert rv.view._listeners == {}
+
+
+def test_what_a_replica_says_of_itself_calls_nobody(world):
+    rv = world.subject()
+    world.volume()
+    called = []
+
+    async def listen():
+        async with rv.view:
+            await rv.view.until("v", lambda: rv.health.is_ready(rv.volume), timeout=60, awaited="v was not ready")
+            with rv.view.listening("v", lambda: called.append(world.now)):
+                (replica, *_) = rv.view.replicas("v")
+                before = world.now
+                await world.storage.tell_replica(replica["metadata"]["name"], InQuorum="False")
+                await rv.stage.clock.sleep(1)
+                told = next(one for one in rv.view.replicas("v") if one["metadata"]["name"] == replica["metadata"]["name"])
+                assert told["status"] != replica.get("status")
+                assert called == []
+                await world.api.delete(REPLICATED_VOLUME_REPLICAS, replica["metadata"]["name"])
+                await rv.stage.clock.sleep(1)
+        return before + 1
+
+    gone = world.ask(listen())
+    assert called[:1] == [gone]
 
 
 def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):

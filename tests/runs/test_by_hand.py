@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.clock.virtual import START
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.journal import Journal
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
@@ -20,6 +22,7 @@ from pytest_kscen.objects.errors import AlreadyExists, Forbidden, Invalid, Servi
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+from pytest_kscen.runs.chaos_by_hand import ChaosByHand
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
 
@@ -368,3 +371,15 @@ def test_ctrl_c_while_a_test_makes_a_fault_undoes_it(cluster, runner_of):
     machines = objects(cluster, VIRTUAL_MACHINES, run.stage.parent.api_for("test"))
     assert {one["status"]["phase"] for one in machines} == {"Running"}
     assert [incident.removed_at is None for incident in run.outcome.incidents] == [False]
+
+
+def test_only_faults_by_hand_are_kept_while_the_run_lives(cluster):
+    run = SimpleNamespace(journal=Journal(cluster.runner.clock))
+    chaos = ChaosByHand(run)
+    started = {"profile": "network-block", "variant": "split-brain", "targets": {"nodes": ["node-1"]}}
+    for who, incident in (("chaos", "planned"), ("by-hand", "stated")):
+        run.journal.write(who, "incident-started", {"incident": incident, **started})
+    for incident in ("planned", "stated"):
+        run.journal.write("chaos-observer", "incident-effect", {"incident": incident, "effect": "a link is down"})
+    assert {name: record.effects for name, record in chaos._known.items()} == {"stated": ["a link is down"]}
+    run.journal.close()
