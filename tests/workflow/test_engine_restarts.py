@@ -31,7 +31,7 @@ EVERYTHING = {
         suspend("bye", "1s"),
     ],
 }
-ABORTED_WHILE = {"both": 8.0, "judge": 26.0}
+ABORTED_WHILE = {"both": 8.0, "judge": 27.5}
 """Seconds after which the workflow is in the midst of these."""
 
 
