@@ -147,6 +147,12 @@ async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None
     return None
 
 
+async def find_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    if not await hands.playground.has(hands.family.status_checks, tree, node):
+        raise Impossible("its status check is gone, and the engine has not removed it")
+    return None
+
+
 async def delete_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     await hands.playground.delete(hands.family.status_checks, tree, node)
     return None
@@ -168,9 +174,10 @@ ACTORS: dict[Act, Callable[[Hands, Tree, Node], Awaitable[Happening | None]]] = 
     Act.END_POD: end_pod,
     Act.EVALUATE: evaluate,
     Act.CREATE_CHECK: create_check,
+    Act.FIND_CHECK: find_check,
     Act.DELETE_CHECK: delete_check,
     Act.ABORT_WORKFLOW: abort_workflow,
 }
-OUTWARD = frozenset(ACTORS) - {Act.EVALUATE, Act.FIND_CHAOS, Act.FIND_POD}
+OUTWARD = frozenset(ACTORS) - {Act.EVALUATE, Act.FIND_CHAOS, Act.FIND_POD, Act.FIND_CHECK}
 """Before these the API knows of the node what they are a part of."""
 REMOVING = frozenset({Act.DELETE_CHAOS, Act.END_POD, Act.DELETE_CHECK})

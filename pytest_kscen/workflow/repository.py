@@ -88,6 +88,7 @@ class Repository:
         node.attempt = engine.get("attempt", 1)
         node.ending = Happening(engine["ending"]) if "ending" in engine else None
         node.is_cleaning = engine.get("cleaning", False)
+        node.has_made = engine.get("made", False)
         node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
         node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
         node.chosen = engine.get("chosen")
@@ -290,6 +291,7 @@ def _engine(node: Node) -> Obj:
         "attempt": node.attempt if node.attempt > 1 else None,
         "ending": node.ending.value if node.ending else None,
         "cleaning": node.is_cleaning or None,
+        "made": node.has_made or None,
         "chosen": node.chosen,
         **{key: timestamp_of(node.until[wait], micro=True) if wait in node.until else None for wait, key in UNTIL.items()},
     }

@@ -42,6 +42,8 @@ class Node:
     """Why it is being ended before it is done."""
     is_cleaning: bool = False
     """What it has made is being removed."""
+    has_made: bool = False
+    """A StatusCheck's check, once it was there: whoever finds it gone does not make another."""
     until: dict[Wait, float] = field(default_factory=dict)
     """When what it waits for in this attempt is over; an engine that is started anew has no more time."""
     message: str = ""
@@ -82,6 +84,7 @@ class Node:
         self.children = []
         self.ending = None
         self.is_cleaning = False
+        self.has_made = False
         self.until = {}
         self.message = ""
         self.chosen = None
@@ -179,6 +182,10 @@ def _pod_counts(tree: Tree, node: Node) -> bool:  # noqa: ARG001
     return node.chosen is None
 
 
+def _check_made(tree: Tree, node: Node) -> bool:  # noqa: ARG001
+    return node.has_made
+
+
 def _aborts(tree: Tree, node: Node) -> bool:  # noqa: ARG001
     return bool(node.template.body.get("abortWithStatusCheck"))
 
@@ -200,6 +207,7 @@ _GUARDS: dict[Guard, Callable[[Tree, Node], bool]] = {
     Guard.IS_CLEANING: _is_cleaning,
     Guard.CLEANING_AND_ENDING: _cleaning_and_ending,
     Guard.POD_COUNTS: _pod_counts,
+    Guard.CHECK_MADE: _check_made,
     Guard.ABORTS: _aborts,
     Guard.EXIT_LEFT: _exit_left,
     Guard.ENTRY_ENDING: _entry_ending,

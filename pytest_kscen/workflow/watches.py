@@ -119,8 +119,12 @@ def _pod_phase(pod: Obj | None) -> str:
 
 
 def check_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
-    """It has come to a result."""
-    if new is None or not is_true(new, COMPLETED) or is_true(old, COMPLETED):
+    """It has come to a result, or it has vanished before."""
+    if is_true(old, COMPLETED):
+        return None
+    if new is None:
+        return Happening.FAULT, "its status check is gone, and the engine has not removed it"
+    if not is_true(new, COMPLETED):
         return None
     failed = FAILURE_EXCEED if is_true(new, FAILURE_EXCEED) else DURATION_EXCEED if _never_held(new) else ""
     if failed:

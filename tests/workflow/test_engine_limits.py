@@ -198,3 +198,23 @@ def test_a_status_is_never_written_onto_another_of_the_same_name():
         theatre.call(repository.save(tree, tree.root))
     assert [each.get("status") for each in theatre.all(SHIPPED.workflows)] == [None]
     theatre.close()
+
+
+NOBODY = {"url": "http://nobody.invalid", "criteria": {"statusCode": "200"}}
+CHECK = {"mode": "Synchronous", "type": "HTTP", "http": NOBODY, "failureThreshold": 1000}
+
+
+@pytest.mark.parametrize("engine_is_there", [True, False])
+@pytest.mark.parametrize("mode", ["Synchronous", "Continuous"])
+def test_a_status_check_that_somebody_removes_fails_its_node(played, mode, engine_is_there):
+    played.put_on("look", template("look", "StatusCheck", deadline="1h", statusCheck={**CHECK, "mode": mode}))
+    played.runner.advance(5)
+    if not engine_is_there:
+        played.stop()
+    (check,) = played.all(SHIPPED.status_checks)
+    played.call(played.api.delete(SHIPPED.status_checks, check["metadata"]["name"], "default"))
+    played.runner.advance(5)
+    if not engine_is_there:
+        played.restart()
+    assert played.told()["look"] == ("Failed", "its status check is gone, and the engine has not removed it")
+    assert played.all(SHIPPED.status_checks) == []

@@ -85,6 +85,7 @@ NODE_STATUS = {
         attempt=COUNT,
         ending=TEXT,
         cleaning=FLAG,
+        made=FLAG,
         heldUntil=MOMENT,
         injectedUntil=MOMENT,
         cleanedUntil=MOMENT,

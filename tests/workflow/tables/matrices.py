@@ -279,6 +279,8 @@ def check_cells(*, aborts=False, continuous=False):
         "checks on": {
             "it is there": situation(DEADLINE),
             "it is not": situation(f"create statuschecks; {DEADLINE}", exists=False),
+            "it was made": situation(DEADLINE, engine={"made": True}),
+            "somebody has removed it": situation(f"itself told NodeFault; {DEADLINE}", exists=False, engine={"made": True}),
             "it was being removed": situation(f"{NO_MORE}; {SUCCEEDS}", engine=CLEANING),
         },
     }
