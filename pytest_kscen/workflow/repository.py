@@ -87,6 +87,7 @@ class Repository:
         node.phase = phase_of(obj)
         node.attempt = engine.get("attempt", 1)
         node.ending = Happening(engine["ending"]) if "ending" in engine else None
+        node.is_called_off = engine.get("calledOff", node.ending not in (None, Happening.FAULT))
         node.is_cleaning = engine.get("cleaning", False)
         node.has_made = engine.get("made", False)
         node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
@@ -230,6 +231,7 @@ FINISHED, ACTIVE = "finishedChildren", "activeChildren"
 CHILDREN = (FINISHED, ACTIVE)
 UNTIL = {
     Wait.LENGTH: "heldUntil",
+    Wait.DEADLINE: "deadlineAt",
     Wait.INJECTION: "injectedUntil",
     Wait.CLEANING: "cleanedUntil",
     Wait.BACK_OFF: "retryAt",
@@ -290,6 +292,7 @@ def _engine(node: Node) -> Obj:
     known: dict[str, Any] = {
         "attempt": node.attempt if node.attempt > 1 else None,
         "ending": node.ending.value if node.ending else None,
+        "calledOff": True if node.is_called_off and node.ending is Happening.FAULT else None,
         "cleaning": node.is_cleaning or None,
         "made": node.has_made or None,
         "chosen": node.chosen,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.durations import seconds_of_text
-from pytest_kscen.workflow.events import Happening
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
@@ -49,4 +48,4 @@ class Retry:
 
 def may_retry(node: Node) -> bool:
     """Whether a node that fails by its own fault, and has left nothing behind, has another attempt."""
-    return node.ending in (None, Happening.FAULT) and node.attempt <= node.template.retry.limit
+    return not node.is_called_off and node.attempt <= node.template.retry.limit

@@ -39,7 +39,9 @@ class Node:
     children: list[str] = field(default_factory=list)
     """Of this attempt."""
     ending: Happening | None = None
-    """Why it is being ended before it is done."""
+    """Why it is being ended before it is done; while it waits for another attempt, that the last one has failed."""
+    is_called_off: bool = False
+    """It was ended by more than its own fault: it has no other attempt."""
     is_cleaning: bool = False
     """What it has made is being removed."""
     has_made: bool = False
@@ -72,21 +74,27 @@ class Node:
         return self.name if self.attempt == 1 else f"{self.name}-{self.attempt}"
 
     def mark(self, happening: Happening, message: str) -> None:
-        """Remember why it is ended; what is graver stands."""
+        """Remember why it is ended; what is graver stands, and of faults before it has begun the last."""
         why = happening if happening in GRAVITY else Happening.FAULT
-        if self.ending is None or GRAVITY.index(why) > GRAVITY.index(self.ending):
+        self.is_called_off = self.is_called_off or why is not Happening.FAULT
+        is_newer = why is self.ending and self.phase == INIT
+        if self.ending is None or is_newer or GRAVITY.index(why) > GRAVITY.index(self.ending):
             self.ending = why
             self.message = message or self.message
 
-    def again(self) -> None:
-        """Another attempt, as if it had just been made."""
-        self.attempt += 1
+    def begin_again(self) -> None:
+        """What an attempt before this one has come to counts no more."""
         self.children = []
         self.ending = None
+        self.message = ""
+
+    def again(self) -> None:
+        """Another attempt, as if it had just been made; until it has begun, the node has failed, and its deadline goes on."""
+        self.attempt += 1
+        self.ending = Happening.FAULT
         self.is_cleaning = False
         self.has_made = False
-        self.until = {}
-        self.message = ""
+        self.until = {wait: instant for wait, instant in self.until.items() if wait is Wait.DEADLINE}
         self.chosen = None
         self.evaluations, self.context = [], []
         self.is_at_a_loss = False

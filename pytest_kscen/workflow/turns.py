@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.objects.workflows import FAILED, INIT, SUCCEED
+from pytest_kscen.objects.workflows import FAILED, INIT, OVER, SUCCEED
 from pytest_kscen.workflow.actors import ACTORS, OUTWARD, REMOVING
 from pytest_kscen.workflow.events import PASSED_ON, Event, Happening, Impossible
 from pytest_kscen.workflow.retries import may_retry
@@ -200,6 +200,8 @@ class Turn:
     def _to(self, phase: str) -> None:
         if phase != self._node.phase:
             self._node.turn += 1
+        if self._node.phase == INIT and self._node.attempt > 1 and phase not in OVER:
+            self._node.begin_again()
         self._node.phase = phase
         self._is_unsaved = True
         self._turns.voice.phase(self._tree, self._node)
@@ -253,14 +255,25 @@ class Turn:
     def _wait(self, happening: Happening, wait: Wait) -> None:
         node, now = self._node, self._turns.now()
         if wait is Wait.DEADLINE:
-            if node.template.deadline is not None:
-                self._later.append((happening, node.started + node.template.deadline, False))
+            if (instant := self._deadline()) is not None:
+                self._later.append((happening, instant, False))
             return
         if wait in LIMITS and wait not in node.until:
             node.until[wait] = now + (LIMITS[wait] or node.template.deadline or 0.0)
             self._is_unsaved = True
         instant = now + CLEANED_AGAIN if wait is Wait.AGAIN else node.until.get(wait, now)
         self._later.append((happening, instant, True))
+
+    def _deadline(self) -> float | None:
+        """It counts from the beginning, which is after the first probes, and for all attempts together."""
+        node, seconds = self._node, self._node.template.deadline
+        if seconds is None:
+            return None
+        if node.phase == INIT and any(probe.is_at_start for probe in node.template.probes):
+            if self._event.happening is Happening.CREATED:
+                node.until.setdefault(Wait.DEADLINE, self._turns.now() + seconds)
+            return node.until.get(Wait.DEADLINE)
+        return node.until.get(Wait.DEADLINE, node.started + seconds)
 
     async def _act(self, act: Act) -> None:
         node = self._node

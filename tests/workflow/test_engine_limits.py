@@ -11,7 +11,7 @@ from pytest_kscen.kube.actor import Stage
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.resources import EVENTS
+from pytest_kscen.objects.resources import EVENTS, PODS
 from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.engine import drive
 from pytest_kscen.workflow.repository import Repository
@@ -160,6 +160,68 @@ def test_a_back_off_is_not_cut_short_by_a_restart(played):
     advanced_with_restarts(played, 200)
     (node,) = played.all(SHIPPED.nodes)
     assert node["status"]["engine"]["attempt"] == 3
+
+
+def failing(name, **retry):
+    """Fails after a second."""
+    return task(name, ("rest", "exitCode % 0 == 1"), **({"retry": retry} if retry else {}))
+
+
+@pytest.mark.parametrize("retried", ["", "inner", "outer"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_has_failed_is_not_as_it_should_be_because_its_time_is_over_before_its_next_attempt(played, retried, restarts):
+    retry = {name: {"limit": 1, "backoff": {"duration": "30s"}} if name == retried else {} for name in ("inner", "outer")}
+    outer = template("all", "Serial", children=["bad"], deadline="20s", **({"retry": retry["outer"]} if retry["outer"] else {}))
+    played.put_on("all", outer, failing("bad", **retry["inner"]), suspend("rest"))
+    played.runner.advance(1)
+    pods_end(played)
+    played.runner.advance(1)
+    if restarts:
+        played.restart()
+    played.runner.advance(60)
+    why = "the branch to 'rest': expression 'exitCode % 0 == 1', column 10: it divides by zero"
+    assert played.told() == {"bad": ("Failed", why), "all": ("Failed", f"bad: {why}"), "": ("Failed", f"bad: {why}")}
+
+
+def pods_end(played):
+    """As a kubelet would say it."""
+    for pod in played.all(PODS):
+        played.logs.begin(pod, "main").write("")
+        ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
+        status = {"phase": "Succeeded", "containerStatuses": [ended]}
+        name = pod["metadata"]["name"]
+        played.call(played.api.patch(PODS, name, {"status": status}, "default", subresource="status"))
+
+
+def test_what_is_aborted_while_its_failed_attempt_is_cleaned_up_is_not_tried_again(played):
+    cut = partition("cut", "1h", retry={"limit": 3, "backoff": {"duration": "1s"}})
+    name = played.put_on("cut", cut)["metadata"]["name"]
+    played.runner.advance(1)
+    (chaos,) = played.all(NETWORK_CHAOS)
+    played.patch_chaos(chaos, {"metadata": {"finalizers": ["example.com/slow"]}})
+    played.runner.advance(70)
+    abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
+    played.call(played.api.patch(SHIPPED.workflows, name, abort, "default"))
+    played.runner.advance(1)
+    played.restart()
+    played.patch_chaos(chaos, {"metadata": {"finalizers": None}})
+    played.runner.advance(5)
+    assert played.told()["cut"][0] == "Failed"
+    assert played.all(NETWORK_CHAOS) == []
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_deadline_counts_from_the_beginning_which_is_after_the_first_probes(played, restarts):
+    slow = namespace_probe("true", "Start", initialDelay="10s")
+    played.put_on("all", template("all", "Serial", children=["rest"], deadline="5s", probes=[slow]), suspend("rest", "1h"))
+    played.runner.advance(12)
+    assert played.told()["all"][0] == "WaitingForChild"
+    if restarts:
+        played.restart()
+    played.runner.advance(1)
+    assert played.told()["rest"][0] == "Holding"
+    played.runner.advance(3)
+    assert played.told()["all"] == ("Succeed", "its deadline of 5s is over")
 
 
 @pytest.mark.parametrize("holds", [True, False])

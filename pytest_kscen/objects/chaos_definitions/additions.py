@@ -84,9 +84,11 @@ NODE_STATUS = {
     "engine": record(
         attempt=COUNT,
         ending=TEXT,
+        calledOff=FLAG,
         cleaning=FLAG,
         made=FLAG,
         heldUntil=MOMENT,
+        deadlineAt=MOMENT,
         injectedUntil=MOMENT,
         cleanedUntil=MOMENT,
         retryAt=MOMENT,

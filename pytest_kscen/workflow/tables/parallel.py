@@ -45,7 +45,7 @@ PARALLEL = Machine(
         Happening.CHILD_FAILED: ONE_OF_ALL_FAILED,
         **every(ENDINGS, ENDED_WHERE_CHILDREN_ARE),
         Happening.RESUMED: {
-            INIT: do(BEGIN_AGAIN),
+            INIT: do(DEADLINE, BEGIN_AGAIN),
             WAITING_FOR_SCHEDULE: do(DEADLINE, tell_itself(Happening.PICK)),
             WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN) + do(DEADLINE, Act.HEAR_CHILDREN),
         },

@@ -67,7 +67,7 @@ TASK = Machine(
             },
         ),
         Happening.RESUMED: {
-            INIT: do(BEGIN_AGAIN),
+            INIT: do(DEADLINE, BEGIN_AGAIN),
             RUNNING: WAS_ENDING + do(DEADLINE, Act.RUN_POD, tell_itself(Happening.POD_SPAWNED)),
             EVALUATING: WAS_ENDING + do(DEADLINE, Act.EVALUATE, tell_itself(Happening.EVALUATED)),
             WAITING_FOR_SCHEDULE: WAS_ENDING + do(DEADLINE, tell_itself(Happening.PICK)),

@@ -9,15 +9,18 @@ DEADLINE = "NodeDeadlineExceed in 100 s"
 SUCCEEDS, FAILS = f"Succeed; {UP}", f"Failed; {DOWN}"
 CUT, ABORTED, CLEANING = {"ending": "NodeDeadlineExceed"}, {"ending": "NodeAborted"}, {"cleaning": True}
 
+FAILED_ONCE = {"attempt": 2, "ending": "NodeFault"}
+
 
 def situation(follows, *children, **state):
     return follows, {"children": children, **state}
 
 
 ENDS = {
-    "ends": {"": situation(SUCCEEDS)},
-    "fails": {"": situation(FAILS)},
+    "ends": {"": situation(SUCCEEDS), "it waits for another attempt": situation(FAILS, engine=FAILED_ONCE)},
+    "fails": {"": situation(FAILS), "it waits for another attempt": situation(FAILS, engine=FAILED_ONCE)},
     "begins": {"": situation("itself told NodeCreated")},
+    "begins in time": {"": situation(f"itself told NodeCreated; {DEADLINE}")},
 }
 """By its deadline or its parent's it is as it should be; by anything else it has failed."""
 CHILDREN_END = {
@@ -56,7 +59,7 @@ ParentNodeDeadlineExceed | ends   | ends first  | ends children  | - | -
 NodeAborted              | fails  | fails first | fails children | - | -
 NodeFailedElsewhere      | fails  | fails first | fails children | - | -
 NodeFault                | fails  | fails first | fails children | - | -
-EngineResumed            | begins | picks again | hears          | - | -
+EngineResumed            | begins in time | picks again | hears          | - | -
 """
 SERIAL_CELLS = {
     **ENDS,
@@ -106,7 +109,7 @@ PARALLEL_CELLS = {**ENDS, **CHILDREN_END, **COMMON_BEGIN, **ALL_AT_ONCE}
 
 SUSPEND = """
 NodeCreated              | holds  | -          | - | -
-NodeHoldingAwake         | -      | ends       | - | -
+NodeHoldingAwake         | -      | wakes      | - | -
 NodeDeadlineExceed       | ends   | ends       | - | -
 ParentNodeDeadlineExceed | ends   | ends       | - | -
 NodeAborted              | fails  | fails      | - | -
@@ -117,6 +120,7 @@ EngineResumed            | begins | holds on   | - | -
 SUSPEND_CELLS = {
     **ENDS,
     "holds": {"": situation("Holding; NodeHoldingAwake in 100 s", engine={"heldUntil": None})},
+    "wakes": {"": situation(SUCCEEDS)},
     "holds on": {"": situation("NodeHoldingAwake in 40 s")},
 }
 
@@ -192,7 +196,7 @@ ParentNodeDeadlineExceed | ends   | is ended  | is ended late  | is ended  | is 
 NodeAborted              | fails  | stops     | is stopped     | stops     | stops first  | - | -
 NodeFailedElsewhere      | fails  | stops     | is stopped     | stops     | stops first  | - | -
 NodeFault                | fails  | stops     | is stopped     | stops     | stops first  | - | -
-EngineResumed            | begins | runs on   | hears all      | looks on  | picks on     | - | -
+EngineResumed            | begins in time | runs on   | hears all      | looks on  | picks on     | - | -
 """
 CHOSEN = {"chosen": ["a", "b"]}
 LOOKS = "itself told NodeBranchesEvaluated"
@@ -259,7 +263,7 @@ ParentNodeDeadlineExceed | ends   | is ended    | - | -
 NodeAborted              | fails  | stops       | - | -
 NodeFailedElsewhere      | fails  | stops       | - | -
 NodeFault                | fails  | stops       | - | -
-EngineResumed            | begins | checks on   | - | -
+EngineResumed            | begins in time | checks on   | - | -
 """
 NO_MORE = "delete statuschecks"
 
