@@ -202,6 +202,10 @@ def _exit_left(tree: Tree, node: Node) -> bool:
     return bool(tree.definition.exit) and len(node.children) == 1 and _children_over(tree, node)
 
 
+def _exit_begun(tree: Tree, node: Node) -> bool:  # noqa: ARG001
+    return len(node.children) > 1
+
+
 def _entry_ending(tree: Tree, node: Node) -> bool:
     return _is_ending(tree, node) and len(node.children) == 1
 
@@ -218,5 +222,6 @@ _GUARDS: dict[Guard, Callable[[Tree, Node], bool]] = {
     Guard.CHECK_MADE: _check_made,
     Guard.ABORTS: _aborts,
     Guard.EXIT_LEFT: _exit_left,
+    Guard.EXIT_BEGUN: _exit_begun,
     Guard.ENTRY_ENDING: _entry_ending,
 }

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 
 import pytest
-from theatre import Theatre, partition, suspend
+from theatre import Theatre, partition, suspend, template
 
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.workflows import SHIPPED
@@ -125,3 +125,21 @@ def test_what_was_asked_for_a_workflow_is_nothing_to_another_of_its_name(house, 
     assert house.asked_in(30) == 0
     (workflow,) = house.all(SHIPPED.workflows)
     assert (workflow["status"]["phase"], "message" in workflow["status"]) == ("Running", False)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_exit_handler_runs_to_its_end_when_a_probe_fails_meanwhile(house, restarts):
+    house.begin()
+    tidy = template("tidy", "Serial", children=["one", "two"])
+    calm = probe("Continuous", "false", initialDelay="10s")
+    house.put_on("a", suspend("a", "5s"), tidy, suspend("one", "20s"), suspend("two", "1s"), onExit="tidy", probes=[calm])
+    house.runner.advance(12)
+    if restarts:
+        house.end()
+        house.begin()
+    house.runner.advance(20)
+    phases = {node["spec"]["templateName"]: node["status"]["phase"] for node in house.all(SHIPPED.nodes)}
+    assert phases == dict.fromkeys(("a", "tidy", "one", "two"), "Succeed")
+    (workflow,) = house.all(SHIPPED.workflows)
+    assert workflow["status"]["phase"] == "Failed"
+    assert workflow["status"]["message"].startswith("the probe 'continuous' has failed")

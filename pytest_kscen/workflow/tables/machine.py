@@ -37,6 +37,7 @@ class Guard(StrEnum):
     CHECK_MADE = "its status check has been made"
     ABORTS = "it takes the workflow with it"
     EXIT_LEFT = "the exit handler is left to be run"
+    EXIT_BEGUN = "the exit handler has begun"
     ENTRY_ENDING = "it is being ended, and its exit handler has not begun"
 
 

@@ -303,7 +303,13 @@ WORKFLOW_CELLS = {
     "begins": {"": situation("itself told NodeCreated")},
     "fails": {"": situation("Failed")},
     "stops": {"": situation("top told NodeAborted", ON), "its entry is over": situation("-", DONE)},
-    "breaks": {"": situation("top told NodeFailedElsewhere", ON), "its entry is over": situation("Failed", DONE)},
+    "breaks": {
+        "": situation("top told NodeFailedElsewhere", ON),
+        "its entry is over": situation("Failed", DONE),
+        "an exit handler is left": situation("made bye; Running; bye told NodeCreated", DONE, exit="bye"),
+        "its exit handler is on": situation("-", DONE, ON, exit="bye"),
+        "its exit handler is over": situation("Failed", DONE, DONE, exit="bye"),
+    },
     "counts": {
         "": situation("Succeed", DONE),
         "its entry has failed": situation("Failed", BAD),
