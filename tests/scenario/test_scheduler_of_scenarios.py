@@ -161,6 +161,16 @@ def test_a_new_pod_waits_until_another_has_the_room_that_was_made_for_it(runner)
     ]
 
 
+def test_pods_without_any_node_are_tried_again_for_ever_and_that_is_no_work(runner):
+    early = [create(1, pod("a")), create(1, pod("b"))]
+    played = runner.play(scenario(*early, create(2, node()), create(2, pod("c")), done(3)))
+
+    assert (played.phase, played.message) == ("Succeeded", "")
+    assert {life.name: life.scheduled.major for life in played.result.pods} == {"a": 2, "b": 2, "c": 2}
+    first = played.result.pod("a").attempts[0]
+    assert (first.step.major, first.message) == (1, "no nodes available to schedule pods")
+
+
 class NotToday(Plugin):
     def permit(self, state, pod, node):
         return unschedulable("not today")

@@ -85,7 +85,8 @@ class RealScheduler:
     async def is_idle(self, *, nodes: int, pods: int, gated: int) -> bool:
         """Whether it knows so many nodes, pods that have one and pods at gates, and has none in its queues or on its way.
 
-        Nor does one come within a moment. What it knows of nodes and placed pods it tells once a second.
+        Nor does one come within a moment. Without any node it tries all pods again for ever, and that is no work. What it knows
+        of nodes and placed pods it tells once a second.
         """
         try:
             before = await self._metrics()
@@ -93,7 +94,8 @@ class RealScheduler:
             after = await self._metrics()
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
-        waiting = [float(count) for _, count in PENDING.findall(after)] + [float(count) for count in BINDING.findall(after)]
+        pending = [float(count) for queue, count in PENDING.findall(after) if nodes or queue != "backoff"]
+        waiting = pending + [float(count) for count in BINDING.findall(after)]
         if (_sum(NODES, after), _sum(PODS, after), _sum(GATED, after)) != (nodes, pods, gated):
             return False
         return not any(waiting) and _sum(ATTEMPTS, before) == _sum(ATTEMPTS, after)

@@ -74,6 +74,7 @@ class Scheduler:
             brood=Brood(),
         )
         self.queue = self._handle.queue
+        self.queue.in_vain = lambda: self._handle.snapshot.is_empty
         self.ties = self._handle.ties
         self._following = Following(self._handle, self._profiles)
         self._attempting = Attempting(self._handle)

@@ -84,6 +84,11 @@ class Snapshot:
             self.watch(watcher)
         return cast("W", watcher)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no node is there at this moment."""
+        return not self._present
+
     def get(self, name: str) -> NodeInfo | None:
         """A node that is there."""
         return self._present.get(name)

@@ -54,6 +54,8 @@ class Queue:
 
         Whose back-off ends first is a matter of the clock; one who follows another scheduler says what it was there.
         """
+        self.in_vain: Callable[[], bool] = lambda: False
+        """Whether nobody can be placed, so that whoever backs off will only be told so again."""
         self._wake = asyncio.Event()
         self._parking = asyncio.Event()
 
@@ -126,8 +128,12 @@ class Queue:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether anybody is more than parked."""
-        return bool(self._active or self._backoffs.pods or self._flying)
+        """Whether anybody is more than parked, or backs off in vain."""
+        return bool(self._active or self._flying or self._backs_off)
+
+    @property
+    def _backs_off(self) -> bool:
+        return bool(self._backoffs.pods) and not self.in_vain()
 
     # --- the next one ---
 
@@ -165,7 +171,7 @@ class Queue:
         while self._heap:
             waits, _, turn, queued = self._heap[0]
             if self._active.get(queued.pod.ref) is queued and queued.turn == turn:
-                return None if waits and (self._backoffs.pods or self._nominated.preemptors) else queued
+                return None if waits and (self._backs_off or self._nominated.preemptors) else queued
             heapq.heappop(self._heap)
         return None
 
