@@ -34,14 +34,11 @@ class KubeconfigCluster(LiveCluster):
         seed: int | str = 0,
         flags: contexts.Flags = contexts.TESTED,
         runner: WallRunner | None = None,
-        users: str = "",
     ) -> None:
-        """With `users`, each actor is a user of its own, whose name begins so: our own credentials must allow that."""
         self._path, self._flags = str(path or contexts.default_path()), flags
         self._config = contexts.merged(self._path, flags)
         self.context = contexts.chosen(self._config, context or "", self._path, flags)
         self._folder: pathlib.Path | None = None
-        self.users = users
         own = runner or WallRunner()
         try:
             self._become(own, seed)
@@ -60,7 +57,6 @@ class KubeconfigCluster(LiveCluster):
                 functools.partial(configuration_of, self._path, self.context),
                 seed=seed,
                 owned=False,
-                users=self.users,
             )
         except (ConfigException, OSError, ValueError) as error:
             raise self._refusal(f"cannot be used: {error}") from error
@@ -71,6 +67,10 @@ class KubeconfigCluster(LiveCluster):
             if isinstance(error, ApiError | OSError):
                 raise self._refusal(_why(error)) from error
             raise
+
+    def impersonate(self, users: str) -> None:
+        """From now on each actor is a user of its own, whose name begins so: our own credentials must allow that."""
+        self._connection.users = users
 
     @functools.cached_property
     def kubeconfig(self) -> pathlib.Path:

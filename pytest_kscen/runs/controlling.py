@@ -18,7 +18,6 @@ from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.scenarios import Theatre
 from pytest_kscen.runs.terms import Terms
 from pytest_kscen.scenario.waiting import PATIENCE
-from pytest_kscen.scenario.writes import USERS
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
@@ -42,7 +41,7 @@ def main(arguments: list[str]) -> int:
     terms = Terms(chosen.disposable, chosen.results, chosen.patience)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants as little left behind
     try:
-        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, users=USERS)) as cluster:
+        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context)) as cluster:
             theatre = open_theatre(cluster, terms, chosen.journal)
             print(f"Scenarios are played from now on; controllers ask for their turn at {theatre.gate_url}CONTROLLER", flush=True)
             with contextlib.suppress(KeyboardInterrupt):

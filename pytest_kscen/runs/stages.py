@@ -11,9 +11,10 @@ import yaml
 
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.machinery.creating import NAMES
-from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
-from pytest_kscen.objects.scenarios import RESULTS
+from pytest_kscen.objects.scenarios import RESULTS, SCENARIOS
+from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.scenario.happenings import latest
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
@@ -152,7 +153,15 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
     """Somebody's API server, on this machine: it calls webhooks; new pods wait at a scheduling gate, others ask at theirs."""
     from pytest_kscen.kube.gate import Gates
 
-    return _served(cluster, controller, Gates(), controller.let_in, f"{cluster.users}{NAME}", policy="Ignore")
+    cluster.impersonate(USERS)
+    try:
+        cluster.runner.call(cluster.api(NAME).list(SCENARIOS, limit=1))
+    except Forbidden as error:
+        raise PreflightRefused(
+            "who has written what in a scenario is told by the users that its controllers are, and the user of this kubeconfig may "
+            f"not impersonate them: {error.message}. Ask with `kubectl auth can-i impersonate users`"
+        ) from None
+    return _served(cluster, controller, Gates(), controller.let_in, f"{USERS}{NAME}", policy="Ignore")
 
 
 def _served(

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 
 import pytest
+import yaml
 
 from pytest_kscen.__main__ import main
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.objects.resources import SERVICE_ACCOUNTS, Resource
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
-from pytest_kscen.runs.controlling import USERS, open_theatre
+from pytest_kscen.runs.controlling import open_theatre
 from pytest_kscen.runs.terms import Terms
 from pytest_kscen.scenario.analysis.timeline import Timeline
 from tests.scenario.objects import create, delete, done, node, pod, scenario
+
+RBAC = "rbac.authorization.k8s.io"
+CLUSTER_ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
 
 def test_a_cluster_is_not_emptied_unless_somebody_says_so(capsys):
@@ -22,16 +30,53 @@ def test_a_cluster_is_not_emptied_unless_somebody_says_so(capsys):
     assert "this kubeconfig cluster is not of our making: say that it may be emptied with" in capsys.readouterr().err
 
 
-@pytest.mark.controlplane
-def test_what_is_applied_is_played(capsys):
+@pytest.fixture
+def theirs():
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
+    with contextlib.closing(ControlPlaneCluster("somebody", nodes=0)) as cluster:
+        yield cluster
+
+
+def pytest_on(kubeconfig, folder):
+    wanted = scenario(create(1, node()), create(2, pod("fits")), done(3))
+    (folder / "one.scenario.yaml").write_text(yaml.safe_dump(wanted))
+    command = [sys.executable, "-m", "pytest", "-q", "one.scenario.yaml", "--kubeconfig", kubeconfig, "--kscen-disposable"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.controlplane
+def test_pytest_plays_a_file_on_a_cluster_that_was_handed_over(theirs, tmp_path):
+    played = pytest_on(theirs.kubeconfig, tmp_path)
+    assert (played.returncode, "Succeeded after 3 steps" in played.stdout) == (0, True), played.stdout
+
+
+@pytest.mark.controlplane
+def test_a_user_who_may_not_impersonate_is_told_so(theirs, tmp_path):
+    call, api = theirs.runner.call, theirs.api("kubectl")
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]}
+    call(api.create(CLUSTER_ROLES, {"metadata": {"name": "limited"}, "rules": [everything]}))
+    subject = {"kind": "ServiceAccount", "name": "limited", "namespace": "default"}
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "limited"}
+    call(api.create(CLUSTER_ROLE_BINDINGS, {"metadata": {"name": "limited"}, "roleRef": role, "subjects": [subject]}))
+    call(api.create(SERVICE_ACCOUNTS, {"metadata": {"name": "limited"}}, "default"))
+    token = call(api.create(SERVICE_ACCOUNTS, {"spec": {}}, "default", name="limited", subresource="token"))["status"]["token"]
+    config = yaml.safe_load(theirs.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    (tmp_path / "limited").write_text(yaml.safe_dump(config))
+
+    played = pytest_on(tmp_path / "limited", tmp_path)
+
+    assert "the user of this kubeconfig may not impersonate them: " in played.stdout, played.stdout
+
+
+@pytest.mark.controlplane
+def test_what_is_applied_is_played(theirs, capsys):
     applied = scenario(
         create(1, node()), create(2, pod("fits", "1500m")), create(3, pod("waits", "1")), delete(4, "Pod", "fits"), done(5)
     )
     with contextlib.ExitStack() as opened:
-        theirs = opened.enter_context(contextlib.closing(ControlPlaneCluster("somebody", nodes=0)))
-        ours = opened.enter_context(contextlib.closing(KubeconfigCluster(theirs.kubeconfig, users=USERS)))
+        ours = opened.enter_context(contextlib.closing(KubeconfigCluster(theirs.kubeconfig)))
         journal = open_theatre(ours, Terms(disposable=True, patience=60)).journals.to
         opened.callback(journal.close)
         theirs.runner.call(theirs.api("kubectl").create(SCENARIOS, applied))

@@ -13,7 +13,6 @@ from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
 from pytest_kscen.runs.controlling import open_theatre
 from pytest_kscen.runs.terms import Terms
 from pytest_kscen.scenario.held import gates_of
-from pytest_kscen.scenario.writes import USERS
 from tests.scenario.objects import create, node, pod, scenario
 
 FAILS = create(1, {**pod("odd"), "spec": {"containers": []}})
@@ -35,7 +34,7 @@ def webhooks(cluster):
 @pytest.mark.controlplane
 def test_neither_gates_nor_webhooks_stay(theirs):
     call, api = theirs.runner.call, theirs.api("kubectl")
-    with contextlib.closing(KubeconfigCluster(theirs.kubeconfig, users=USERS)) as ours:
+    with contextlib.closing(KubeconfigCluster(theirs.kubeconfig)) as ours:
         journal = open_theatre(ours, Terms(disposable=True, patience=60)).journals.to
         call(api.create(SCENARIOS, scenario(create(1, node()), create(1, pod("left")), FAILS)))
         theirs.until(lambda: phase_of(call(api.get(SCENARIOS, "test"))) == "Failed", "2m")

@@ -59,7 +59,7 @@ class Connection:
     def __init__(self, access: Access, clock: Clock, reload: Callable[[], Access] | None = None, *, users: str = "") -> None:
         """With `users`, each actor is a user of its own, whose name begins so, with all rights."""
         self.access = access
-        self._users = users
+        self.users = users
         self._clock = clock
         self._reload = reload
         self._session: aiohttp.ClientSession | None = None
@@ -109,7 +109,7 @@ class Connection:
 
     def _headers(self, agent: str, accept: str) -> dict[str, str]:
         headers = {"User-Agent": agent, "Accept": accept}
-        return headers | {"Impersonate-User": f"{self._users}{agent}", "Impersonate-Group": MASTERS} if self._users else headers
+        return headers | {"Impersonate-User": f"{self.users}{agent}", "Impersonate-Group": MASTERS} if self.users else headers
 
     def remember(self, close: Callable[[], None]) -> Callable[[], None]:
         """Close this with the connection; returns how to be forgotten."""
