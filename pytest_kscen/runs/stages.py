@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,13 @@ from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.machinery.creating import NAMES
 from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
-from pytest_kscen.objects.scenarios import RESULTS, SCENARIOS
+from pytest_kscen.objects.scenarios import EVERY, RESULTS, SCENARIOS
 from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.scenario.happenings import latest
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
 from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, has_ended, scheduler_of
-from pytest_kscen.scenario.waiters import WAITERS
+from pytest_kscen.scenario.waiters import WAITERS, WHERE_SERVED
 from pytest_kscen.scenario.writes import DELETE, KUBELET, NAME, USERS, VERBS, WITHOUT_WAITER, Write, refusal
 from pytest_kscen.simulation.scheduler.annotating import told
 from pytest_kscen.simulation.scheduler.configuration.source import WHERE, text_of
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler import Scheduler
     from pytest_kscen.simulation.scheduler.framework.results import Attempt, Sink
 
+MANAGER = "kube-controller-manager"
+INSIDE = (*(each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)), *WITHOUT_WAITER)
+"""What is one program of a real control plane."""
+UNHELD = frozenset((EVERY, MANAGER, *INSIDE, KUBELET, *(each.name for each in WHERE_SERVED)))
+"""What no cluster of somebody else's lets us hold."""
 FAREWELL = 5.0  # seconds that an API server has to let us go
 CALM = 0.5  # seconds that a real scheduler has to hear of what cannot be counted
 
@@ -101,12 +107,12 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
             await cluster.holding.obey(api)
 
     cluster.runner.call(cluster.scheduler.restart())
-    gate_url = _served(cluster, controller, gates, let_in, f"{USERS}{NAME}", policy="Fail")
+    holds = functools.partial(controller.simulates, SCHEDULER)
+    gate_url = _served(cluster, controller, gates, let_in, f"{USERS}{NAME}", holds=holds, policy="Fail")
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
     controller.register.add(_real(cluster, controller))
     controller.register.scheduling = RealScheduling(cluster)
-    inside = [each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)]
-    controller.register.parts.update(dict.fromkeys([*inside, *WITHOUT_WAITER], "kube-controller-manager"))
+    controller.register.parts.update(dict.fromkeys(INSIDE, MANAGER))
     return gate_url
 
 
@@ -153,6 +159,11 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
     """Somebody's API server, on this machine: it calls webhooks; new pods wait at a scheduling gate, others ask at theirs."""
     from pytest_kscen.kube.gate import Gates
 
+    def holds() -> bool:
+        """The gates that keep a pod from its turn keep it from a scheduler that is disabled, too."""
+        return controller.simulates(SCHEDULER) or controller.disables(SCHEDULER)
+
+    controller.register.unheld = UNHELD
     cluster.impersonate(USERS)
     try:
         cluster.runner.call(cluster.api(NAME).list(SCENARIOS, limit=1))
@@ -161,7 +172,7 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
             "who has written what in a scenario is told by the users that its controllers are, and the user of this kubeconfig may "
             f"not impersonate them: {error.message}. Ask with `kubectl auth can-i impersonate users`"
         ) from None
-    return _served(cluster, controller, Gates(), controller.let_in, f"{USERS}{NAME}", policy="Ignore")
+    return _served(cluster, controller, Gates(), controller.let_in, f"{USERS}{NAME}", holds=holds, policy="Ignore")
 
 
 def _served(
@@ -171,6 +182,7 @@ def _served(
     let_in: Callable[[Write], Awaitable[None]],
     user: str,
     *,
+    holds: Callable[[], bool],
     policy: str,
 ) -> str:
     """Webhooks and gates, from now on and for as long as the cluster is open: then nothing of them stays. The gate's address."""
@@ -178,7 +190,7 @@ def _served(
     from pytest_kscen.scenario.front import Front, register, unregister
 
     api, keys, runner = cluster.api(NAME), make_keys(), cluster.runner
-    front = Front(let_in, lambda: controller.simulates(SCHEDULER), gates.passed)
+    front = Front(let_in, holds, gates.passed)
     held = HeldPods(api, controller.sees(PODS))
     controller.register.prompts[SCHEDULER] = held.release_next
     controller.register.afterwards.append(held.release_all)

@@ -104,6 +104,10 @@ class ScenarioController:
         """Whether a scenario is on of which this is a target."""
         return self._on is not None and controller in self._on.troupe.simulated
 
+    def disables(self, controller: str) -> bool:
+        """Whether one is on in which this controller does nothing."""
+        return self._on is not None and controller in self._on.troupe.disabled
+
     def sees(self, resource: Resource) -> Informer:
         """What the scenarios see of this resource."""
         return self._informers.of(resource)

@@ -22,6 +22,8 @@ BY_CLOCK = {
     "ttl-after-finished-controller": "it acts by the clock, and a scenario has no time but its steps",
 }
 
+_BEYOND_US = "are not ours to hold; all can be held on an embedded cluster, and all together on a control plane"
+
 
 @dataclass
 class Register:
@@ -37,6 +39,9 @@ class Register:
 
     parts: dict[str, str] = field(default_factory=dict)
     """By controller: the program of which it is a part, where that can only be held as a whole."""
+
+    unheld: Collection[str] = ()
+    """Controllers, and perhaps "*", that nobody can hold here: they are neither simulated nor disabled."""
 
     scheduling: Scheduling | None = None
     """The scheduler, where it is ours to configure."""
@@ -105,6 +110,8 @@ class Troupe:
         return self._wrong_names([each.name for each in spec.controllers.before.enabled] if spec.controllers.before else [])
 
     def _wrong_names(self, before: list[str]) -> str:
+        if EVERY in self.disabled and EVERY in self.register.unheld:
+            return f'"{EVERY}" cannot be disabled on this cluster: its own programs {_BEYOND_US}'
         if EVERY in self.disabled and len(self.disabled) > 1:
             return f'"{EVERY}" disables all, and must stand alone in disabled; with it stand {", ".join(self.disabled)}'
         for name in (*self.simulated, *before, *(name for name in self.disabled if name != EVERY)):
@@ -119,6 +126,8 @@ class Troupe:
     def _unknown(self, name: str) -> str:
         if why := BY_CLOCK.get(name):
             return f"the controller {name!r} cannot be part of a scenario: {why}"
+        if name in self.register.unheld and name in (*self.simulated, *self.disabled):
+            return f"{name!r} is of this cluster's own programs, which {_BEYOND_US}"
         programs = dict.fromkeys(self.register.parts.values())
         known = [*self.register.waiters, *WITHOUT_WAITER, *programs]
         if (program := self.register.parts.get(name)) and name in (*self.simulated, *self.disabled):

@@ -38,9 +38,11 @@ def theirs():
         yield cluster
 
 
-def pytest_on(kubeconfig, folder):
-    wanted = scenario(create(1, node()), create(2, pod("fits")), done(3))
-    (folder / "one.scenario.yaml").write_text(yaml.safe_dump(wanted))
+WANTED = scenario(create(1, node()), create(2, pod("fits")), done(3))
+
+
+def pytest_on(kubeconfig, folder, *wanted):
+    (folder / "one.scenario.yaml").write_text(yaml.safe_dump_all(wanted or [WANTED]))
     command = [sys.executable, "-m", "pytest", "-q", "one.scenario.yaml", "--kubeconfig", kubeconfig, "--kscen-disposable"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
@@ -49,6 +51,30 @@ def pytest_on(kubeconfig, folder):
 def test_pytest_plays_a_file_on_a_cluster_that_was_handed_over(theirs, tmp_path):
     played = pytest_on(theirs.kubeconfig, tmp_path)
     assert (played.returncode, "Succeeded after 3 steps" in played.stdout) == (0, True), played.stdout
+
+
+@pytest.mark.controlplane
+def test_what_nobody_can_hold_there_is_refused(theirs, tmp_path):
+    controllers = ["kube-scheduler"], ["replicaset-controller"], []
+    off = ["statefulset-controller"], ["kubelet"], ["*"]
+    wanted = [
+        *(scenario(done(1), controllers=each, name=f"simulated-{number}") for number, each in enumerate(controllers)),
+        *(scenario(done(1), disabled=each, name=f"disabled-{number}") for number, each in enumerate(off)),
+        scenario(create(1, node()), create(1, pod("a")), done(1), controllers=[], disabled=["kube-scheduler"], name="no-scheduler"),
+    ]
+    expected = {
+        "apiVersion": "kscen.io/v1alpha1",
+        "kind": "Expectations",
+        "scenario": "no-scheduler",
+        "pods": {"a": {"pending": True}},
+    }
+
+    played = pytest_on(theirs.kubeconfig, tmp_path, *wanted, expected)
+
+    assert "4 failed, 3 passed" in played.stdout, played.stdout
+    for name in ("replicaset-controller", "statefulset-controller", "kubelet"):
+        assert f"'{name}' is of this cluster's own programs, which are not ours to hold; " in played.stdout
+    assert '"*" cannot be disabled on this cluster: its own programs are not ours to hold; ' in played.stdout
 
 
 @pytest.mark.controlplane
