@@ -19,7 +19,7 @@ from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.scenario.happenings import latest
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
-from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, SchedulerWaiter, has_ended, scheduler_of
+from pytest_kscen.scenario.schedulers import DEFAULT, SCHEDULER, UNSEEN, SchedulerWaiter, has_ended, scheduler_of
 from pytest_kscen.scenario.waiters import WAITERS, WHERE_SERVED
 from pytest_kscen.scenario.writes import DELETE, KUBELET, NAME, USERS, VERBS, WITHOUT_WAITER, Write, refusal
 from pytest_kscen.simulation.scheduler.annotating import told
@@ -67,7 +67,8 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         controller.register.tells_attempts = True
         controller.register.scheduling = scheduler
         controller.register.forgetting += scheduler.begin_anew, cluster.chance.stream(NAMES).restart
-        controller.register.add(SchedulerWaiter(profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle))
+        doing = functools.partial(_doing, scheduler)
+        controller.register.add(SchedulerWaiter(profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing))
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
     return ""
 
@@ -86,6 +87,12 @@ class Telling:
         message = attempt.message or None
         self.controller.attempted(PodAttempted(pod, attempt.number, attempt.selected or None, message, results))
         await self.annotating.record(attempt)
+
+
+def _doing(scheduler: Scheduler, pod: Obj) -> str:
+    if plugins := scheduler.permission_of(pod):
+        return f"waits for the permission of {', '.join(plugins)}"
+    return "" if scheduler.holds_back(pod) else UNSEEN
 
 
 def _write_of(review: Review, scheduler: Scheduler | None) -> Write:

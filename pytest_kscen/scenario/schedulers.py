@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEDULER = "kube-scheduler"
 DEFAULT = "default-scheduler"
+UNSEEN = "was not looked at"
 BACK_OFF = 12.5  # seconds: ten, to the end of a window of one, the round that finds it, and a little more
 
 
@@ -33,6 +34,8 @@ class SchedulerWaiter:
     back_off: float = BACK_OFF
     """Seconds without a change after which none that was turned down comes again."""
     idle: Callable[[], Awaitable[bool]] | None = None
+    doing: Callable[[Obj], str] = lambda _: UNSEEN
+    """What it says itself of a pod whose status says nothing yet; empty if it can do no more with it."""
 
     @property
     def resources(self) -> Sequence[Resource]:
@@ -40,7 +43,8 @@ class SchedulerWaiter:
 
     def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
         for pod in self._own(cluster[PODS].index("was not looked at, by its scheduler", _not_looked_at)):
-            yield f"Pod {pod['metadata']['namespace']}/{pod['metadata']['name']} was not looked at"
+            if words := self.doing(pod):
+                yield f"Pod {pod['metadata']['namespace']}/{pod['metadata']['name']} {words}"
 
     def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
         waits = any(self._own(cluster[PODS].index("wants a node, by its scheduler", _wanting)))

@@ -221,7 +221,7 @@ class Convergence:
             if await self._awaits_news():
                 await self._within(min(left, NEWS))
             elif self.unfinished(waiters):
-                await self._within(left)
+                await self._within(min(left, NEWS))  # some ask their controller as well, whose answers are no news
             elif await self._is_calm(waiters, or_when) and await self._are_idle(waiters):
                 return
 

@@ -183,6 +183,16 @@ class Slow(Plugin):
         return wait(5)
 
 
+class Patient(Plugin):
+    def permit(self, state, pod, node):
+        return wait(800)
+
+
+class HoldsBack(Plugin):
+    def pre_enqueue(self, pod):
+        return unschedulable("not before its time") if pod.name == "held" else None
+
+
 class Shy(Plugin):
     """Turned down while it is being bound, so that each makes room for the other."""
 
@@ -213,6 +223,27 @@ def test_a_pod_whose_time_was_up_is_not_helped_by_its_own_going(runner):
 
     assert (played.phase, played.message) == ("Succeeded", "")
     assert "timeout after 5s waiting on permit of plugin" in played.result.pod("p").why_not
+
+
+def test_a_pod_that_a_plugin_does_not_let_be_looked_at_holds_up_nobody(runner):
+    pods = (create(2, pod("held")), create(2, pod("p")), create(3, pod("q")))
+    played = runner.play(scenario(create(1, node()), *pods, done(4)), scheduler=with_plugin(HoldsBack))
+
+    assert (played.phase, played.message) == ("Succeeded", "")
+    assert [(life.name, life.state, len(life.attempts)) for life in played.result.pods] == [
+        ("held", "pending", 0),
+        ("p", "placed", 1),
+        ("q", "placed", 1),
+    ]
+
+
+def test_who_waits_for_permission_for_too_long_is_told(runner):
+    played = runner.play(scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Patient))
+
+    assert played.phase == "Failed"
+    assert played.message == (
+        f"step 2: not finished within 600 s: kube-scheduler: Pod default/p waits for the permission of {__name__}:Patient"
+    )
 
 
 def test_a_cluster_that_never_rests_is_told_with_pods_and_plugin(runner):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.simulation.brood import Brood
 from pytest_kscen.simulation.scheduler.annotating import Annotating
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.chance import Stream
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
     from pytest_kscen.simulation.scheduler.framework.extending import Extender
     from pytest_kscen.simulation.scheduler.framework.results import Sink
@@ -147,6 +149,15 @@ class Scheduler:
         """For whom this pod is just being sent away, as namespace/name; empty if it is not."""
         preemptor = self._handle.nominated.preemptors.get(uid)
         return "/".join(preemptor.ref) if preemptor else ""
+
+    def holds_back(self, pod: Obj) -> bool:
+        """Whether a plugin does not let this pod be looked at."""
+        return self.queue.is_held(Ref.of(pod))
+
+    def permission_of(self, pod: Obj) -> list[str]:
+        """The plugins without whose permission this pod is not bound to the node that was found."""
+        waiting = self._handle.waiting.get(pod["metadata"]["uid"])
+        return waiting.plugins if waiting else []
 
     async def is_idle(self) -> bool:
         """Whether it does nothing until something happens: none waits for its turn, backs off, is bound or makes room."""

@@ -131,6 +131,11 @@ class Queue:
         """Whether anybody is more than parked, or backs off in vain."""
         return bool(self._active or self._flying or self._backs_off)
 
+    def is_held(self, ref: Ref) -> bool:
+        """Whether a plugin does not let the pod be looked at."""
+        queued = self._parked.get(ref)
+        return queued is not None and bool(queued.gate)
+
     @property
     def _backs_off(self) -> bool:
         return bool(self._backoffs.pods) and not self.in_vain()
@@ -225,12 +230,12 @@ class Queue:
         self._parked.pop(queued.pod.ref)
         if not self._backoffs.goes_on(queued):
             self._activate(queued)
-        elif not self._is_held(queued):
+        elif not self._comes_to_be_held(queued):
             self._backoffs.add(queued)
             self._wake.set()
 
     def _activate(self, queued: QueuedPod) -> None:
-        if not self._is_held(queued):
+        if not self._comes_to_be_held(queued):
             self._to_active(queued)
 
     def _to_active(self, queued: QueuedPod) -> None:
@@ -238,8 +243,8 @@ class Queue:
         self._push(queued)
         self._wake.set()
 
-    def _is_held(self, queued: QueuedPod) -> bool:
-        """Whether a plugin does not let the pod be looked at."""
+    def _comes_to_be_held(self, queued: QueuedPod) -> bool:
+        """Whether a plugin does not let the pod be looked at; then it is parked."""
         profile = self._profiles.get(queued.pod.spec.get("schedulerName", ""))
         status = profile.pre_enqueue(queued.pod) if profile else None
         queued.gate = status.plugin if status else ""
