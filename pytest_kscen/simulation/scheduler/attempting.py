@@ -92,7 +92,7 @@ class Attempting:
         broken = await self._ask_extenders(this, found)
         if not found.nodes and broken is None:
             found = self._search(this, wanted)
-            broken = await self._ask_extenders(this, found)
+            broken = found.broken or await self._ask_extenders(this, found)
         if broken is None and not found.nodes:
             await self._give_up(this, found, narrowed=wanted)
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.simulation.scheduler.framework.profile import judged
 from pytest_kscen.simulation.scheduler.framework.results import PASSED
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Found:
     """Why the others will not do, by node; of a search that found nodes, only if results are recorded."""
     looked_at: int = 0
     rejectors: set[str] = field(default_factory=set)
+    broken: Status | None = None
+    """What a filter could not say, which ends the attempt."""
 
 
 def search(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Found:
@@ -74,9 +77,12 @@ def _one_by_one(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -
             for judge, name in filters:
                 status = judge(state, pod, node)
                 if status is not None:
-                    status = status.by(name)
+                    status = judged(status, name)
                     break
         found.looked_at += 1
+        if status is not None and not status.rejects:
+            found.broken = status
+            break
         if status is not None:
             found.statuses[node.name] = status
             found.rejectors.add(status.plugin)
@@ -95,6 +101,8 @@ class _Sieve:
         self._table = table
         self._filters = filters
         self._refused: list[tuple[Plugin | None, Rows]] = []
+        self._broken: dict[int, Status] = {}
+        """By row, what a filter could not say."""
 
     def search(self, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Found:
         rows = self._rows(nodes, start)
@@ -109,6 +117,8 @@ class _Sieve:
                 chunk = self._cut(chunk, passed[-1])
             kept += passed.tolist()
             position += len(chunk)
+            if self._broken and (broken := next((row for row in chunk.tolist() if row in self._broken), None)) is not None:
+                return Found(looked_at=position, broken=self._broken[broken])
         found.looked_at = position
         by_row: Any = self._table.nodes
         found.nodes = [by_row[row] for row in kept]
@@ -141,12 +151,18 @@ class _Sieve:
                 judge: Any = plugin.filter
                 by_row: Any = self._table.nodes
                 state, pod = self._state, self._pod
-                answers = (judge(state, pod, by_row[row]) is not None for row in rows.tolist())
-                wrong = np.fromiter(answers, np.bool_, len(rows))
+                answers = [judge(state, pod, by_row[row]) for row in rows.tolist()]
+                wrong = np.fromiter((status is not None for status in answers), np.bool_, len(rows))
+                for place in wrong.nonzero()[0].tolist():
+                    self._look_at(int(rows[place]), judged(answers[place], self._profile.name_of(plugin)))
             if wrong.any():
                 self._refused.append((plugin, rows[wrong]))
                 rows = rows[~wrong]
         return self._without_crowded(rows)
+
+    def _look_at(self, row: int, status: Status) -> None:
+        if not status.rejects:
+            self._broken[row] = status
 
     def _without_crowded(self, rows: Rows) -> Rows:
         """Nodes where room is being made for others."""
@@ -155,7 +171,8 @@ class _Sieve:
             node = snapshot.get(name)
             if node is None or not nominated.rivals(self._pod, name) or not (rows == node.row).any():
                 continue
-            if self._profile.filter_with_nominated(self._state, self._pod, node) is not None:
+            if status := self._profile.filter_with_nominated(self._state, self._pod, node):
+                self._look_at(node.row, status)
                 here = rows == node.row
                 self._refused.append((None, rows[here]))
                 rows = rows[~here]

@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_kscen.clock.stall import ActorCrashedError
+from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.simulation.scheduler.configuration.model import (
     Configuration,
@@ -221,6 +222,28 @@ def test_an_error_is_tried_again_after_a_while(with_plugins):
     assert hall.events() == [("FailedScheduling", "the line is down")]
     hall.advance(10)
     assert (hall.where(), Shaky.tries) == ("n1", 3)
+
+
+@pytest.mark.parametrize("large", [1, 64])
+@pytest.mark.parametrize("broken", [failure("the line is down"), SKIP])
+def test_a_filter_that_is_broken_ends_the_attempt_which_is_tried_again(with_plugins, large, broken):
+    class Shaky(Plugin):
+        tries = 0
+
+        def filter(self, state, pod, node):
+            Shaky.tries += node.name == "n2"
+            return broken if node.name == "n2" and Shaky.tries < 3 else None
+
+    hall = with_plugins(Shaky)
+    hall.scheduler._handle.snapshot.large = large
+    hall.nodes(3)
+    hall.pod()
+    words = f'running "Shaky" filter plugin: {broken.message}'
+    assert hall.events() == [("FailedScheduling", words)]
+    told = condition(hall.get(), "PodScheduled")
+    assert (told["reason"], told["message"]) == ("SchedulerError", words)
+    hall.advance(10)
+    assert (bool(hall.where()), Shaky.tries) == (True, 3)
 
 
 class TestPermit:

@@ -126,7 +126,7 @@ class Profile:
         """The first refusal."""
         for plugin in self.filters(state):
             if status := plugin.filter(state, pod, node):
-                return status.by(self.name_of(plugin))
+                return judged(status, self.name_of(plugin))
         return None
 
     def filter_with_nominated(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -253,6 +253,11 @@ class Profile:
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         for plugin in self.points["postBind"]:
             plugin.post_bind(state, pod, node)
+
+
+def judged(status: Status, name: str) -> Status:
+    """What this filter says; anything but a refusal is an error, as in Kubernetes."""
+    return status.by(name) if status.rejects else failure(f'running "{name}" filter plugin: {status.message}').by(name)
 
 
 def _made(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
