@@ -189,7 +189,7 @@ class Attempting:
             await self._undo(this, node.name, waits)
         elif waits or profile.pre_bind_waits(state, pod, node.name):
             if waits:
-                self._waiting.add(pod, node.name, waits)
+                self._waiting.add(pod, node.name, waits, profile.plugins)
             else:
                 self._queue.done(pod.uid)
             self._brood.start(self._bind_slowly(this, node.name), f"binding of {pod.namespace}/{pod.name}")

@@ -246,6 +246,16 @@ def test_a_filter_that_is_broken_ends_the_attempt_which_is_tried_again(with_plug
     assert (bool(hall.where()), Shaky.tries) == (True, 3)
 
 
+class Together(Plugin):
+    """One pod waits for the other."""
+
+    def permit(self, state, pod, node):
+        others = list(self.handle.waiting)
+        for each in others:
+            each.allow(self.name)
+        return None if others else wait(60)
+
+
 class TestPermit:
     def make(self, with_plugins, seconds=60):
         class Ask(Plugin):
@@ -282,6 +292,23 @@ class TestPermit:
         one.allow("Ask")
         hall.advance()
         assert hall.where() == "n1"
+
+    def test_allowed_by_a_plugin_that_is_named_by_its_path(self, halls):
+        hall = halls(configuration=Configuration((profile(f"{__name__}:Together"),)))
+        hall.nodes(1)
+        assert hall.pod("p") is None
+        assert hall.pod("q") == "n1"
+        assert hall.where("p") == "n1"
+
+    def test_allowed_by_nobody_that_there_is(self, with_plugins):
+        hall = self.make(with_plugins)
+        hall.nodes(1)
+        hall.pod()
+        (one,) = self.waiting(hall)
+        with pytest.raises(
+            ValueError, match=r"^no pod waits for a plugin 'Aks' \(did you mean 'Ask'\?\): it is called by its self.name$"
+        ):
+            one.allow("Aks")
 
     def test_its_time_is_up(self, with_plugins):
         hall = self.make(with_plugins, seconds=5)

@@ -42,8 +42,8 @@ POINTS = {
 class Plugin:
     """The base of every plugin. What it does not override does not concern it."""
 
-    name: ClassVar[str] = ""
-    """How the configuration calls it; the class' name, if left empty."""
+    name: str = ""
+    """How it can be called once it is registered; the class' name, if left empty. One that is made has its configuration's."""
     reads: ClassVar[Sequence[Resource]] = ()
     """Of what it looks at `handle.bench.informers`' pictures, besides nodes and pods: they are there before the first pod."""
 

@@ -262,9 +262,11 @@ def judged(status: Status, name: str) -> Status:
 
 def _made(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
     try:
-        return cls(args, handle)
+        plugin = cls(args, handle)
     except Exception as error:
         raise ValueError(f"the plugin {name!r} cannot be made: {error!r}") from error
+    plugin.name = name
+    return plugin
 
 
 def _nowhere(plugins: list[str]) -> Status:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.simulation.scheduler.framework.status import Status, unschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
 
@@ -18,8 +19,10 @@ LONGEST = 15 * 60.0  # seconds that any plugin may let a pod wait
 class WaitingPod:
     """One pod that waits."""
 
-    def __init__(self, pod: PodInfo, node: str, plugins: dict[str, float]) -> None:
+    def __init__(self, pod: PodInfo, node: str, plugins: dict[str, float], known: Collection[str]) -> None:
+        """`known` are all plugins that there are."""
         loop = asyncio.get_running_loop()
+        self._known = known
         self.pod = pod
         self.node = node
         self._verdict: asyncio.Future[Status | None] = loop.create_future()
@@ -33,6 +36,9 @@ class WaitingPod:
         return list(self._timers)
 
     def allow(self, plugin: str) -> None:
+        """Of those whom it does not wait for, nothing comes of it; a ValueError if there is no such plugin."""
+        if plugin not in self._known:
+            raise ValueError(f"no pod waits for a plugin {plugin!r}{nearest(plugin, self._known)}: it is called by its self.name")
         timer = self._timers.pop(plugin, None)
         if timer:
             timer.cancel()
@@ -61,8 +67,8 @@ class WaitingPods:
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
 
-    def add(self, pod: PodInfo, node: str, plugins: dict[str, float]) -> WaitingPod:
-        self._pods[pod.uid] = WaitingPod(pod, node, plugins)
+    def add(self, pod: PodInfo, node: str, plugins: dict[str, float], known: Collection[str]) -> WaitingPod:
+        self._pods[pod.uid] = WaitingPod(pod, node, plugins, known)
         return self._pods[pod.uid]
 
     def get(self, uid: str) -> WaitingPod | None:
