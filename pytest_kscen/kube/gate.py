@@ -6,7 +6,8 @@ The Scenario's own status says who may work. Nobody is held before somebody foll
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.errors import NotFound
@@ -23,12 +24,55 @@ if TYPE_CHECKING:
 AGAIN = 0.5  # seconds before a watch that broke is opened again
 
 
+class Attendance:
+    """Of those whose coming and going is seen: who stands at a gate, and who has passed it and not come back."""
+
+    _all: ClassVar[weakref.WeakKeyDictionary[Clock, Self]] = weakref.WeakKeyDictionary()
+
+    def __init__(self) -> None:
+        self._stands: dict[str, dict[object, bool]] = {}
+        """By controller and visitor, whether it has been told to wait."""
+        self.tell: Callable[[], None] = lambda: None
+        """Called when somebody begins to wait."""
+
+    @classmethod
+    def of(cls, clock: Clock) -> Self:
+        """That of all who live by this clock."""
+        if clock not in cls._all:
+            cls._all[clock] = cls()
+        return cls._all[clock]
+
+    def asks(self, controller: str, visitor: object) -> None:
+        """It has come to its gate, and goes on unless it is told to wait."""
+        visitors = self._stands.setdefault(controller, {})
+        for each in [each for each in visitors if _is_gone(each)]:
+            del visitors[each]
+        visitors[visitor] = False
+
+    def waits(self, controller: str, visitor: object) -> None:
+        """It was told to."""
+        self._stands[controller][visitor] = True
+        self.tell()
+
+    def is_away(self, controller: str) -> bool:
+        """Whether it may be in the middle of a loop."""
+        visitors = self._stands.get(controller) or {}
+        return any(not stands and not _is_gone(each) for each, stands in visitors.items())
+
+
+def _is_gone(visitor: object) -> bool:
+    return isinstance(visitor, asyncio.Task) and visitor.done()
+
+
 async def check_scenario_step_phase(controller: str, api: Api, clock: Clock) -> None:
     """For the end of a controller's loop: returns when the Scenario that is on, if there is one, lets it go on."""
+    attendance, this = Attendance.of(clock), asyncio.current_task()
     while True:
+        attendance.asks(controller, this)
         listing = await api.list(SCENARIOS)
         if may_work(listing.items, controller):
             return
+        attendance.waits(controller, this)
         watch = api.watch(SCENARIOS, resource_version=listing.resource_version)
         try:
             async for event in watch:
@@ -47,11 +91,12 @@ class Gates:
         self._api: Api | None = None
         self._scenarios: Informer | None = None
         self._listeners: list[Callable[[], None]] = []
+        self._attendance = Attendance()
         self._changed = asyncio.Event()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
         """From now on Scenarios are obeyed."""
-        self._api, self._scenarios = api, Informer(api, clock, SCENARIOS)
+        self._api, self._scenarios, self._attendance = api, Informer(api, clock, SCENARIOS), Attendance.of(clock)
         self._scenarios.on_change(self._look_again)
         try:
             await self._scenarios.run()
@@ -88,6 +133,17 @@ class Gates:
             changed = self._changed
             if not await self._holds_now(controller):
                 return
+            await changed.wait()
+
+    async def visited(self, controller: str) -> None:
+        """The same for somebody outside, of whom nothing is seen but that he comes."""
+        attendance = self._attendance
+        while True:
+            changed = self._changed
+            attendance.asks(controller, self)
+            if not await self._holds_now(controller):
+                return
+            attendance.waits(controller, self)
             await changed.wait()
 
     async def _holds_now(self, controller: str) -> bool:

@@ -170,7 +170,7 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
         """The gates that keep a pod from its turn keep it from a scheduler that is disabled, too."""
         return controller.simulates(SCHEDULER) or controller.disables(SCHEDULER)
 
-    controller.register.unheld = UNHELD
+    controller.register.unheld, controller.register.loose = UNHELD, (SCHEDULER,)
     cluster.impersonate(USERS)
     try:
         cluster.runner.call(cluster.api(NAME).list(SCENARIOS, limit=1))
@@ -197,7 +197,7 @@ def _served(
     from pytest_kscen.scenario.front import Front, register, unregister
 
     api, keys, runner = cluster.api(NAME), make_keys(), cluster.runner
-    front = Front(let_in, holds, gates.passed)
+    front = Front(let_in, holds, gates.visited)
     held = HeldPods(api, controller.sees(PODS))
     controller.register.prompts[SCHEDULER] = held.release_next
     controller.register.afterwards.append(held.release_all)

@@ -11,6 +11,7 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pytest_kscen.kube.gate import Attendance
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import (
@@ -33,10 +34,10 @@ from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
 from pytest_kscen.scenario.schedulers import SCHEDULER
 from pytest_kscen.scenario.shape import read
 from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
-from pytest_kscen.scenario.writes import DELETE, Meaning, blame, meaning_of
+from pytest_kscen.scenario.writes import DELETE, Meaning, blame, meaning_of, out_of_turn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.models import Operation, PodAttempted
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.writes import Write
 
 
+OF_A_TURN = (OPERATING_COMPLETED, CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED)
 MOST_STEPS = 100_000
 """Minor steps that one controller may make in one major step."""
 
@@ -100,10 +102,17 @@ class Play:
             self.give_up(blame(write))
         elif self._was_deleted(write) or self._is_of_another_time(write):
             return
+        elif meaning is Meaning.STEP and not self._is_its_turn(write.who):
+            self.give_up(out_of_turn(write, self.progress.step))
         elif meaning is Meaning.STEP:
             await self._takes_step(write)
         elif meaning is Meaning.REACTION or (meaning is Meaning.RESULT and not self.troupe.tells_attempts):
             self._tell(write)
+
+    def _is_its_turn(self, who: str) -> bool:
+        """Or was just now: it may be in the middle of a loop. Before there is anything to do, everybody ends the one he is in."""
+        step = self.progress.step
+        return not self._done or who in self.troupe.register.loose or (step.running == who and step.phase in OF_A_TURN)
 
     async def _takes_step(self, write: Write) -> None:
         """It is told before it is done; should the server refuse it after all, nothing has happened."""
@@ -151,6 +160,7 @@ class Play:
 
     async def run(self) -> None:
         """Until it has succeeded or failed, whatever comes."""
+        self._attendance.tell = self.convergence.wake
         try:
             self._check()
             await self.progress.at(RUNNING)
@@ -240,8 +250,9 @@ class Play:
         operations = [each for each in self._check() if each.step == major and each.id not in self._done]
         first = not self.progress.step.step.major
         await self.progress.stands(OPERATING, major=major, running="")
-        if first:
-            await self._others_react()  # and whoever is simulated has come to its gate, before there is anything to do
+        if first:  # whoever is held has come to its gate, before there is anything to do
+            await self._come_back([*self.troupe.simulated, *self.troupe.disabled])
+            await self._others_react()
         last = False
         for each in operations:
             self._done[each.id] = each
@@ -268,7 +279,8 @@ class Play:
                 made, end = self._made, clock.now() + self.patience
             elif not self.convergence.unfinished([waiter]):
                 await self.progress.stands(CONTROLLER_COMPLETED)
-                return
+                if await self._has_come_back(waiter.name):
+                    return
             elif clock.now() >= end:
                 raise NotConvergedError(self.convergence.told([waiter], self.patience))
             await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
@@ -280,7 +292,29 @@ class Play:
         await self._reached([waiter], stops_at_step=True)
         while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(waiter.name):
             await self._reached([waiter], stops_at_step=True)
-        return await self._goes_on(CONTROLLER_RUNNING, CONTROLLER_COMPLETED)
+        return await self._goes_on(CONTROLLER_RUNNING, CONTROLLER_COMPLETED) and await self._has_come_back(waiter.name)
+
+    async def _has_come_back(self, name: str) -> bool:
+        """Its turn is over when it stands at its gate; whether there was no other minor step until then."""
+        await self._come_back([name], or_when=lambda: self.progress.step.phase != CONTROLLER_COMPLETED)
+        return self.progress.step.phase == CONTROLLER_COMPLETED
+
+    async def _come_back(self, names: Sequence[str], or_when: Callable[[], bool] = lambda: False) -> None:
+        """Wait for those who have passed their gate and are not there again, as far as that can be seen."""
+
+        def away() -> list[str]:
+            return [name for name in names if self._attendance.is_away(name)]
+
+        if not await self.convergence.until(lambda: self._spoiled or or_when() or not away(), self.patience):
+            raise ScenarioFailed(
+                f"{', '.join(away())} has passed its gate, and has not come back to it within {self.patience:g} s: "
+                "the gate stands at the end of each loop, before a controller waits for anything else"
+            )
+        self._raise_spoiled()
+
+    @property
+    def _attendance(self) -> Attendance:
+        return Attendance.of(self.progress.actor.clock)
 
     async def _goes_on(self, phase: str, following: str) -> bool:
         """From one phase to the next, unless a minor step has come, or comes while that is written."""

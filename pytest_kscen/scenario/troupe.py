@@ -43,6 +43,9 @@ class Register:
     unheld: Collection[str] = ()
     """Controllers, and perhaps "*", that nobody can hold here: they are neither simulated nor disabled."""
 
+    loose: Collection[str] = ()
+    """Controllers that can be simulated, but are not held at every moment."""
+
     scheduling: Scheduling | None = None
     """The scheduler, where it is ours to configure."""
 

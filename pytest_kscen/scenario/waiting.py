@@ -225,6 +225,16 @@ class Convergence:
             elif await self._is_calm(waiters, or_when) and await self._are_idle(waiters):
                 return
 
+    async def until(self, holds: Callable[[], object], patience: float) -> bool:
+        """Wait for something that whoever brings it about tells of (`wake`); whether it came in time."""
+        end = self.clock.now() + patience
+        while not holds():
+            left = end - self.clock.now()
+            if left <= 0:
+                return False
+            await self._within(min(left, NEWS))
+        return True
+
     async def _is_calm(self, waiters: Sequence[ControllerWaiter], or_when: Callable[[], object]) -> bool:
         """Whether nothing changes for as long as that takes."""
         until = self.clock.now() + max(self.settle, *(waiter.quiet(self._seen) for waiter in waiters), 0.0)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.scenario.models import StepStatus
 
 NAME = "scenario-controller"
 USERS = "kscen:"
@@ -219,6 +220,15 @@ def blame(write: Write) -> str:
     if (write.resource.plural, write.namespace, write.name) == (CONFIG_MAPS.plural, *CONFIGURATION):
         return f"{write.who} changed the scheduler's configuration while the scenario was running"
     return f"{write.who} {write.words} while the scenario was running, which only its operations and controllers may"
+
+
+def out_of_turn(write: Write, step: StepStatus) -> str:
+    """Who has worked while he had to stand still, and how."""
+    turn = f"it was the turn of {step.running}" if step.running and step.running != write.who else f"the phase was {step.phase}"
+    return (
+        f"{write.who} {write.words} out of its turn, while {turn}: "
+        "a simulated controller works until its gate holds it, which it passes at the end of each of its loops"
+    )
 
 
 def is_about_results(write: Write) -> bool:

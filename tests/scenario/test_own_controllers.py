@@ -1,6 +1,7 @@
 """A user's own controller is simulated: held at the end of its loop until the others have reacted to what it did."""
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -12,8 +13,8 @@ from pytest_kscen.kube.gate import check_scenario_step_phase
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
 from pytest_kscen.scenario.gate import check_scenario_step_phase as check_with_the_official_client
-from tests.scenario.hoge import IN_GO, NAME, HogeWaiter, control, control_with_the_official_client, hoge
-from tests.scenario.objects import create, done, node, scenario
+from tests.scenario.hoge import IN_GO, NAME, HogeWaiter, control, control_with_the_official_client, hoge, run_once
+from tests.scenario.objects import create, done, node, pod, scenario
 
 SCENARIO = scenario(create(1, node()), create(2, hoge("a", 3)), done(3), controllers=[NAME, "kube-scheduler"])
 
@@ -36,6 +37,67 @@ def test_one_that_lives_in_the_clusters_loop(runner):
     cluster.runner.start(control(api, clock, lambda: check_scenario_step_phase(NAME, api, clock)), NAME)
 
     _is_right(runner.play(SCENARIO))
+
+
+async def _control_without_a_gate(api, clock):
+    while True:
+        await run_once(api)
+        await clock.sleep(1)
+
+
+def test_a_turn_is_over_when_its_controller_is_back_at_its_gate(runner):
+    cluster = runner.cluster
+    api, clock = cluster.api(NAME), cluster.runner.clock
+    runner.controllers.add(HogeWaiter())
+    cluster.runner.start(control(api, clock, lambda: check_scenario_step_phase(NAME, api, clock)), NAME)
+    operations = create(1, node()), create(2, hoge("a", 1)), create(2, pod("p")), create(3, hoge("b", 1)), create(3, pod("q"))
+    played = runner.play(scenario(*operations, done(4), controllers=["kube-scheduler", NAME]))
+
+    assert (played.phase, played.message) == ("Succeeded", "")
+    made = [*played.timeline.of("create"), *played.timeline.of("podScheduled")]
+    assert sorted((*event.step, event.controller) for event in made if event.controller) == [
+        (2, 1, "kube-scheduler"),
+        (2, 2, NAME),
+        (3, 1, "kube-scheduler"),
+        (3, 2, "kube-scheduler"),
+        (3, 3, NAME),
+        (4, 1, "kube-scheduler"),
+    ]
+
+
+def test_who_works_out_of_his_turn_spoils_the_scenario(runner):
+    runner.controllers.add(HogeWaiter())
+    cluster = runner.cluster
+    cluster.runner.start(_control_without_a_gate(cluster.api(NAME), cluster.runner.clock), NAME)
+    operations = create(1, node()), create(2, hoge("a", 3)), create(2, pod("p")), create(3, hoge("b", 3)), create(3, pod("q"))
+    played = runner.play(scenario(*operations, done(4), controllers=["kube-scheduler", NAME]))
+
+    assert played.phase == "Failed"
+    while_ = r"(it was the turn of kube-scheduler|the phase was \w+)"
+    assert re.match(
+        rf"step [23]: {NAME} created pods default/[ab]-[012] out of its turn, while {while_}: "
+        "a simulated controller works until its gate holds it, which it passes at the end of each of its loops$",
+        played.message,
+    )
+
+
+def test_who_never_comes_back_to_his_gate_is_named(runner):
+    cluster = runner.cluster
+    api, clock = cluster.api(NAME), cluster.runner.clock
+    runner.controllers.add(HogeWaiter())
+
+    async def waits_elsewhere():
+        await check_scenario_step_phase(NAME, api, clock)
+        await clock.sleep(10**6)
+
+    cluster.runner.start(waits_elsewhere(), NAME)
+    cluster.advance("1s")
+    played = runner.play(SCENARIO)
+
+    assert played.message == (
+        f"step 1: {NAME} has passed its gate, and has not come back to it within 600 s: "
+        "the gate stands at the end of each loop, before a controller waits for anything else"
+    )
 
 
 @pytest.fixture
