@@ -19,7 +19,7 @@ from pytest_kscen.scenario.shape import written
 from pytest_kscen.scenario.writes import CONFIGURATION, is_going
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_kscen.kube.api import Api
     from pytest_kscen.scenario.models import CreateOperation, DeleteOperation, PatchOperation
@@ -42,18 +42,27 @@ class OperationFailed(Exception):
 
 
 def named(operations: Iterable[Operation]) -> list[Operation]:
-    """Each with an id: its own, or what it does and when, which stays the same wherever it stands.
-
-    Of those with the same id the last one stands.
-    """
+    """Each with an id: its own, or what it does and when, which stays the same wherever it stands."""
     operations = list(operations)
     taken = {each.id for each in operations}
-    found: dict[str, Operation] = {}
+    found = []
     for each in operations:
         name = each.id or _free(_words(each), taken)
         taken.add(name)
-        found[name] = replace(each, id=name)
-    return list(found.values())
+        found.append(replace(each, id=name))
+    return found
+
+
+def faults(operations: Sequence[Operation]) -> Iterator[tuple[int, str]]:
+    """What is wrong with these, which have their ids, each with its place."""
+    steps: dict[str, int] = {}
+    for place, each in enumerate(operations):
+        if why := wrong(each):
+            yield place, why
+        if each.id in steps:
+            where = f"at the steps {steps[each.id]} and {each.step}"
+            yield place, f"operation {each.id!r} is there twice, {where}: an id is that of one"
+        steps.setdefault(each.id, each.step)
 
 
 def _words(operation: Operation) -> str:

@@ -30,7 +30,7 @@ from pytest_kscen.objects.scenarios import (
 from pytest_kscen.scenario.clearing import NotClearedError, clear
 from pytest_kscen.scenario.happenings import events_of
 from pytest_kscen.scenario.models import ScenarioSpec
-from pytest_kscen.scenario.operations import OperationFailed, do, named, wrong
+from pytest_kscen.scenario.operations import OperationFailed, do, faults, named
 from pytest_kscen.scenario.schedulers import SCHEDULER
 from pytest_kscen.scenario.shape import read
 from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
@@ -209,12 +209,12 @@ class Play:
 
     def _check(self) -> list[Operation]:
         operations = named(self.spec.operations)
-        if faults := [why for each in operations if (why := wrong(each))]:
-            raise ScenarioFailed("; ".join(faults))
-        if why := self.troupe.wrong(self.spec):
-            raise ScenarioFailed(why)
         if again := [each.id for each in operations if self._done.get(each.id, each) != each]:
             raise ScenarioFailed(f"operation {again[0]!r} is done, and another has come with its id")
+        if wrong := [why for _, why in faults(operations)]:
+            raise ScenarioFailed("; ".join(wrong))
+        if why := self.troupe.wrong(self.spec):
+            raise ScenarioFailed(why)
         return operations
 
     async def _steps(self) -> None:

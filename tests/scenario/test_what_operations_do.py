@@ -4,6 +4,7 @@ import pytest
 
 from pytest_kscen.kube.requests import JSON_PATCH
 from pytest_kscen.objects.errors import Forbidden
+from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
 from tests.scenario.objects import create, done, node, pod, scenario
 
@@ -46,6 +47,18 @@ def test_an_id_is_not_given_twice(runner):
         played.create(node("b"), step=2, id="x")
 
     assert (played.phase, played.message) == ("Failed", "step 1: operation 'x' is done, and another has come with its id")
+
+
+def test_two_operations_of_one_id_fail_before_anything_is_touched(runner):
+    runner.play(scenario(create(1, node("old")), done(1), name="before"))
+    played = runner.play(scenario(create(1, node("a"), id="x"), create(2, node("b"), id="x"), done(3)))
+
+    assert (played.phase, played.message) == (
+        "Failed",
+        "operation 'x' is there twice, at the steps 1 and 2: an id is that of one",
+    )
+    names = [each["metadata"]["name"] for each in runner.cluster.runner.call(runner.cluster.api().list(NODES)).items]
+    assert names == ["old"]
 
 
 def test_a_status_is_set_over_the_one_that_the_server_gives(runner):
