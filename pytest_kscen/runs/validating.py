@@ -12,13 +12,13 @@ from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.objects.workflows import OWN, SHIPPED
-from pytest_kscen.scenario import files
+from pytest_kscen.scenario import validation
 from pytest_kscen.workflow.files import judged, told
 from pytest_kscen.workflow.validation import ERROR, WARNING, is_known
 from pytest_kscen.workflow.validation.faults import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FINE, WRONG, UNUSABLE = 0, 1, 2
 OTHERS = (SHIPPED.nodes.kind, SHIPPED.status_checks.kind, *chaos_mesh.KINDS)
@@ -49,8 +49,9 @@ def main(arguments: list[str]) -> int:
             continue
         if not found:
             print(f"{path}: skipped: it is empty")
+        scenarios = [each for each in [*found, *_beside(path)] if each.kind_is(SCENARIOS.api_version, SCENARIOS.kind)]
         for document in found:
-            for severity, said in _lines(document, strict=chosen.strict):
+            for severity, said in _lines(document, scenarios, strict=chosen.strict):
                 print(said)
                 if severity in counted:
                     counted[severity] += 1
@@ -59,14 +60,27 @@ def main(arguments: list[str]) -> int:
     return max(code, WRONG if errors else FINE)
 
 
-def _lines(document: Document, *, strict: bool) -> Iterator[Line]:
+def _beside(path: pathlib.Path) -> list[Document]:
+    """What is played beside a file of expectations."""
+    stem, _, ending = path.name.rpartition(".expect.")
+    file = path.with_name(f"{stem}.scenario.{ending}")
+    try:
+        return documents(file) if stem and file.is_file() else []
+    except DocumentRefused:
+        return []
+
+
+def _lines(document: Document, scenarios: list[Document], *, strict: bool) -> Iterator[Line]:
     obj = document.content
     if _is_meant(document):
         for fault in judged(document):
             severity = ERROR if strict else fault.severity
             yield severity, told(document, fault, severity)
     elif document.kind_is(SCENARIOS.api_version, SCENARIOS.kind):
-        yield from _refusal(document)
+        yield from _as_lines(validation.errors(document), ERROR)
+        yield from _as_lines(validation.warnings(document), ERROR if strict else WARNING)
+    elif document.kind_is(expecting.API_VERSION, expecting.KIND) and scenarios:
+        yield from _as_lines(validation.wrong_expectations(document, scenarios), ERROR)
     elif document.kind_is(expecting.API_VERSION, expecting.KIND):
         yield "", f"{document.at()}: skipped: expectations are read beside what they are of, when the tests are collected"
     elif not isinstance(obj, dict) or not obj.get("kind"):
@@ -84,13 +98,10 @@ def _is_meant(document: Document) -> bool:
     return bool(nearest(group, (SHIPPED.group, OWN.group)) and nearest(kind, KINDS)) and kind not in OTHERS
 
 
-def _refusal(document: Document) -> Iterator[Line]:
-    try:
-        files.read_from_file(document)
-    except files.ScenarioRefused as refusal:
-        for line in str(refusal).splitlines():
-            where, _, said = line.partition(" ")
-            yield ERROR, f"{where}: {ERROR}: {said}"
+def _as_lines(told: Iterable[str], severity: str) -> Iterator[Line]:
+    for line in told:
+        where, _, said = line.partition(" ")
+        yield severity, f"{where.removesuffix(':')}: {severity}: {said}"
 
 
 def _number(count: int, what: str) -> str:

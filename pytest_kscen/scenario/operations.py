@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from pytest_kscen.kube.picture import Ref, age
-from pytest_kscen.kube.requests import STRATEGIC_PATCH
+from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pytest_kscen.objects.documents import UNREADABLE
 from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound, UnsupportedMediaType
+from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.resources import Obj, Resource
 from pytest_kscen.scenario.models import Operation, OperationResult
 from pytest_kscen.scenario.scheduling import ANNOTATION
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import CreateOperation, DeleteOperation, PatchOperation
 
 KINDS = "createOperation, patchOperation, deleteOperation and doneOperation"
+PATCH_TYPES = (STRATEGIC_PATCH, MERGE_PATCH, JSON_PATCH, APPLY_PATCH)
 BY_REAL_TIME = {("batch", "CronJob"): "a CronJob acts by the clock, and a scenario has no time but its steps"}
 HOW_TO_CONFIGURE = f"give one with play(scheduler=...), beside the Scenario in its file, or as its annotation {ANNOTATION}"
 OPTIONS = {
@@ -70,9 +73,9 @@ def _words(operation: Operation) -> str:
     words = [f"step {operation.step}:", *(operation.kinds or ("nothing",))]
     changed = operation.patch or operation.delete
     if operation.create:
-        metadata = operation.create.object.get("metadata") or {}
+        metadata = _metadata(operation.create.object)
         name = metadata.get("name") or metadata.get("generateName") or ""
-        words += [str(operation.create.object.get("kind")), "/".join(filter(None, (metadata.get("namespace"), name)))]
+        words += [str(operation.create.object.get("kind")), "/".join(map(str, filter(None, (metadata.get("namespace"), name))))]
     elif changed:
         meta = changed.object_meta
         words += [changed.type_meta.kind, "/".join(filter(None, (meta.namespace, meta.name)))]
@@ -97,9 +100,16 @@ def wrong(operation: Operation) -> str:
         return f"{name} creates an object without {missing}"
     if why := _out_of_place(operation):
         return f"{name} cannot be part of a scenario: {why}"
-    if operation.patch and (why := _unreadable(operation.patch.patch)):
-        return f"{name} has a patch that cannot be read: {why}"
-    return ""
+    why = _without_sense(operation.patch) if operation.patch else ""
+    return f"{name} has {why}" if why else ""
+
+
+def _without_sense(operation: PatchOperation) -> str:
+    kind = operation.patch_type
+    if kind not in ("", *PATCH_TYPES):
+        return f"the patchType {kind!r}: there are {', '.join(PATCH_TYPES)}{nearest(kind, PATCH_TYPES)}"
+    why = _unreadable(operation.patch)
+    return f"a patch that cannot be read: {why}" if why else ""
 
 
 def _out_of_place(operation: Operation) -> str:
@@ -115,16 +125,21 @@ def _out_of_place(operation: Operation) -> str:
     return BY_REAL_TIME.get((group, kind), "")
 
 
+def _metadata(obj: Obj) -> Obj:
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
 def _lacks(obj: Obj) -> str:
-    metadata = obj.get("metadata") or {}
-    missing = [name for name in ("apiVersion", "kind") if not obj.get(name)]
+    metadata = _metadata(obj)
+    missing = [name for name in ("apiVersion", "kind") if not obj.get(name) or not isinstance(obj[name], str)]
     return ", ".join(missing if metadata.get("name") or metadata.get("generateName") else [*missing, "metadata.name"])
 
 
 def _unreadable(patch: str) -> str:
     try:
         yaml.safe_load(patch)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError, *UNREADABLE) as error:
         return " ".join(str(error).split())
     return ""
 

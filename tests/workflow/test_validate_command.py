@@ -14,6 +14,7 @@ from tests.scenario.objects import done, scenario
 from tests.workflow.validation.drafts import suspend, workflow
 
 SAMPLES = pathlib.Path(__file__).parents[2] / "scenarios" / "samples"
+MISTAKEN = SAMPLES / "two-mistakes.scenario.yaml"
 BROKEN = """\
 apiVersion: chaos-mesh.org/v1alpha1
 kind: Workflow
@@ -134,7 +135,7 @@ def test_no_such_file(capsys):
 
 
 def test_our_samples_are_right(capsys):
-    samples = sorted(str(path) for path in SAMPLES.rglob("*.yaml"))
+    samples = sorted(str(path) for path in SAMPLES.rglob("*.yaml") if path != MISTAKEN)
     assert main(["validate", "--strict", *samples]) == 0, capsys.readouterr().out
 
 

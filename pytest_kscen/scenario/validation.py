@@ -1,0 +1,83 @@
+"""What is wrong with a Scenario and with what is expected of one, by the controller's rules, before a cluster is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.documents import DocumentRefused
+from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.scenarios import EVERY
+from pytest_kscen.scenario.expectations import Expectations
+from pytest_kscen.scenario.files import read_from_file
+from pytest_kscen.scenario.models import ScenarioSpec
+from pytest_kscen.scenario.operations import faults, named
+from pytest_kscen.scenario.shape import read
+from pytest_kscen.scenario.troupe import BY_CLOCK, Register, Troupe
+from pytest_kscen.scenario.waiters import WHERE_SERVED
+from pytest_kscen.scenario.waiting import Waiter
+from pytest_kscen.scenario.writes import WITHOUT_WAITER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kscen.objects.documents import Document
+
+
+def errors(document: Document) -> Iterator[str]:
+    """With file and line, why this Scenario could only be refused or fail."""
+    try:
+        spec = read(ScenarioSpec, read_from_file(document)["spec"])
+    except DocumentRefused as refusal:
+        yield from str(refusal).splitlines()
+        return
+    for place, why in faults(named(spec.operations)):
+        yield f"{document.at('spec', 'operations', str(place))} {why}"
+    register = _known()
+    for name in _strangers(spec, register):
+        register.add(Waiter(name, {}))
+    if why := Troupe.of(register, spec).wrong(spec):
+        yield f"{document.at('spec', 'controllers')} {why}"
+
+
+def warnings(document: Document) -> Iterator[str]:
+    """With file and line, what is wrong unless the cluster that plays it knows better."""
+    try:
+        spec = read(ScenarioSpec, read_from_file(document)["spec"])
+    except DocumentRefused:
+        return
+    register = _known()
+    for name in _strangers(spec, register):
+        hint = nearest(name, [*register.waiters, *WITHOUT_WAITER])
+        yield (
+            f"{document.at('spec', 'controllers')} there is no controller {name!r}{hint}: "
+            "whoever plays this has to register a waiter of that name"
+        )
+
+
+def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Iterator[str]:
+    """With file and line, what makes no sense of this; the Scenarios are those of which it may be."""
+    try:
+        Expectations.of(document)
+    except DocumentRefused as refusal:
+        yield from str(refusal).splitlines()
+    names, of = [each.name for each in scenarios], document.content.get("scenario")
+    if of is None and len(names) > 1:
+        yield f"{document.at()} of which scenario is this expected? Write scenario: NAME; there are {', '.join(names)}"
+    elif of is not None and of not in names:
+        yield f"{document.at('scenario')} there is no Scenario {of!r}{nearest(str(of), names)}; there is {', '.join(names)}"
+
+
+def _known() -> Register:
+    register = Register()
+    for waiter in WHERE_SERVED:
+        register.add(waiter)
+    return register
+
+
+def _strangers(spec: ScenarioSpec, register: Register) -> list[str]:
+    """Controllers that may be somebody's own."""
+    chosen = [*spec.controllers.simulated.enabled]
+    if before := spec.controllers.before:
+        chosen += [*before.enabled, *before.disabled]
+    ours = {EVERY, *register.waiters, *WITHOUT_WAITER, *BY_CLOCK}
+    return [name for name in dict.fromkeys(each.name for each in chosen) if name not in ours]
