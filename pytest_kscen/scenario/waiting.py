@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import NODES, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -147,7 +148,8 @@ class Convergence:
 
     def _note(self, new: Obj | None, old: Obj | None) -> None:
         self._changes += 1
-        self._latest.append(new or old or {})
+        if not (new and old and _is_heartbeat(new, old)):
+            self._latest.append(new or old or {})
         self._changed.set()
 
     def expect(
@@ -258,7 +260,9 @@ class Convergence:
             changed = dict.fromkeys(f"{obj.get('kind', '')} {_name(obj)}{_trouble(obj)}".strip() for obj in self._latest)
             at_work = ", ".join(self._at_work) or "somebody"
             unfinished = f"{at_work} is at work; what has changed last: {', '.join(changed) or 'nothing'}"
-        return f"not finished within {patience:g} s: {unfinished}"
+        errors = [f"Pod {_name(pod)}{_trouble(pod)}" for pod in self._seen.get(PODS, ()) if _met_error(pod)]
+        met = f"; its scheduler has met an error for {_counted(errors)}" if errors else ""
+        return f"not finished within {patience:g} s: {unfinished}{met}"
 
     async def _within(self, seconds: float) -> None:
         """Until something changes, and not longer."""
@@ -278,6 +282,19 @@ class Convergence:
 def _counted(words: Sequence[str]) -> str:
     more = f" and {len(words) - TOLD} more" if len(words) > TOLD else ""
     return f"{', '.join(words[:TOLD])}{more}"
+
+
+def _is_heartbeat(new: Obj, old: Obj) -> bool:
+    """Whether a node has only said again that it is as it was."""
+    return bool(new.get("kind") == NODES.kind and new.get("spec") == old.get("spec") and _conditions(new) == _conditions(old))
+
+
+def _conditions(obj: Obj) -> list[tuple[str, str]]:
+    return [(each["type"], each["status"]) for each in (obj.get("status") or {}).get("conditions") or ()]
+
+
+def _met_error(pod: Obj) -> bool:
+    return (condition(pod, "PodScheduled") or {}).get("reason") == "SchedulerError"
 
 
 def _trouble(obj: Obj) -> str:

@@ -193,6 +193,21 @@ class HoldsBack(Plugin):
         return unschedulable("not before its time") if pod.name == "held" else None
 
 
+class Boastful(Plugin):
+    """Neither its score nor what it says before can be."""
+
+    def score(self, state, pod, node):
+        return 101
+
+
+class Refusing(Plugin):
+    def pre_score(self, state, pod, nodes):
+        return unschedulable("no mood")
+
+    def score(self, state, pod, node):
+        return 1
+
+
 class Shy(Plugin):
     """Turned down while it is being bound, so that each makes room for the other."""
 
@@ -244,6 +259,25 @@ def test_who_waits_for_permission_for_too_long_is_told(runner):
     assert played.message == (
         f"step 2: not finished within 600 s: kube-scheduler: Pod default/p waits for the permission of {__name__}:Patient"
     )
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        (
+            Boastful,
+            f"plugin '{__name__}:Boastful' returns an invalid score 101, it should in the range of [0, 100] after normalizing",
+        ),
+        (Refusing, f'running PreScore plugin "{__name__}:Refusing": no mood'),
+    ],
+)
+def test_errors_that_come_again_and_again_are_told_with_their_pods(runner, plugin, words):
+    machines, pods = (create(1, node("one")), create(1, node("other"))), (create(2, pod("p")), create(2, pod("q")))
+    played = runner.play(scenario(*machines, *pods, done(3)), scheduler=with_plugin(plugin))
+
+    assert played.phase == "Failed"
+    assert f"; its scheduler has met an error for Pod default/p ({words})" in played.message
+    assert "Node" not in played.message
 
 
 def test_a_cluster_that_never_rests_is_told_with_pods_and_plugin(runner):
