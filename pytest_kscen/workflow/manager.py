@@ -16,6 +16,7 @@ from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event, Happening, Key
 from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
+from pytest_kscen.workflow.remains import Remains
 from pytest_kscen.workflow.repository import Repository, key_of
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
@@ -65,7 +66,8 @@ class WorkflowManager:
             watches = Watches(self._actor, self._family, self._trigger, group)
             hands = Hands(self._family, Playground(self._actor.with_patience(PATIENCE)), watches)
             hypotheses = Hypotheses(self._actor, self._trigger, group)
-            self._turns = Turns(self._repository, self._trigger, self._voice, hands, hypotheses)
+            remains = Remains(self._actor, self._repository, hands, group)
+            self._turns = Turns(self._repository, self._trigger, self._voice, hands, hypotheses, remains=remains)
             self._resume(watches)
             self._workflows.on_change(self._workflow_changed)
             self._nodes.on_change(self._node_changed)

@@ -67,8 +67,17 @@ class Playground:
             found = await self.api.get(resource, node.made, tree.key.namespace)
         except NotFound:
             return None
-        owners = found["metadata"].get("ownerReferences") or ()
-        return found if any(owner["uid"] == node.obj["metadata"]["uid"] for owner in owners) else None
+        return found if _is_made_by(found, tree, node) else None
+
+
+def _is_made_by(obj: Obj, tree: Tree, node: Node) -> bool:
+    """Its owner says so, or its labels if it has no other owner."""
+    metadata = obj["metadata"]
+    owners, labels = metadata.get("ownerReferences") or (), metadata.get("labels") or {}
+    if any(owner["uid"] == node.obj["metadata"]["uid"] for owner in owners):
+        return True
+    is_labelled = (labels.get(WORKFLOW_LABEL), labels.get(NODE_LABEL)) == (tree.key.name, node.name)
+    return is_labelled and all(owner["name"] == node.name for owner in owners)
 
 
 def marks(tree: Tree, node: Node) -> dict[str, str]:

@@ -22,6 +22,7 @@ from pytest_kscen.workflow.trees import ROOT, lateness
 if TYPE_CHECKING:
     from pytest_kscen.workflow.actors import Hands
     from pytest_kscen.workflow.hypotheses import Hypotheses
+    from pytest_kscen.workflow.remains import Remains
     from pytest_kscen.workflow.repository import Repository
     from pytest_kscen.workflow.tables.machine import Machine, Step
     from pytest_kscen.workflow.templates import Template
@@ -48,11 +49,19 @@ class Turns:
     """Takes one event after the other."""
 
     def __init__(
-        self, repository: Repository, trigger: OperableTrigger, voice: Voice, hands: Hands, hypotheses: Hypotheses
+        self,
+        repository: Repository,
+        trigger: OperableTrigger,
+        voice: Voice,
+        hands: Hands,
+        hypotheses: Hypotheses,
+        *,
+        remains: Remains,
     ) -> None:
         self.hands = hands
         self.voice = voice
         self.hypotheses = hypotheses
+        self._remains = remains
         self._clock = hands.playground.clock
         self._repository = repository
         self._trigger = trigger
@@ -70,6 +79,8 @@ class Turns:
         if self.hypotheses.is_asked_last(tree, node) and event.happening is not Happening.ABORTED:
             return
         await Turn(self, tree, node, event).take()
+        if not self._repository.knows(tree):  # it was deleted meanwhile, and this may have made something more
+            self._remains.remove(tree, [node])
 
     async def _remember(self, tree: Tree, node: Node) -> None:
         """How its probes have fared; if that cannot be written now, it is with what is written next."""
@@ -89,11 +100,12 @@ class Turns:
                 self.forget(tree)
 
     def forget(self, tree: Tree) -> None:
-        """The workflow is no more; one of the same name may be there already."""
+        """The workflow is no more; one of the same name may be there already. What it has made is still to be removed."""
         if self._repository.knows(tree):
             self._repository.forget(tree)
             self.hypotheses.forget(tree)
             self._trigger.forget(tree.key)
+            self._remains.remove(tree, tree.nodes.values())
 
     def has_more(self, tree: Tree) -> bool:
         """Whether something else has happened to the workflow already."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from forest import Forest
 from theatre import partition, suspend, task, template
@@ -9,7 +11,7 @@ from theatre import partition, suspend, task, template
 from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.errors import Forbidden
-from pytest_kscen.objects.workflows import FAILED, SHIPPED, SUCCEED, phase_of
+from pytest_kscen.objects.workflows import FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
@@ -54,6 +56,82 @@ def test_siblings_are_ended_and_their_chaos_is_gone_before_the_workflow_has_fail
     assert phase == FAILED
     assert message == "bad: it was not in effect within 60 s: it has selected nothing"
     assert told["good"] == (FAILED, message)
+
+
+def long_cut(forest):
+    """The name of a workflow in whose midst chaos is on."""
+    cut = partition("cut", "1h")
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]})
+    forest.runner.advance(5)
+    assert len(forest.chaos(name)) == 1
+    return name
+
+
+ORPHANED = {"node": "cut: its WorkflowNode was deleted", "chaos": "it was aborted", "workflow": None}
+
+
+@pytest.mark.parametrize("what", ORPHANED)
+def test_chaos_whose_owner_is_nobodys_is_removed_all_the_same(forest, what):
+    name = long_cut(forest)
+    (chaos,) = forest.chaos(name)
+    match what:
+        case "node":
+            forest.call(forest.api.delete(SHIPPED.nodes, chaos["metadata"]["name"], "default", propagation="Orphan"))
+        case "chaos":
+            nobodys = {"metadata": {"ownerReferences": None}}
+            forest.call(forest.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], nobodys, "default"))
+            forest.befall(name, "abort", 0)
+        case "workflow":
+            forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
+    forest.runner.advance(10)
+    assert forest.chaos(name) == []
+    workflow = forest.workflow(name)
+    assert (workflow and workflow["status"]["message"]) == ORPHANED[what]
+    assert {phase_of(node) for node in forest.nodes(name)} == {FAILED}
+
+
+def test_a_removal_of_what_a_deleted_workflow_has_left_is_tried_again(forest):
+    name, refusals = long_cut(forest), []
+
+    def refuse(review):
+        refusals.append(review.name)
+        if len(refusals) < 3:
+            raise Forbidden("not yet")
+
+    hook = Hook("keeps", validate=refuse, resources=[NETWORK_CHAOS], operations=["DELETE"])
+    forest.cluster.admission.add(hook)
+    forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
+    forest.runner.advance(30)
+    forest.cluster.admission.remove(hook)
+    assert (forest.chaos(name), len(refusals)) == ([], 3)
+
+
+def test_what_a_node_makes_while_its_workflow_is_orphaned_is_removed(forest):
+    """The API has been asked to make it, and answers when the workflow is no more."""
+    forest.stop()
+    actor = forest.actor()
+
+    class Late:
+        def __getattr__(self, name):
+            return getattr(actor.api, name)
+
+        async def create(self, resource, obj, *rest, **options):
+            if resource == NETWORK_CHAOS:
+                await forest.api.delete(
+                    SHIPPED.workflows, obj["metadata"]["labels"][WORKFLOW_LABEL], "default", propagation="Orphan"
+                )
+                await forest.runner.clock.sleep(5)
+            return await actor.api.create(resource, obj, *rest, **options)
+
+    forest.start(dataclasses.replace(actor, api=Late()))
+    cut = partition("cut", "1h")
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    name = forest.put_on({"entry": "cut", "templates": [cut]})
+    forest.runner.advance(30)
+    forest.stop()
+    forest.start()
+    assert (forest.workflow(name), forest.chaos(name)) == (None, [])
 
 
 def test_a_removal_that_is_refused_is_tried_again(forest):

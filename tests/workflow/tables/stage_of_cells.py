@@ -20,6 +20,7 @@ from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event, Happening
 from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
+from pytest_kscen.workflow.remains import Remains
 from pytest_kscen.workflow.repository import PARENT, Repository
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
@@ -90,7 +91,8 @@ class Cells:
         repository = Repository(actor, SHIPPED)
         trigger = OperableTrigger("cells", actor.clock)
         hands = Hands(SHIPPED, Playground(actor), NoWatches())
-        turns = Turns(repository, trigger, Voice(actor), hands, Hypotheses(actor, trigger, None))
+        hypotheses, remains = Hypotheses(actor, trigger, None), Remains(actor, repository, hands, None)
+        turns = Turns(repository, trigger, Voice(actor), hands, hypotheses, remains=remains)
         tree = repository.plant(workflow)
         tree.definition = Definition.of(workflow["spec"])
         return SimpleNamespace(number=number, repository=repository, trigger=trigger, turns=turns, tree=tree, workflow=workflow)

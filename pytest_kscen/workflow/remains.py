@@ -1,0 +1,64 @@
+"""What a workflow leaves that is no more: chaos, pods, checks and Schedules of nodes that were on.
+
+A garbage collector removes most of it, but not what was orphaned, and none of it where there is no such collector.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.workflows import FAILED, PARALLEL, SERIAL, STATUS_CHECK, SUSPEND, TASK
+from pytest_kscen.workflow.actors import ACTORS
+from pytest_kscen.workflow.tables.machine import Act
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.workflow.actors import Hands
+    from pytest_kscen.workflow.repository import Repository
+    from pytest_kscen.workflow.trees import Node, Tree
+
+AGAIN, TRIES = 10.0, 30
+"""Seconds until what was refused is tried again, and how often."""
+REMOVALS = {SERIAL: None, PARALLEL: None, SUSPEND: None, TASK: Act.END_POD, STATUS_CHECK: Act.DELETE_CHECK}
+
+
+class Remains:
+    """Of all workflows."""
+
+    def __init__(self, actor: Actor, repository: Repository, hands: Hands, group: asyncio.TaskGroup) -> None:
+        self._actor = actor
+        self._repository = repository
+        self._hands = hands
+        self._group = group
+
+    def remove(self, tree: Tree, nodes: Iterable[Node]) -> None:
+        """What these have made, if they were on: beside all else that goes on."""
+        if left := [node for node in nodes if not node.is_over]:
+            self._group.create_task(self._remove(tree, left), name=f"remains of {tree.key}")
+
+    async def _remove(self, tree: Tree, nodes: list[Node]) -> None:
+        for _ in range(TRIES):
+            nodes = [node for node in nodes if not await self._is_done(tree, node)]
+            if not nodes:
+                return
+            await self._actor.clock.sleep(AGAIN)
+
+    async def _is_done(self, tree: Tree, node: Node) -> bool:
+        """Whether nothing is left to be done for it; a node that has outlived its workflow is over by that."""
+        try:
+            if act := REMOVALS.get(node.template.type, Act.DELETE_CHAOS):
+                await ACTORS[act](self._hands, tree, node)
+            await self._repository.save(tree, replace(node, phase=FAILED, message="its workflow was deleted"))
+        except NotFound:
+            return True
+        except Exception as error:  # noqa: BLE001  # what one workflow leaves stops no other
+            why = {"workflow": str(tree.key), "node": node.name, "error": str(error)}
+            self._actor.log(logging.WARNING, "cannot be removed", **why)
+            return False
+        return True
