@@ -128,7 +128,8 @@ def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 def ordered(fields: Fields) -> Fields:
     """The same set in the order in which Kubernetes writes it."""
-    return {element: ordered(fields[element]) for element in sorted(fields, key=rank)}
+    elements = sorted(fields, key=rank) if len(fields) > 1 else fields
+    return {element: ordered(below) if (below := fields[element]) else below for element in elements}
 
 
 @lru_cache(maxsize=4096)

@@ -26,6 +26,7 @@ LONGEST = 32  # writes that are noted before they are worked out
 SHARED = 4096  # entries, and sets of fields, that are remembered because other objects may have the same
 
 
+NONE: Obj = {}
 Spelt: TypeAlias = tuple[tuple[str, "Spelt"], ...]
 """A set of fields that can be looked up."""
 
@@ -50,12 +51,13 @@ class Ledger(list[Obj]):
     `shape` is what every write of it so far was judged by, if that was always the same.
     """
 
-    __slots__ = ("_depth", "_note", "shape")
+    __slots__ = ("_depth", "_is_settled", "_note", "shape")
 
     def __init__(self, note: Note | None = None, entries: Iterable[Obj] = (), *, shape: Shape | None = None) -> None:
         super().__init__(entries)
         self.shape = shape
         self._note = note
+        self._is_settled = False
         self._depth = 0
         if note and type(note.earlier) is Ledger and note.earlier._note:  # noqa: SLF001 - its own kind
             self._depth = note.earlier._depth + 1  # noqa: SLF001
@@ -80,8 +82,17 @@ class Ledger(list[Obj]):
 
     def settle(self) -> None:
         """It is here to stay: nothing of the past is kept for it, and what others have too is the same in memory."""
+        known = {id(entry) for entry in self._settled_before()}
         self.fill()
-        super().__setitem__(slice(None), [_shared(entry) for entry in self])
+        super().__setitem__(slice(None), [entry if id(entry) in known else _shared(entry) for entry in self])
+        self._is_settled = True
+
+    def _settled_before(self) -> list[Obj]:
+        """The entries that have been settled when the object was an earlier one."""
+        earlier: Sequence[Obj] = self
+        while type(earlier) is Ledger and earlier._note:  # noqa: SLF001 - its own kind
+            earlier = earlier._note.earlier  # noqa: SLF001
+        return list(earlier) if type(earlier) is Ledger and earlier._is_settled else []  # noqa: SLF001
 
     # Looking, in all the ways there are.
 
@@ -159,7 +170,7 @@ def _shared(entry: Obj) -> Obj:
 
 
 def _spelt(fields: Obj) -> Spelt:
-    return tuple((element, _spelt(below)) for element, below in fields.items())
+    return tuple([(element, _spelt(below) if below else ()) for element, below in fields.items()])
 
 
 @lru_cache(maxsize=SHARED)
@@ -169,4 +180,4 @@ def _entry(parts: tuple[tuple[str, Any], ...]) -> Obj:
 
 @lru_cache(maxsize=SHARED)
 def _fields(spelt: Spelt) -> Obj:
-    return {element: _fields(below) for element, below in spelt}
+    return {element: _fields(below) if below else NONE for element, below in spelt}
