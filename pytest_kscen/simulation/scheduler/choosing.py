@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_kscen.simulation.scheduler.framework.answers import numbers
 from pytest_kscen.simulation.scheduler.framework.plugin import overrides
 from pytest_kscen.simulation.scheduler.framework.status import failure
 
@@ -35,8 +36,7 @@ def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
     sums = [0] * len(nodes)
     columns: list[Column] = []
     for plugin in scorers:
-        raw = [plugin.score(state, pod, node) for node in nodes]
-        scores = plugin.normalize(state, pod, list(raw))
+        raw, scores = _scores(this, plugin, nodes)
         if wrong := _out_of_range(profile, plugin, scores):
             return wrong
         weight = profile.weights[plugin]
@@ -46,6 +46,23 @@ def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
     if state.attempt is not None:
         _note(state.attempt, nodes, columns)
     return sums
+
+
+def _scores(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo]) -> tuple[list[int], list[int]]:
+    raw = _raw(this, plugin, nodes)
+    return raw, _normal(this, plugin, list(raw)) if overrides(plugin, "normalize") else raw
+
+
+def _raw(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo]) -> list[int]:
+    found = [plugin.score(this.state, this.pod, node) for node in nodes]
+    numbers(found, this.profile.name_of(plugin), "score", len(nodes))
+    return found
+
+
+def _normal(this: Try, plugin: Plugin, raw: list[int]) -> list[int]:
+    found, count = plugin.normalize(this.state, this.pod, raw), len(raw)
+    numbers(found, this.profile.name_of(plugin), "normalize", count)
+    return found
 
 
 def _many(this: Try, nodes: Sequence[NodeInfo], table: Table, scorers: list[Plugin]) -> Any:
@@ -75,11 +92,12 @@ def _scores_many(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo], table: Ta
     if overrides(plugin, "score_many"):
         raw = plugin.score_many(state, pod, table, rows)
     else:
-        raw = np.fromiter((plugin.score(state, pod, node) for node in nodes), np.int64, len(nodes))
+        asked = _raw(this, plugin, nodes)
+        raw = np.fromiter(asked, np.int64, len(nodes))
     if overrides(plugin, "normalize_many"):
         return raw, plugin.normalize_many(state, pod, raw)
     if overrides(plugin, "normalize"):
-        return raw, np.array(plugin.normalize(state, pod, raw.tolist()), np.int64)
+        return raw, np.array(_normal(this, plugin, raw.tolist()), np.int64)
     return raw, raw
 
 

@@ -1,5 +1,7 @@
 """Plugins of somebody's own, at every point."""
 
+import re
+
 import pytest
 
 from pytest_kscen.clock.stall import ActorCrashedError
@@ -403,3 +405,77 @@ def test_a_plugin_that_raises_is_named(with_plugins, plugin, words):
 
     with pytest.raises(ActorCrashedError, match=f"the plugin {words} for the pod default/a: KeyError"):
         hall.pod("a")
+
+
+def says(method, answer, *, is_async=False):
+    """A plugin with this answer at this point."""
+
+    def plain(self, *asked):
+        return answer
+
+    async def later(self, *asked):
+        return answer
+
+    return type("Odd", (Plugin,), {method: later if is_async else plain})
+
+
+A_STATUS = "and has to answer None or a status, as unschedulable('why')"
+
+
+@pytest.mark.parametrize("large", [1, 64])
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        (says("pre_enqueue", "no"), f"in pre_enqueue for the pod default/a: it answers 'no', {A_STATUS}"),
+        (says("pre_filter", "n1"), f"in pre_filter for the pod default/a: it answers 'n1', {A_STATUS}, or the names of nodes"),
+        (says("filter", "no"), f"in filter for the pod default/a: it answers 'no', {A_STATUS}"),
+        (says("filter", answer=False), f"in filter for the pod default/a: it answers False, {A_STATUS}"),
+        (says("score", "high"), "in score for the pod default/a: it answers 'high', and has to answer a whole number"),
+        (says("normalize", [1]), "in normalize for the pod default/a: it answers [1], and has to answer a list of 2 numbers, "),
+        (says("reserve", answer=True), f"in reserve for the pod default/a: it answers True, {A_STATUS}"),
+        (says("permit", 5), f"in permit for the pod default/a: it answers 5, {A_STATUS}"),
+        (says("pre_bind", None), "in pre_bind for the pod default/a: it answers None, and has to answer something to be awaited: "),
+        (says("pre_bind", 1, is_async=True), f"in pre_bind for the pod default/a: it answers 1, {A_STATUS}"),
+    ],
+)
+def test_a_plugin_whose_answer_is_none_is_named(with_plugins, plugin, words, large):
+    if plugin.normalize is not Plugin.normalize:
+        plugin.score = lambda self, state, pod, node: 1
+    hall = with_plugins(plugin)
+    hall.scheduler._handle.snapshot.large = large
+    hall.nodes(2)
+
+    with pytest.raises(ActorCrashedError, match=re.escape(f"the plugin 'Odd' has failed {words}")):
+        hall.pod("a")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        (says("filtr", None), "the plugin 'Odd' has a method 'filtr' that nobody calls (did you mean 'filter'?)"),
+        (says("preFilter", None), "the plugin 'Odd' has a method 'preFilter' that nobody calls (did you mean 'pre_filter'?)"),
+        (says("score", 1, is_async=True), "the plugin 'Odd': score must not be async: nobody awaits it"),
+        (object, "<class 'object'> is no plugin: derive it from pytest_kscen.simulation.scheduler.framework.Plugin"),
+        (3, "3 is no plugin: derive it from pytest_kscen.simulation.scheduler.framework.Plugin"),
+    ],
+)
+def test_what_is_no_plugin_is_not_registered(plugin, words):
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}"):
+        Registry().register(plugin)
+
+
+def test_helpers_of_a_plugin_may_be_called_as_they_like():
+    class Helped(Plugin):
+        def filter(self, state, pod, node):
+            return self.filters(pod)
+
+        def filters(self, pod):
+            return None
+
+        def score_of(self, pod):
+            return 1
+
+        def _filtr(self):
+            return None
+
+    assert Registry().register(Helped) is Helped

@@ -7,6 +7,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.simulation.scheduler.framework.answers import WrongAnswer
 from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
 
 if TYPE_CHECKING:
@@ -26,10 +27,15 @@ def blaming(pod: PodInfo) -> Iterator[None]:
         yield
     except (ApiError, OSError, PluginFailed):
         raise
+    except WrongAnswer as error:
+        raise _failed(error.plugin, error.method, pod, str(error)) from error
     except Exception as error:
         for frame, _ in traceback.walk_tb(error.__traceback__):
             plugin = frame.f_locals.get("self")
             if isinstance(plugin, Plugin):
-                where = f"the plugin {plugin.name!r} has failed in {frame.f_code.co_name}"
-                raise PluginFailed(f"{where} for the pod {pod.namespace}/{pod.name}: {error!r}") from error
+                raise _failed(plugin.name, frame.f_code.co_name, pod, repr(error)) from error
         raise
+
+
+def _failed(plugin: str, method: str, pod: PodInfo, why: str) -> PluginFailed:
+    return PluginFailed(f"the plugin {plugin!r} has failed in {method} for the pod {pod.namespace}/{pod.name}: {why}")

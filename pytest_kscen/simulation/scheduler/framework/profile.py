@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kscen.simulation.scheduler.framework.answers import (
+    A_STATUS,
+    WrongAnswer,
+    a_nomination,
+    a_status,
+    a_status_or_names,
+    awaitable,
+    refuse_what_is_none,
+)
+from pytest_kscen.simulation.scheduler.framework.failed import blaming
 from pytest_kscen.simulation.scheduler.framework.plugin import POINTS, overrides
 from pytest_kscen.simulation.scheduler.framework.preempting import Nomination
 from pytest_kscen.simulation.scheduler.framework.results import SUCCESS, WAITING
@@ -74,8 +84,11 @@ class Profile:
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         for plugin in self.points["preEnqueue"]:
-            if status := plugin.pre_enqueue(pod):
-                return status.by(self.name_of(plugin))
+            name = self.name_of(plugin)
+            with blaming(pod):
+                status = a_status(plugin.pre_enqueue(pod), name, "pre_enqueue")
+            if status:
+                return status.by(name)
         return None
 
     # --- where the pod can be ---
@@ -86,7 +99,7 @@ class Profile:
         rejection: Status | None = None
         for plugin in self.points["preFilter"]:
             name = self.name_of(plugin)
-            answer = plugin.pre_filter(state, pod, nodes)
+            answer = a_status_or_names(plugin.pre_filter(state, pod, nodes), name)
             self._note_pre_filter(state, name, answer)
             if answer is None:
                 continue
@@ -125,7 +138,8 @@ class Profile:
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """The first refusal."""
         for plugin in self.filters(state):
-            if status := plugin.filter(state, pod, node):
+            status = plugin.filter(state, pod, node)
+            if status is not None:
                 return judged(status, self.name_of(plugin))
         return None
 
@@ -157,7 +171,8 @@ class Profile:
         reasons: list[str] = []
         cleared: Nomination | None = None
         for plugin in self.points["postFilter"]:
-            answer = await plugin.post_filter(state, pod, statuses)
+            name = self.name_of(plugin)
+            answer = a_nomination(await awaitable(plugin.post_filter(state, pod, statuses), name, "post_filter"), name)
             if isinstance(answer, Nomination):
                 if answer.node:
                     self._note_post_filter(state, statuses, self.name_of(plugin), answer.node)
@@ -182,7 +197,8 @@ class Profile:
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
         for plugin in self.points["preScore"]:
-            status, name = plugin.pre_score(state, pod, nodes), self.name_of(plugin)
+            name = self.name_of(plugin)
+            status = a_status(plugin.pre_score(state, pod, nodes), name, "pre_score")
             if state.attempt is not None:
                 state.attempt.pre_score[name] = SUCCESS if status is None or status.code is Code.SKIP else status.message
             if status is None:
@@ -200,7 +216,8 @@ class Profile:
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         for plugin in self.points["reserve"]:
-            status, name = plugin.reserve(state, pod, node), self.name_of(plugin)
+            name = self.name_of(plugin)
+            status = a_status(plugin.reserve(state, pod, node), name, "reserve")
             if state.attempt is not None:
                 state.attempt.reserve[name] = status.message if status else SUCCESS
             if status:
@@ -215,7 +232,8 @@ class Profile:
         """A refusal, or how long which plugins want the pod to wait."""
         waits: dict[str, float] = {}
         for plugin in self.points["permit"]:
-            status, name = plugin.permit(state, pod, node), self.name_of(plugin)
+            name = self.name_of(plugin)
+            status = a_status(plugin.permit(state, pod, node), name, "permit")
             if state.attempt is not None:
                 waiting = status is not None and status.code is Code.WAIT
                 state.attempt.permit[name] = WAITING if waiting else status.message if status else SUCCESS
@@ -233,7 +251,8 @@ class Profile:
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         for plugin in self.points["preBind"]:
-            status, name = await plugin.pre_bind(state, pod, node), self.name_of(plugin)
+            name = self.name_of(plugin)
+            status = a_status(await awaitable(plugin.pre_bind(state, pod, node), name, "pre_bind"), name, "pre_bind")
             if state.attempt is not None:
                 state.attempt.pre_bind[name] = status.message if status else SUCCESS
             if status:
@@ -242,7 +261,8 @@ class Profile:
 
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         for plugin in self.points["bind"]:
-            status, name = await plugin.bind(state, pod, node), self.name_of(plugin)
+            name = self.name_of(plugin)
+            status = a_status(await awaitable(plugin.bind(state, pod, node), name, "bind"), name, "bind")
             if status is not None and status.code is Code.SKIP:
                 continue
             if state.attempt is not None:
@@ -257,10 +277,13 @@ class Profile:
 
 def judged(status: Status, name: str) -> Status:
     """What this filter says; anything but a refusal is an error, as in Kubernetes."""
+    if not isinstance(status, Status):
+        raise WrongAnswer(name, "filter", status, A_STATUS)
     return status.by(name) if status.rejects else failure(f'running "{name}" filter plugin: {status.message}').by(name)
 
 
 def _made(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
+    refuse_what_is_none(cls)
     try:
         plugin = cls(args, handle)
     except Exception as error:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
+from pytest_kscen.simulation.scheduler.framework.answers import refuse_what_is_none
+
+if TYPE_CHECKING:
+    from pytest_kscen.simulation.scheduler.framework.plugin import Plugin
 
 _HERE = "pytest_kscen.simulation.scheduler.plugins"
 DEFAULT = {
@@ -40,7 +43,8 @@ class Registry:
         self._own: dict[str, type[Plugin]] = {}
 
     def register(self, plugin: type[Plugin], name: str = "") -> type[Plugin]:
-        """Under its own name, or another. Usable as a decorator."""
+        """Under its own name, or another; a ValueError if it is none. Usable as a decorator."""
+        refuse_what_is_none(plugin)
         self._own[name or plugin.name] = plugin
         return plugin
 
@@ -66,8 +70,6 @@ def _imported(path: str) -> type[Plugin]:
         found: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"there is no plugin {path!r}: {error}") from None
-    if not (isinstance(found, type) and issubclass(found, Plugin)):
-        raise ValueError(  # noqa: TRY004  # the configuration is wrong, not the code
-            f"{path!r} is no plugin: derive it from pytest_kscen.simulation.scheduler.framework.Plugin"
-        )
-    return found
+    refuse_what_is_none(found, path)
+    imported: type[Plugin] = found
+    return imported
