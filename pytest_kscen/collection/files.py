@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,12 +53,19 @@ class PlayedFile(pytest.File):
     genre: Genre
 
     def collect(self) -> Iterator[pytest.Item]:
+        self._find_modules()
         try:
             plays = list(_plays(self.genre, self.path))
         except DocumentRefused as refusal:
             raise self.CollectError(str(refusal)) from None
         for name, play in plays:
             yield PlayedItem.of(self, name, play)
+
+    def _find_modules(self) -> None:
+        """What the file names by a module's path may stand beside it, as with a module of tests."""
+        folder, mode = str(self.path.parent), self.config.getoption("importmode")
+        if mode != "importlib" and folder not in sys.path:
+            sys.path.insert(0 if mode == "prepend" else len(sys.path), folder)
 
 
 class PlayedItem(pytest.Function):

@@ -236,3 +236,24 @@ def test_nothing_is_imported_for_a_project_without_scenarios(pytester):
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=pytester.path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_plugin_stands_beside_the_file_that_names_it(pytester):
+    folder = pytester.mkdir("here")
+    enabled = {"multiPoint": {"enabled": [{"name": "plugins_beside:Never"}]}}
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": enabled}],
+    }
+    (folder / "plugins_beside.py").write_text(
+        "from pytest_kscen.simulation.scheduler.framework import Plugin, unschedulable\n"
+        "class Never(Plugin):\n"
+        "    def filter(self, state, pod, node):\n"
+        "        return unschedulable('never')\n"
+    )
+    played = scenario(create(1, node()), create(2, pod("a")), done(3), name="never")
+    write(pytester, played, configuration, f"{HEAD}pods: {{a: {{state: pending}}}}\n", name="here/never.scenario.yaml")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path])
+        pytester.runpytest_inprocess().assert_outcomes(passed=1)
