@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.analysis.timeline import Timeline
 
 PATIENCE = 24 * 3600.0
+STILL = 10.0  # seconds of cluster time after which one that is Paused goes on no more
 
 
 @dataclass(eq=False)
@@ -136,9 +137,27 @@ class Played:
         self._until(_rests)
 
     def until_over(self) -> None:
+        """A ValueError if it is Paused, and nobody gives it anything to do."""
+        while not self.is_over:
+            self._until(_rests)
+            if not self.is_over and not self._goes_on():
+                raise ScenarioRefused(
+                    f"the scenario {self.name!r} is {self.phase}: {self.message}. Add done(step=...), or wait with until_paused()"
+                )
+
+    def until_ended(self) -> None:
+        """Somebody ends it by force."""
         self._until(lambda scenario: phase_of(scenario) in OVER)
 
-    def _until(self, condition: Callable[[Obj], bool]) -> None:
+    def _goes_on(self) -> bool:
+        """Whether it does not stay Paused: somebody else may add to it, or spoil it."""
+        try:
+            self._until(lambda scenario: not _rests(scenario) or phase_of(scenario) in OVER, STILL)
+        except TimeoutError:
+            return False
+        return True
+
+    def _until(self, condition: Callable[[Obj], bool], timeout: float = PATIENCE) -> None:
         self._hand_in()
         runner, api = self.cluster.runner, self.cluster.api(NAME)
         if self._last is not None:
@@ -147,7 +166,7 @@ class Played:
             wait_for(
                 *(api, runner.clock, SCENARIOS, self.name),
                 condition=lambda scenario: scenario is None or condition(scenario),
-                timeout=PATIENCE,
+                timeout=timeout,
             )
         )
 

@@ -113,7 +113,7 @@ class Theatre:
         played.was_ended = True
         if phase_of(played.live) in ON:
             self.controller.give_up(why)
-            played.until_over()
+            played.until_ended()
         else:
             self.cluster.runner.call(self.cluster.api(NAME).delete(SCENARIOS, played.name))
 

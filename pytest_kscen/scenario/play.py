@@ -177,7 +177,7 @@ class Play:
         except Exception as error:  # noqa: BLE001  # nothing that goes wrong in one scenario may end all others
             await self._fails(repr(error))
         else:
-            await self.progress.at(SUCCEEDED, self._with_ignored())
+            await self.progress.at(SUCCEEDED, self._with_ignored(self._too_late()))
 
     @contextlib.asynccontextmanager
     async def _scheduling(self) -> AsyncIterator[None]:
@@ -206,6 +206,11 @@ class Play:
     def _with_ignored(self, message: str = "") -> str:
         ignored = f"ignored, because their steps are past: {', '.join(sorted(self._ignored))}" if self._ignored else ""
         return "; ".join(each for each in (message, ignored) if each)
+
+    def _too_late(self) -> str:
+        """Operations whose steps would come after the end."""
+        left = [each.id for each in named(self.spec.operations) if each.id not in {*self._done, *self._ignored}]
+        return f"never done, because it was said to be done before: {', '.join(left)}" if left else ""
 
     def _check(self) -> list[Operation]:
         operations = named(self.spec.operations)

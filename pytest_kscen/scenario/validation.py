@@ -45,6 +45,10 @@ def warnings(document: Document) -> Iterator[str]:
         spec = read(ScenarioSpec, read_from_file(document)["spec"])
     except DocumentRefused:
         return
+    ends = min((each.step for each in spec.operations if each.done is not None and each.step > 0), default=None)
+    for place, each in enumerate(named(spec.operations)):
+        if ends is not None and each.step > ends:
+            yield f"{document.at('spec', 'operations', str(place))} operation {each.id!r} is never done: step {ends} is the last"
     register = _known()
     for name in _strangers(spec, register):
         hint = nearest(name, [*register.waiters, *WITHOUT_WAITER])

@@ -213,3 +213,22 @@ def test_a_model_of_the_official_client_is_an_object(runner):
 def test_a_cron_job_is_one_of_batch(runner, version, words):
     own = {"apiVersion": version, "kind": "CronJob", "metadata": {"name": "c", "namespace": "default"}, "spec": {}}
     assert words in runner.play(scenario(create(1, own), done(1))).message
+
+
+def test_what_stands_behind_the_end_is_told(runner):
+    played = runner.play(scenario(create(1, node()), done(2), create(3, pod("late")), create(4, pod("later"))))
+    assert (played.phase, played.message) == ("Succeeded", "never done, because it was said to be done before: late, later")
+
+
+def test_nobody_waits_for_the_end_of_what_is_paused(runner):
+    with runner.scenario(["kube-scheduler"]) as played:
+        played.create(node(), step=1)
+        before = runner.cluster.now
+        with pytest.raises(
+            ValueError, match=r"^the scenario 'scenario' is Paused: all operations are done, .*Add done\(step=...\)"
+        ):
+            played.until_over()
+        assert runner.cluster.now - before < 60
+        played.done(step=2)
+        played.until_over()
+    assert played.phase == "Succeeded"

@@ -48,7 +48,7 @@ def validate(tmp_path, monkeypatch, capsys):
             patched(patchType="application/json-pach+json"),
             "operation 'p' has the patchType 'application/json-pach+json': there are application/strategic-merge-patch+json, ",
         ),
-        (done(2), "operation 'end' is there twice, at the steps 1 and 2: an id is that of one"),
+        (create(1, node(), id="end"), "operation 'end' is there twice, at the steps 1 and 1: an id is that of one"),
     ],
 )
 def test_operations(validate, operation, why):
@@ -103,3 +103,9 @@ def test_expectations(validate, text, why):
     validate(wanted, name="it.scenario.yaml")
     code, lines = validate(EXPECTATIONS + text, name="it.expect.yaml")
     assert (code, lines[0].startswith(f"it.expect.yaml:{why}")) == (1, True), lines
+
+
+def test_operations_behind_the_end(validate):
+    code, lines = validate(scenario(done(1), create(2, pod("late"))))
+    assert (code, lines[1]) == (0, "0 errors, 1 warning")
+    assert lines[0].endswith(": warning: operation 'late' is never done: step 1 is the last")
