@@ -68,7 +68,8 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         controller.register.scheduling = scheduler
         controller.register.forgetting += scheduler.begin_anew, cluster.chance.stream(NAMES).restart
         doing = functools.partial(_doing, scheduler)
-        controller.register.add(SchedulerWaiter(profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing))
+        waiter = SchedulerWaiter(profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing)
+        controller.register.add(waiter, replace=True)
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
     return ""
 
@@ -117,7 +118,7 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     holds = functools.partial(controller.simulates, SCHEDULER)
     gate_url = _served(cluster, controller, gates, let_in, f"{USERS}{NAME}", holds=holds, policy="Fail")
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
-    controller.register.add(_real(cluster, controller))
+    controller.register.add(_real(cluster, controller), replace=True)
     controller.register.scheduling = RealScheduling(cluster)
     controller.register.parts.update(dict.fromkeys(INSIDE, MANAGER))
     return gate_url

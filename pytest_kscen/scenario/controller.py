@@ -142,7 +142,7 @@ class ScenarioController:
         """Controllers of resources that are served since lately take part too."""
         for waiter in WHERE_SERVED:
             if waiter.name not in self.register.waiters and await self._serves(waiter.resources):
-                self.register.add(waiter)
+                self.register.add(waiter, replace=True)
 
     async def _serves(self, resources: Sequence[Resource]) -> bool:
         try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.resources import Resource
 from pytest_kscen.objects.scenarios import EVERY
-from pytest_kscen.scenario.waiters import WAITERS
+from pytest_kscen.scenario.waiters import WAITERS, WHERE_SERVED
 from pytest_kscen.scenario.writes import WITHOUT_WAITER
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.scheduling import Scheduling
     from pytest_kscen.scenario.waiting import ControllerWaiter
 
+OURS = tuple(each.name for each in (*WAITERS, *WHERE_SERVED))
 BY_CLOCK = {
     "cronjob-controller": "it acts by the clock, and a scenario has no time but its steps",
     "ttl-after-finished-controller": "it acts by the clock, and a scenario has no time but its steps",
@@ -55,9 +57,27 @@ class Register:
     tells_attempts: bool = False
     """Whether the scheduler tells of its attempts itself, and need not be overheard."""
 
-    def add(self, waiter: ControllerWaiter) -> None:
-        """One's own controller takes part from now on, unless a scenario disables it."""
+    def add(self, waiter: ControllerWaiter, *, replace: bool = False) -> None:
+        """One's own controller takes part from now on, unless a scenario disables it; a ValueError if this is no waiter.
+
+        A waiter of ours is replaced only if that is said.
+        """
+        if why := _no_waiter(waiter):
+            raise ValueError(f"{waiter!r} is no waiter: {why}")
+        if waiter.name in OURS and not replace:
+            raise ValueError(f"{waiter.name!r} has a waiter already: give yours another name, or say replace=True")
         self.waiters[waiter.name] = waiter
+
+
+def _no_waiter(waiter: Any) -> str:
+    """Why not; empty if it is one."""
+    if lacks := [part for part in ("name", "resources", "unfinished", "quiet", "is_idle") if not hasattr(waiter, part)]:
+        return f"it has no {', '.join(lacks)}; derive it from Waiter, or see ControllerWaiter"
+    if not isinstance(waiter.name, str) or waiter.name in ("", EVERY):
+        return f"{waiter.name!r} is no controller's name"
+    if odd := [each for each in waiter.resources if not isinstance(each, Resource)]:
+        return f"{odd[0]!r} is no Resource, as pytest_kscen.objects.resources has them"
+    return ""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Ite
 def _known() -> Register:
     register = Register()
     for waiter in WHERE_SERVED:
-        register.add(waiter)
+        register.add(waiter, replace=True)
     return register
 
 

@@ -81,7 +81,7 @@ def test_whoever_does_not_come_to_rest_is_named(runner):
         return False
 
     told = ScenarioRunner(runner.cluster, Plan(), terms=Terms(patience=30))
-    told.controllers.add(SchedulerWaiter(idle=never))
+    told.controllers.add(SchedulerWaiter(idle=never), replace=True)
     played = told.play(scenario(create(1, node()), done(1)))
     told.close()
 

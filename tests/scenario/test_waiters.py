@@ -2,8 +2,10 @@
 
 import pytest
 
-from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, STORAGE_CLASSES
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, STORAGE_CLASSES
+from pytest_kscen.scenario.troupe import Register
 from pytest_kscen.scenario.waiters import REPLICATED_STORAGE, WAITERS
+from pytest_kscen.scenario.waiting import Waiter
 from pytest_kscen.simulation.storage.generations import DEFAULT, GENERATIONS
 from tests.scenario.objects import create, done, node, pod, scenario
 
@@ -54,3 +56,32 @@ def test_where_replicated_volumes_are_served_they_are_waited_for(runner):
     cluster.advance(5)
     assert runner.play(scenario(done(1), name="after")).phase == "Succeeded"
     assert REPLICATED_STORAGE in runner.controllers.waiters
+
+
+class Partial:
+    name = "partial"
+    resources = (NODES,)
+
+
+@pytest.mark.parametrize(
+    ("waiter", "why"),
+    [
+        (Waiter("kube-scheduler", {}), "^'kube-scheduler' has a waiter already: give yours another name, or say replace=True$"),
+        (Waiter("", {}), "is no waiter: '' is no controller's name$"),
+        (Waiter("*", {}), r"is no waiter: '\*' is no controller's name$"),
+        (Waiter("painter", {"nodes": lambda _: ""}), "is no waiter: 'nodes' is no Resource, as pytest_kscen.objects.resources has"),
+        (Partial(), "is no waiter: it has no unfinished, quiet, is_idle; derive it from Waiter, or see ControllerWaiter$"),
+        (object(), "is no waiter: it has no name, resources, "),
+    ],
+)
+def test_what_is_no_waiter_is_not_added(waiter, why):
+    with pytest.raises(ValueError, match=why):
+        Register().add(waiter)
+
+
+def test_ones_own_waiter_may_be_added_again_and_one_of_ours_replaced():
+    register, own, other = Register(), Waiter("painter", {}), Waiter("kubelet", {})
+    register.add(Waiter("painter", {}))
+    register.add(own)
+    register.add(other, replace=True)
+    assert (register.waiters["painter"], register.waiters["kubelet"]) == (own, other)
