@@ -17,6 +17,7 @@ from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
 from pytest_kscen.runs.controlling import open_theatre
 from pytest_kscen.runs.terms import Terms
 from pytest_kscen.scenario.analysis.timeline import Timeline
+from pytest_kscen.scenario.waiting import Waiter
 from tests.scenario.objects import create, delete, done, node, pod, scenario
 
 RBAC = "rbac.authorization.k8s.io"
@@ -28,6 +29,24 @@ def test_a_cluster_is_not_emptied_unless_somebody_says_so(capsys):
     with contextlib.closing(EmbeddedCluster("somebody", nodes=0)) as cluster:
         assert main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig)]) == 1
     assert "this kubeconfig cluster is not of our making: say that it may be emptied with" in capsys.readouterr().err
+
+
+WAITER = Waiter("painter", {})
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("nowhere:X", "--waiter nowhere:X: there is no such waiter, as in my_module:WAITER: No module named 'nowhere'"),
+        (f"{__name__}:NONE", "has no attribute 'NONE'"),
+        (f"{__name__}:WANTED", "is no waiter: it has no name, resources"),
+        (f"{__name__}:WAITER", "this kubeconfig cluster is not of our making"),
+    ],
+)
+def test_waiters_of_ones_own_are_given_by_their_paths(path, why, capsys):
+    with contextlib.closing(EmbeddedCluster("somebody", nodes=0)) as cluster:
+        assert main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig), "--waiter", path]) == 1
+    assert why in capsys.readouterr().err
 
 
 @pytest.fixture
