@@ -12,6 +12,7 @@ import yaml
 
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.machinery.creating import NAMES
+from pytest_kscen.machinery.wire.asking import ADMIN
 from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
 from pytest_kscen.objects.scenarios import EVERY, RESULTS, SCENARIOS
@@ -101,7 +102,8 @@ def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
     verb = VERBS[review.operation]
     where = (request.resource, request.subresource, request.namespace, review.name)
     for_whom = scheduler.preemptor_of(review.old["metadata"]["uid"]) if scheduler and verb == DELETE and review.old else ""
-    writer = f"{USERS}{request.agent}" if request.agent else request.user
+    is_impersonated = request.user != ADMIN
+    writer = f"{USERS}{request.agent}" if request.agent and not is_impersonated else request.user
     return Write(writer, verb, *where, review.new, review.old, for_whom)
 
 
