@@ -176,13 +176,15 @@ def _check_allocation(document: Document, value: Any) -> None:
 
 
 def _allocation(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
+    last = max((event.step.major for event in seen.result.timeline), default=0)
     for resource, by_step in wanted.items():
-        series = seen.result.allocation(resource)
         for step, share in by_step.items():
             try:
-                observed: float | str = round(series.at(step=step), 4)
+                observed: float | str = round(seen.result.allocation(resource).at(step=step), 4)
             except LookupError as error:
                 observed = str(error)
+            if step > last:
+                observed = f"no such step: the last is {last}"
             if isinstance(observed, str) or abs(observed - share) > NEAR:
                 yield seen.unmet("allocation", resource, str(step), expected=share, observed=observed)
 

@@ -257,3 +257,15 @@ def test_a_plugin_stands_beside_the_file_that_names_it(pytester):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path])
         pytester.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_what_is_expected_of_steps_and_resources_that_are_not_there_does_not_hold(pytester):
+    begins = write(pytester, WAITS, f"{HEAD}allocation:\n  cpu: {{99: 0.75}}\n  gpu: {{3: 0}}\n")
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"*small.scenario.yaml:{begins + 3}: allocation.cpu.99: expected 0.75, observed no such step: the last is 4",
+            f"*small.scenario.yaml:{begins + 4}: allocation.gpu.3: expected 0, observed no node has 'gpu'*",
+        ]
+    )

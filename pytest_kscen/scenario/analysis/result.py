@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import TimelineEvent
 
 T = TypeVar("T")
+ALWAYS = ("cpu", "memory", "pods", "ephemeral-storage")
+"""What the nodes of every cluster have."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +75,37 @@ class Result:
     def resources(self) -> list[str]:
         """Those that nodes have and some pod asked for."""
         asked: set[str] = set()
-        had: set[str] = set()
         for _, scene in replay.steps(self.timeline):
             for node in scene.touched:
                 asked |= scene.promised.get(node, {}).keys()
-                had |= scene.room.get(node, {}).keys()
             asked.update(*(scene.wants[name] for name in scene.pending))
-        return in_order(asked & had)
+        return in_order(asked & self._had)
+
+    @cached_property
+    def _had(self) -> set[str]:
+        """The resources of nodes."""
+        return {
+            resource for _, scene in replay.steps(self.timeline) for node in scene.touched for resource in scene.room.get(node, {})
+        }
+
+    def _of(self, resource: str) -> str:
+        """A LookupError if no node has this; what every node has may be asked for though there is none."""
+        if resource not in (*ALWAYS, *self._had):
+            there = in_order({*ALWAYS, *self._had})
+            raise LookupError(f"no node has {resource!r}{nearest(resource, there)}; there are {', '.join(there)}")
+        return resource
 
     def allocation(self, resource: str) -> Series:
         """How much of all nodes is promised to pods, as a part of what they have."""
-        return self._once(usage.allocation, "allocation", resource)
+        return self._once(usage.allocation, "allocation", self._of(resource))
 
     def utilisation(self, resource: str) -> dict[str, Series]:
         """The same for each node, told at the steps in which it changed."""
-        return self._once(usage.utilisation, "utilisation", resource)
+        return self._once(usage.utilisation, "utilisation", self._of(resource))
 
     def spread(self, resource: str) -> Spread:
         """How the nodes' utilisation differs: standard deviation, least, most, range."""
-        return self._once(usage.spread, "spread", resource)
+        return self._once(usage.spread, "spread", self._of(resource))
 
     def imbalance(self, resource: str) -> Series:
         """The standard deviation of the nodes' utilisation."""

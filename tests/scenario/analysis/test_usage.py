@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kscen.scenario.analysis.replay import scenes
+from pytest_kscen.scenario.analysis.result import Result
 from tests.scenario import objects
 from tests.scenario.analysis.events import delete, node, patch, pod, result, scheduled, unscheduled
 
@@ -165,3 +166,11 @@ def test_counting_along_is_the_same_as_counting_anew(happenings):
 
 def _cpu(text):
     return int(text[:-1]) if text.endswith("m") else 1000 * int(text)
+
+
+@pytest.mark.parametrize("question", [Result.allocation, Result.utilisation, Result.spread, Result.imbalance])
+def test_what_no_node_has_is_not_zero(question):
+    found = result(node(1, "a"), pod(1, "x"))
+    with pytest.raises(LookupError, match=r"^no node has 'mem' \(did you mean 'memory'\?\); there are cpu, memory, "):
+        question(found, "mem")
+    assert question(found, "ephemeral-storage")
