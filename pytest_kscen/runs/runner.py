@@ -88,12 +88,20 @@ class ScenarioRunner:
         return played
 
     def scenario(
-        self, controllers: Sequence[str], name: str = "scenario", *, scheduler: Obj | pathlib.Path | str | None = None
+        self,
+        controllers: Sequence[str],
+        name: str = "scenario",
+        *,
+        disabled: Sequence[str] = (),
+        scheduler: Obj | pathlib.Path | str | None = None,
     ) -> Played:
-        """A Scenario to which operations are added while it is on."""
+        """A Scenario to which operations are added while it is on; of the other controllers these do nothing, or "*"."""
         from pytest_kscen.scenario.files import scenario_of
 
-        spec = {"controllers": {"simulationControllers": {"enabled": [{"name": each} for each in controllers]}}, "operations": []}
+        chosen = {"simulationControllers": {"enabled": [{"name": each} for each in controllers]}}
+        if disabled:
+            chosen["presimulationControllers"] = {"disabled": [{"name": each} for each in disabled]}
+        spec = {"controllers": chosen, "operations": []}
         empty = {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
         return self._put_on(scenario_of(empty, scheduler=scheduler))
 

@@ -232,3 +232,12 @@ def test_nobody_waits_for_the_end_of_what_is_paused(runner):
         played.done(step=2)
         played.until_over()
     assert played.phase == "Succeeded"
+
+
+def test_other_controllers_can_be_disabled(runner):
+    with runner.scenario(["kube-scheduler"], disabled=["kubelet"]) as played:
+        played.create(node(), step=1)
+        played.create(pod("a"), step=1)
+        played.done(step=2)
+    assert played.live["spec"]["controllers"]["presimulationControllers"] == {"disabled": [{"name": "kubelet"}]}
+    assert played.phase == "Succeeded"
