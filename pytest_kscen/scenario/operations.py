@@ -98,6 +98,9 @@ def wrong(operation: Operation) -> str:
         return f"{name} has the step {operation.step}: steps begin with 1"
     if operation.create and (missing := _lacks(operation.create.object)):
         return f"{name} creates an object without {missing}"
+    target = operation.create or operation.patch or operation.delete
+    if target and (target.options or {}).get("dryRun"):
+        return f"{name} would do nothing: it has dryRun, and a scenario is played"
     if why := _out_of_place(operation):
         return f"{name} cannot be part of a scenario: {why}"
     why = _without_sense(operation.patch) if operation.patch else ""
@@ -214,5 +217,4 @@ def _options(options: Obj | None) -> dict[str, Any]:
     options = options or {}
     chosen = {ours: options[theirs] for theirs, ours in OPTIONS.items() if options.get(theirs) is not None}
     preconditions = options.get("preconditions") or {}
-    chosen |= {"precondition_uid": preconditions["uid"]} if preconditions.get("uid") else {}
-    return chosen | ({"dry_run": True} if options.get("dryRun") else {})
+    return chosen | ({"precondition_uid": preconditions["uid"]} if preconditions.get("uid") else {})

@@ -43,6 +43,7 @@ def validate(tmp_path, monkeypatch, capsys):
             ),
             "operation 'kube-scheduler' cannot be part of a scenario: the scheduler's configuration holds",
         ),
+        (patched(patchOptions={"dryRun": ["All"]}), "operation 'p' would do nothing: it has dryRun, and a scenario is played"),
         (patched(patch="{"), "operation 'p' has a patch that cannot be read: "),
         (
             patched(patchType="application/json-pach+json"),
