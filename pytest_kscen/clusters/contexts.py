@@ -40,6 +40,7 @@ class Flags:
 
 
 TESTED = Flags("--kubeconfig", "--kscen-context")
+COMMANDS = Flags("--kubeconfig", "--context")
 PARENT = Flags("--parent-kubeconfig")
 
 

@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from pytest_kscen.clusters.contexts import COMMANDS
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.journal import Journal
@@ -50,11 +51,11 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
     chosen = parser.parse_args(arguments)
-    terms = Terms(chosen.disposable, chosen.results, chosen.patience)
+    terms = Terms(chosen.disposable, chosen.results, chosen.patience, consent="--disposable")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants as little left behind
     try:
         waiters = [_waiter(path) for path in chosen.waiter]
-        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context)) as cluster:
+        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMANDS)) as cluster:
             theatre = open_theatre(cluster, terms, chosen.journal, waiters)
             print(f"Scenarios are played from now on; controllers ask for their turn at {theatre.gate_url}CONTROLLER", flush=True)
             with contextlib.suppress(KeyboardInterrupt):

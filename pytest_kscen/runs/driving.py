@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import Signal
+from pytest_kscen.clusters.contexts import COMMANDS
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.journal import Journal
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
     chosen = parser.parse_args(arguments)
     try:
-        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context)) as cluster:
+        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMANDS)) as cluster:
             return _drive(cluster, chosen)
     except (ClusterRefused, ApiError, OSError, ValueError, ModuleNotFoundError) as error:
         print(error, file=sys.stderr)

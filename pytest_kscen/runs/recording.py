@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from pytest_kscen.clusters.contexts import COMMANDS
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.objects.errors import ApiError
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _recorded(chosen: argparse.Namespace) -> Obj:
-    with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context)) as cluster:
+    with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMANDS)) as cluster:
         return cluster.runner.call(
             record(
                 cluster.api("record"),

@@ -129,8 +129,7 @@ def _check(cluster: Cluster, terms: Terms) -> None:
     if not cluster.owned and not terms.disposable:
         raise PreflightRefused(
             f"a scenario begins with deleting all that is on its cluster, and this {cluster.backend} cluster is not of our making: "
-            "say that it may be emptied with --kscen-disposable (KSCEN_DISPOSABLE, kscen_disposable in the ini file), "
-            "or play on another with --kscen-cluster=embedded"
+            f"say that it may be emptied with {terms.consent}"
         )
     if cluster.backend not in STAGES:
         raise PreflightRefused(f"scenarios are not played on {cluster.backend} clusters yet: there are {', '.join(STAGES)}")

@@ -17,3 +17,7 @@ class Terms:
     """When results are written: UPDATE_SCENARIO_RESULTS_STRATEGY's values; empty is what the environment says."""
     patience: float = PATIENCE
     """Seconds that controllers have to finish in."""
+    consent: str = (
+        "--kscen-disposable (KSCEN_DISPOSABLE, kscen_disposable in the ini file), or play on another with --kscen-cluster=embedded"
+    )
+    """How somebody says that the cluster may be emptied."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
+from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.resources import (
     NAMESPACES,
     NODES,
@@ -62,8 +63,12 @@ async def record(
 
     `spared` are storage classes that the clusters have that it is for.
     """
+    there = await _all(api, NAMESPACES)
+    names = [_name(each) for each in there]
+    if unknown := [each for each in namespaces if each not in names]:
+        raise NotRecordedError(f"there is no namespace {unknown[0]!r}{nearest(unknown[0], names)}; there are {', '.join(names)}")
     around = [
-        *[_namespace(each) for each in await _all(api, NAMESPACES) if _is_wanted(each["metadata"]["name"], namespaces)],
+        *[_namespace(each) for each in there if _is_wanted(each["metadata"]["name"], namespaces)],
         *[_priority_class(each) for each in await _all(api, PRIORITY_CLASSES) if not _name(each).startswith(SYSTEM_CLASS)],
         *[_storage_class(each) for each in await _all(api, STORAGE_CLASSES) if _name(each) not in spared],
         *[_node(each) for each in await _all(api, NODES)],

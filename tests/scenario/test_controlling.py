@@ -28,7 +28,17 @@ CLUSTER_ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRole
 def test_a_cluster_is_not_emptied_unless_somebody_says_so(capsys):
     with contextlib.closing(EmbeddedCluster("somebody", nodes=0)) as cluster:
         assert main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig)]) == 1
-    assert "this kubeconfig cluster is not of our making: say that it may be emptied with" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "this kubeconfig cluster is not of our making: say that it may be emptied with --disposable\n" in said
+
+
+@pytest.mark.parametrize("command", [["scenario-controller"], ["record"]])
+def test_commands_speak_of_their_own_options(command, tmp_path, capsys):
+    (tmp_path / "config").write_text("{contexts: [], clusters: [], users: []}")
+    assert main([*command, "--kubeconfig", str(tmp_path / "config"), "--context", "there"]) == 1
+    said = capsys.readouterr().err
+    assert "--kscen" not in said
+    assert "--context" in said or "--kubeconfig" in said
 
 
 WAITER = Waiter("painter", {})

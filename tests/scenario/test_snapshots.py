@@ -7,7 +7,7 @@ import yaml
 
 from pytest_kscen.__main__ import main
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.objects.resources import DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
+from pytest_kscen.objects.resources import DEPLOYMENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
 from tests.scenario.objects import pod
 
 
@@ -99,9 +99,10 @@ def test_pods_are_placed_anew(original, runner, tmp_path):
 
 def test_one_namespace_alone(original, capsys):
     fill(original)
+    original.runner.call(original.api().create(NAMESPACES, {"metadata": {"name": "elsewhere"}}))
     assert main(["record", "--kubeconfig", str(original.kubeconfig), "--namespace", "elsewhere"]) == 0
     operations = yaml.safe_load(capsys.readouterr().out)["spec"]["operations"]
-    assert [each["id"] for each in operations] == ["node/node-1", "node/node-2", "end"]
+    assert [each["id"] for each in operations] == ["namespace/elsewhere", "node/node-1", "node/node-2", "end"]
 
 
 def test_a_cluster_that_cannot_be_reached(tmp_path, capsys):
@@ -123,3 +124,8 @@ def test_what_decides_over_a_place_is_recorded_and_what_needs_more_is_not(origin
 
     assert found["seen"]["status"]["images"] == [image]
     assert not {"dataSource", "dataSourceRef"} & found["copy"]["spec"].keys()
+
+
+def test_a_namespace_that_is_not_there_is_told(original, capsys):
+    assert main(["record", "--kubeconfig", str(original.kubeconfig), "--namespace", "defalt"]) == 1
+    assert capsys.readouterr().err.startswith("there is no namespace 'defalt' (did you mean 'default'?); there are ")
