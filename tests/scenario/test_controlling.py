@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 
+import kubernetes
 import pytest
 import yaml
 
@@ -144,3 +145,15 @@ def test_what_is_applied_is_played(theirs, capsys):
         timeline = Timeline.of_status(live())
     assert (timeline.scheduled("fits").step, timeline.scheduled("waits").step.major) == ((2, 1), 4)
     assert capsys.readouterr().out == "test Running\ntest Succeeded\n"
+
+
+def test_an_embedded_cluster_plays_what_is_applied_once_its_theatre_is_open(runner):
+    with contextlib.closing(kubernetes.config.new_client_from_config(str(runner.cluster.kubeconfig))) as client:
+        api = kubernetes.client.CustomObjectsApi(client)
+        where = SCENARIOS.group, SCENARIOS.version, SCENARIOS.plural
+        with pytest.raises(kubernetes.client.ApiException, match="404"):
+            api.list_cluster_custom_object(*where)
+        assert runner.theatre.played == []
+        api.create_cluster_custom_object(*where, WANTED)
+        runner.cluster.advance("1m")
+        assert phase_of(api.get_cluster_custom_object(*where, "test")) == "Succeeded"
