@@ -15,6 +15,7 @@ from pytest_kscen.machinery.schema.mismatch import Stranger, Undecodable, Unfit
 from pytest_kscen.machinery.schema.scaling import scale_faults
 from pytest_kscen.machinery.schema.strangers import without_custom_strangers
 from pytest_kscen.machinery.schema.structural import root_walk
+from pytest_kscen.machinery.schema.taking import Doubt, taken_by
 from pytest_kscen.machinery.schema.verdicts import NOWHERE, Verdict
 from pytest_kscen.machinery.schema.visiting import visitor
 from pytest_kscen.objects.errors import Cause
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.schema.visiting import Visit
     from pytest_kscen.objects.resources import Obj
 
+HEAD = ("apiVersion", "kind", "metadata")
 BLOCKING = {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
@@ -41,6 +43,12 @@ class CustomSchema:
     def __init__(self, kind: str, version: str, structure: Obj, scale: Obj = NOTHING) -> None:
         self._kind, self._version, self._scale = kind, version, scale
         self.structure = structure
+        self._seen: tuple[Obj, Obj | None] = NOTHING, None
+        """What was taken last, and beside what."""
+
+    @cached_property
+    def _take(self) -> Walk | None:
+        return taken_by(self.structure)
 
     @cached_property
     def _walk(self) -> Walk:
@@ -75,6 +83,8 @@ class CustomSchema:
         return rules_asker(self.structure, is_root=True)
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
+        if (taken := self._taken(obj, old)) is not None:
+            return taken
         strangers: list[str] = []
         new: Obj
         try:
@@ -91,14 +101,33 @@ class CustomSchema:
             warnings += told
         return new
 
+    def _taken(self, obj: Obj, old: Obj | None) -> Obj | None:
+        """The decoded object, if it takes no more than a glance to see that it fits too."""
+        if self._take is None:
+            return None
+        try:
+            taken: Obj = self._take(obj, old)
+        except (Doubt, Stranger, Unfit):
+            return None
+        self._seen = taken, old
+        return taken
+
+    def _beside(self, old: Obj | None) -> Obj | None:
+        """What a new object need only be compared with: the old one, and over it what was found to fit beside it."""
+        seen, beside = self._seen
+        if beside is not None and beside is not old:
+            return old
+        return {**(old or NOTHING), **{name: part for name, part in seen.items() if name not in HEAD}}
+
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
         """Of a status, the status alone is judged."""
         status = subresource == "status"
         known: Any = UNKNOWN if old is None else old
+        beside = self._beside(old)
         if status:
-            is_fine = self._status_fits(new.get("status", UNKNOWN), (old or NOTHING).get("status", UNKNOWN))
+            is_fine = self._status_fits(new.get("status", UNKNOWN), (beside or NOTHING).get("status", UNKNOWN))
         else:
-            is_fine = self._fits(new, known)
+            is_fine = self._fits(new, UNKNOWN if beside is None else beside)
         causes = [] if is_fine else list(self._shape_faults(new, old, status=status))
         causes += scale_faults(self._scale, new, status_alone=status)
         if self._embedded and not status:

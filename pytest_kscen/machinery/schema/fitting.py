@@ -90,7 +90,7 @@ def _objects(schema: Obj) -> Fits:
     wanted, least, most = frozenset(schema.get("required") or ()), schema.get("minProperties"), schema.get("maxProperties")
 
     def fits(value: Obj, old: Any) -> bool:
-        if not wanted <= value.keys() or not _is_between(least, len(value), most):
+        if not wanted <= value.keys() or not is_between(least, len(value), most):
             return False
         before = (old if type(old) is dict else NOTHING).get
         for name, part in value.items():
@@ -111,7 +111,7 @@ def _lists(schema: Obj) -> Fits:
     right: dict[int, Any] = {}  # elements that were in order once: who keeps them knows them by their ids
 
     def fits(value: list[Any], _old: Any) -> bool:
-        if not _is_between(least, len(value), most) or (form in {"set", "map"} and not _are_distinct(value, keys)):
+        if not is_between(least, len(value), most) or (form in {"set", "map"} and not are_distinct(value, keys)):
             return False
         if element is None:
             return True
@@ -128,11 +128,11 @@ def _lists(schema: Obj) -> Fits:
     return fits
 
 
-def _is_between(least: int | None, count: int, most: int | None) -> bool:
+def is_between(least: int | None, count: int, most: int | None) -> bool:
     return (least is None or least <= count) and (most is None or count <= most)
 
 
-def _are_distinct(elements: list[Any], keys: list[str]) -> bool:
+def are_distinct(elements: list[Any], keys: list[str]) -> bool:
     """Whether the elements of a set or a map can easily be told from each other."""
     try:
         names = [tuple([element[key] for key in keys]) for element in elements] if keys else elements

@@ -88,7 +88,7 @@ def walk_by(schema: Obj, *, kept: bool = False) -> Walk:
 
 def root_walk(schema: Obj) -> Walk:
     """The walk of whole objects. What is wrong in their metadata is told without a path, as Kubernetes does."""
-    return _objects(schema, kept=bool(schema.get(PRESERVE)), head={**dict.fromkeys(TYPE_META, plain), "metadata": _root_metadata})
+    return _objects(schema, kept=bool(schema.get(PRESERVE)), head=ROOT_HEAD)
 
 
 class _Members(dict[str, "Walk"]):
@@ -126,12 +126,12 @@ def _objects(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = NOTHING) -> 
     def walk(value: Any, old: Any) -> Any:
         nonlocal defaults
         if defaults is None:
-            defaults = _defaults(schema)
+            defaults = defaults_of(schema)
         before = (old if type(old) is dict else NOTHING).get
         new, name = {}, ""
         try:
             for name, part in value.items():
-                if part is None and _drops_null(schema, name):
+                if part is None and drops_null(schema, name):
                     continue
                 member, was = members[name], before(name)
                 if part is was and part is not None:
@@ -152,13 +152,13 @@ def _objects(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = NOTHING) -> 
     return walk
 
 
-def _drops_null(schema: Obj, name: str) -> bool:
+def drops_null(schema: Obj, name: str) -> bool:
     """Null is nothing, where it may not be; what has a default gets it then."""
     inner = member_schema(schema, name)
     return inner is not None and inner is not NO_SCHEMA and not inner.get("nullable")
 
 
-def _defaults(schema: Obj) -> dict[str, Callable[[], Any]]:
+def defaults_of(schema: Obj) -> dict[str, Callable[[], Any]]:
     """The defaults of an object's fields, each with those inside it; a new copy for each object."""
     properties = schema.get("properties", NOTHING)
     return {name: _filled(inner) for name, inner in properties.items() if inner.get("default") is not None}
@@ -212,3 +212,4 @@ def _metadata(value: Any, old: Any) -> Any:
 
 
 EMBEDDED_HEAD: Mapping[str, Walk] = {**dict.fromkeys(TYPE_META, _word), "metadata": _metadata}
+ROOT_HEAD: Mapping[str, Walk] = {**dict.fromkeys(TYPE_META, plain), "metadata": _root_metadata}

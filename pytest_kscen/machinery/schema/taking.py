@@ -1,0 +1,188 @@
+"""Custom objects on their way in, decoded and judged in one walk: nearly all are in order, and none is walked through twice.
+
+What is taken is what `structural` makes of it, and it fits as `fitting` means it, beside the old value. Whatever is odd is
+left to those two (`Doubt`). Scalars that were in order once are known by heart at their place, and so are the elements of
+lists, for which it does not matter what was there before: who writes one again is given the one that is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.machinery.schema.fitting import LONGEST, ODD, REMEMBERED, SCALARS, are_distinct, fits_by, is_between
+from pytest_kscen.machinery.schema.judging import UNKNOWN
+from pytest_kscen.machinery.schema.keywords import types_of
+from pytest_kscen.machinery.schema.leaves import NOTHING, repeats
+from pytest_kscen.machinery.schema.structural import (
+    EMBEDDED,
+    NO_SCHEMA,
+    PRESERVE,
+    ROOT_HEAD,
+    defaults_of,
+    drops_null,
+    number,
+    or_old,
+    walk_by,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kscen.machinery.schema.leaves import Walk
+    from pytest_kscen.objects.resources import Obj
+
+    Known = Mapping[type, dict[Any, Any]]
+
+LONGEST_ELEMENT = 2048  # bytes of a list's element that is remembered
+
+UNHEARD: Known = {}
+
+
+class Doubt(Exception):
+    """A value that needs a closer look."""
+
+
+def taken_by(schema: Obj) -> Walk | None:
+    """The walk of whole objects, of whose metadata nothing is judged; None if all of them need a closer look."""
+    return None if _is_odd(schema) else _objects(schema, ROOT_HEAD)
+
+
+def _is_odd(schema: Obj) -> bool:
+    return any(schema.get(word) for word in (PRESERVE, EMBEDDED, *ODD))
+
+
+def _take(schema: Obj) -> tuple[Known, Walk]:
+    """The walk of a schema, and the scalars that it knows, by their types: what becomes of each."""
+    fits = fits_by(schema)
+    known: Known = {scalar: {} for scalar in SCALARS}
+    containers: dict[type, Walk] = {}
+
+    def take(value: Any, old: Any) -> Any:
+        kind = type(value)
+        right = known.get(kind)
+        if right is None:
+            if not containers:
+                containers.update({dict: _container(schema, "object"), list: _container(schema, "array")})
+            return old if kind is type(old) and repeats(value, old) else containers.get(kind, _doubted)(value, old)
+        found = number(value)
+        if not fits(found, UNKNOWN):
+            raise Doubt
+        if kind is not str or len(value) <= LONGEST:
+            if len(right) == REMEMBERED:
+                right.clear()
+            right[value] = found
+        return found
+
+    return known, take
+
+
+def _container(schema: Obj, kind: str) -> Walk:
+    wanted = types_of(schema)
+    if wanted and kind not in wanted:
+        return _doubted
+    if _is_odd(schema):
+        return _twice(schema)
+    return _objects(schema) if kind == "object" else _lists(schema)
+
+
+def _doubted(_value: Any, _old: Any) -> Any:
+    raise Doubt
+
+
+def _twice(schema: Obj) -> Walk:
+    """First decoded and then judged, where it takes more than a glance."""
+    walk, fits = walk_by(schema), fits_by(schema)
+
+    def take(value: Any, old: Any) -> Any:
+        new = walk(value, old)
+        if not fits(new, UNKNOWN if old is None else old):
+            raise Doubt
+        return new
+
+    return take
+
+
+class _Members(dict[str, "tuple[Known, Walk]"]):
+    """The walks of an object's fields, each made at its first use."""
+
+    def __init__(self, schema: Obj, head: Mapping[str, Walk]) -> None:
+        super().__init__({name: (UNHEARD, walk) for name, walk in head.items()})
+        self._properties: Obj = schema.get("properties", NOTHING)
+        more = schema.get("additionalProperties")
+        self._others = _take(more if isinstance(more, dict) else NO_SCHEMA) if more else (UNHEARD, _doubted)
+
+    def __missing__(self, name: str) -> tuple[Known, Walk]:
+        if name not in self._properties:
+            return self._others
+        member = self[name] = _take(self._properties[name])
+        return member
+
+
+def _objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
+    members = _Members(schema, head)
+    defaults = defaults_of(schema)
+    wanted, least, most = frozenset(schema.get("required") or ()), schema.get("minProperties"), schema.get("maxProperties")
+
+    def take(value: Any, old: Any) -> Any:
+        before = (old if type(old) is dict else NOTHING).get
+        new = {}
+        for name, part in value.items():
+            known, walk = members[name]
+            was = before(name)
+            if part is None:
+                if not drops_null(schema, name):
+                    raise Doubt
+            elif part is was and walk is not _doubted:
+                new[name] = part
+            else:
+                right = known.get(type(part))
+                found = UNKNOWN if right is None else right.get(part, UNKNOWN)
+                new[name] = walk(part, was) if found is UNKNOWN else found
+        for name, default in defaults.items():
+            if name not in new:
+                new[name] = members[name][1](default(), before(name))
+        if not wanted <= new.keys() or not is_between(least, len(new), most):
+            raise Doubt
+        return new if len(new) == len(value) else or_old(new, old)
+
+    return take
+
+
+def _lists(schema: Obj) -> Walk:
+    scalars, element = _take(schema.get("items", NO_SCHEMA))
+    least, most, form = schema.get("minItems"), schema.get("maxItems"), schema.get("x-kubernetes-list-type")
+    keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
+    known: dict[bytes, Any] = {}  # what was made of elements, by their content
+    right: dict[int, Any] = {}  # and the same by its id, as long as it is kept here
+
+    def take(value: Any, _old: Any) -> Any:
+        new = [part if right.get(id(part), UNKNOWN) is part else one(part) for part in value]
+        if not is_between(least, len(new), most) or (form in {"set", "map"} and not are_distinct(new, keys)):
+            raise Doubt
+        return new
+
+    def one(part: Any) -> Any:
+        if type(part) is not dict:
+            heard = scalars.get(type(part))
+            return heard[part] if heard and part in heard else element(part, None)
+        content = _content(part)
+        found = known.get(content)
+        if found is None:
+            found = element(part, None)
+            if len(content) <= LONGEST_ELEMENT:
+                if len(known) == REMEMBERED:
+                    known.clear()
+                    right.clear()
+                known[content] = right[id(found)] = found
+        return found
+
+    return take
+
+
+def _content(part: Obj) -> bytes:
+    try:
+        return orjson.dumps(part)
+    except TypeError:  # no plain JSON
+        raise Doubt from None
