@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kscen.machinery.store import Store
 
-YOUNG = 5_000  # new objects that are worth a look before a store asks for one
+YOUNG = 100_000  # new objects that are worth a look before a store asks for one
 
 _holders: weakref.WeakSet[Store] = weakref.WeakSet()
 _usual = gc.get_threshold()
