@@ -11,6 +11,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.picture import Index, Picture, Ref, age
+from pytest_kscen.kube.requests import Handing
 from pytest_kscen.objects.errors import ApiError, error_of
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ class Informer(Picture):
     async def _watch(self) -> None:
         watch = self._api.watch(self.resource, self._namespace, resource_version=self.version, bookmarks=True, **self._selectors)
         try:
+            if isinstance(watch, Handing):
+                await watch.hand_to(self._take)
+                return
             async for event in watch:
                 self._take(event)
         finally:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -122,6 +122,14 @@ class Watch(Protocol):
     async def __anext__(self) -> Event: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Handing(Protocol):
+    """A watch that calls its reader instead of waking it."""
+
+    async def hand_to(self, taker: Callable[[Event], None]) -> None:
+        """Returns when the watch is over; what the taker raises, this raises."""
 
 
 class Texts(Protocol):

@@ -307,6 +307,88 @@ class TestReaders:
         assert remains() is None
 
 
+class TestHandingOver:
+    """One who is called, instead of being woken."""
+
+    @pytest.fixture
+    def handed(self, site):
+        """What hands a new watch over: the watch, what came of it, and the task that has asked for it."""
+
+        def hand(taker=None, **options):
+            taken = []
+            seen = site.watch(CONFIG_MAPS, timeout=50.0, **options)
+            seen._reads.cancel()  # before it has begun
+            taker = taker or (lambda event: taken.append((event.type, event.object["metadata"].get("name"))))
+            task = site.runner.loop.create_task(seen.watch.hand_to(taker), name="taker")
+            site.runner.advance(0)
+            return seen.watch, taken, task
+
+        return hand
+
+    def test_what_was_and_what_happens_until_it_is_over(self, site, handed):
+        site.create(CONFIG_MAPS, "a")
+        watch, taken, task = handed(bookmarks=True)
+        assert taken == [("ADDED", "a"), ("BOOKMARK", None)]
+        site.create(CONFIG_MAPS, "b")
+        site.delete(CONFIG_MAPS, "a")
+        assert taken[2:] == []  # never within a write
+        site.runner.advance(0)
+        assert taken[2:] == [("ADDED", "b"), ("DELETED", "a")]
+        site.create(CONFIG_MAPS, "c")
+        watch.expire()
+        site.create(CONFIG_MAPS, "d")
+        site.runner.advance(0)
+        assert taken[4:] == [("ADDED", "c")]
+        assert task.done()
+        assert site.core.store.idle() == []
+
+    def test_a_reader_and_a_taker_have_it_at_the_same_moment(self, site, handed):
+        order = []
+
+        async def read(watch):
+            async for event in watch:
+                order.append((event.object["metadata"]["name"], "reader"))  # noqa: PERF401  # in between are the takers'
+
+        handed(lambda event: order.append((event.object["metadata"]["name"], "first")))
+        between = site.watch(CONFIG_MAPS)
+        between._reads.cancel()
+        site.runner.loop.create_task(read(between.watch))
+        handed(lambda event: order.append((event.object["metadata"]["name"], "last")))
+        for name in "ab":
+            site.create(CONFIG_MAPS, name)
+            site.runner.advance(0)
+        assert order == [(name, who) for name in "ab" for who in ("first", "reader", "last")]
+
+    def test_the_takers_error_is_the_askers(self, site, handed):
+        def refuse(event):
+            if event.type == "ADDED":
+                raise ValueError(event.object["metadata"]["name"])
+
+        _, _, task = handed(refuse)
+        site.create(CONFIG_MAPS, "a")
+        site.runner.advance(0)
+        assert repr(task.exception()) == "ValueError('a')"
+        assert site.core.store.idle() == []
+
+    def test_one_that_the_history_has_left_behind_is_told(self, site, handed):
+        _, taken, task = handed()
+        site.create(CONFIG_MAPS, "a")
+        site.create(CONFIG_MAPS, "b")
+        site.store.compact()
+        site.runner.advance(0)
+        assert taken == [("ADDED", "a"), ("ERROR", None)]
+        assert task.done()
+
+    def test_a_cancelled_one_is_told_no_more(self, site, handed):
+        _, taken, task = handed()
+        site.create(CONFIG_MAPS, "a")
+        task.cancel()
+        site.runner.advance(0)
+        assert taken == []
+        assert task.cancelled()
+        assert site.core.store.idle() == []
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     writes=st.lists(
