@@ -64,6 +64,8 @@ class GarbageCollector:
     # --- what makes whom be judged ---
 
     def _see(self, resource: Resource, new: Obj | None, old: Obj | None) -> None:
+        if new and old and _is_nothing_new(new["metadata"], old["metadata"]):
+            return
         obj = new or old or {}
         place, owners, before = Place(resource, Ref.of(obj)), owners_of(new), owners_of(old)
         if not new or not old or owners != before:
@@ -173,3 +175,8 @@ def _policy(obj: Obj) -> str:
     """As its finalizers say, for it may have been deleted before it had an owner to wait for."""
     finalizers = obj["metadata"].get("finalizers") or ()
     return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
+
+
+def _is_nothing_new(metadata: Obj, before: Obj) -> bool:
+    """Whether nobody owns it who did not, and it stays: so it is with most writes, and told at a glance."""
+    return metadata.get("ownerReferences") is before.get("ownerReferences") and not metadata.get("deletionTimestamp")
