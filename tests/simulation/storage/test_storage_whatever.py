@@ -10,6 +10,10 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.objects.errors import ApiError
 
 GENERATIONS = ["conditions", "ready"]
+TWO_DISKS_AT_ONCE = [
+    *[("disk", 7), ("attach", "node-2"), ("access", 0, "node-2"), ("wait", 0.3), ("disk", 6), ("access", 1, "node-4")],
+    *[("attach", "node-6"), ("attach", "node-5"), ("detach", "node-4"), ("wait", 15)],
+]
 CLASSES = {"none": "1D", "availability": "2D1T", "consistency-and-availability": "3D"}
 number = st.integers(0, 7)
 node = st.integers(1, 6).map(lambda one: f"node-{one}")
@@ -63,6 +67,7 @@ def act(yard, what, *particulars):  # noqa: C901, PLR0912  # a table of deeds
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.sampled_from(sorted(CLASSES)), st.lists(ACTIONS, max_size=12))
+@example("availability", TWO_DISKS_AT_ONCE)
 def test_when_it_is_quiet_again_all_is_well(storage_class, actions):
     cluster = EmbeddedCluster("whatever")
     try:

@@ -73,7 +73,8 @@ def _patience(replica: Replica, status: Status, told: Status | None) -> float:
     if told == status or (replica.in_sync and replica.is_diskful and status.disk_state != Disk.UP_TO_DATE):
         return 0.0
     if told is None:
-        return 0.0 if _is_complete(status) or replica.in_quorum > status.quorum else ARRIVES
+        has_begun = not replica.initialized and status.disk_state == Disk.UP_TO_DATE  # or else another disk would begin, too
+        return 0.0 if has_begun or _is_complete(status) or replica.in_quorum > status.quorum else ARRIVES
     links = {node: link.state for node, link in status.connections.items()}
     before = {node: link.state for node, link in told.connections.items() if node in links}
     if _own(told) == _own(status) and before == links:
