@@ -1,8 +1,9 @@
 """What becomes of the pods of a scenario on two clusters. Where nodes are equally good, the second goes where the first went.
 
-Two things are the clock's on a real control plane, and nothing else is excused. Whose back-off ends first, of pods that were
-turned down and are woken together: the second tries each order that is possible. And which of two bindings that are under way
-at once arrives first: pods that are tried again are taken in one breath, and bound beside each other.
+Three things are the clock's on a real control plane, and nothing else is excused. Whose back-off ends first, of pods that were
+turned down and are woken together: the second tries each order that is possible. Which of two bindings that are under way
+at once arrives first: pods that are tried again are taken in one breath, and bound beside each other. And whether one who is
+woken by the first of several deletions is bound before the last of them: pods are sent away beside the scheduler.
 """
 
 from collections import Counter, deque
@@ -102,26 +103,44 @@ def courses(play):
             left += [(*before, choice) for choice in range(1, len(follower.asked[number]))]
 
 
+TOGETHER, MEANWHILE = "bindings that were under way together", "a binding while others were still being sent away"
+
+
 def in_one_breath(ours, beside):
-    """Our order in parts: pods that were bound one after the other, each waiting when the one before was taken, are one."""
+    """Our order in parts, within which the clock decides."""
     parts = []
     for event in ours:
-        last = parts[-1][-1] if parts else None
-        if last and last[0] == event[0] == BOUND and (last[1], event[1]) in beside:
+        if parts and _is_at_once(parts[-1], event, beside):
             parts[-1].append(event)
         else:
             parts.append([event])
     return parts
 
 
-def is_same(ours, theirs, beside):
-    """Whether the order is the same, but for bindings that were under way together."""
-    rest = list(theirs)
+def _is_at_once(part, event, beside):
+    """Sent away from the same node; bound by one who waited when the one before was taken, or when several were sent away."""
+    last = part[-1]
+    if event[0] == SENT_AWAY:
+        return last[0] == SENT_AWAY and last[2] == event[2]
+    if last[0] == BOUND:
+        return (last[1], event[1]) in beside
+    return len(part) > 1 and any(event[1] in pair for pair in beside)
+
+
+def clock_told(ours, theirs, beside):
+    """What of the clock's explains their order: nothing if it is ours; None if nothing does."""
+    rest, told = list(theirs), set()
     for part in in_one_breath(ours, beside):
-        if sorted(rest[: len(part)]) != sorted(part):
-            return False
-        del rest[: len(part)]
-    return not rest
+        there, rest = rest[: len(part)], rest[len(part) :]
+        if sorted(there) != sorted(part) or _sent_away(there) != _sent_away(part) or there[0][0] != part[0][0]:
+            return None
+        if there != part:
+            told.add(MEANWHILE if part[0][0] == SENT_AWAY else TOGETHER)
+    return None if rest else sorted(told)
+
+
+def _sent_away(events):
+    return [each for each in events if each[0] == SENT_AWAY]
 
 
 @dataclass
@@ -148,12 +167,12 @@ class Tally:
                 if follower.told:
                     self.by_clock.append(f"{name}: {', '.join(follower.told)}")
                 return
-            if not (together or strays) and ours[1] == theirs[1] and is_same(ours[0], theirs[0], follower.beside):
-                together = course
-        follower, ours, phase = together or first
+            told = clock_told(ours[0], theirs[0], follower.beside)
+            if not (together or strays) and ours[1] == theirs[1] and told:
+                together = course, [*follower.told, *told]
+        (follower, ours, phase), told = together or (first, ())
         self._count(follower, ours)
-        if together:
-            told = [*follower.told, "bindings that were under way together"]
+        if told:
             self.by_clock.append(f"{name}: {', '.join(told)}")
             return
         strays = [f"{pod}: none of {', '.join(equals)}" for pod, equals, where in follower.ties if not where]

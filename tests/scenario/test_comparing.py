@@ -4,7 +4,18 @@ import pytest
 
 from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
 from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
-from tests.scenario.comparing import BOUND, SENT_AWAY, Follower, Tally, in_one_breath, is_same, may_precede, nickname
+from tests.scenario.comparing import (
+    BOUND,
+    MEANWHILE,
+    SENT_AWAY,
+    TOGETHER,
+    Follower,
+    Tally,
+    clock_told,
+    in_one_breath,
+    may_precede,
+    nickname,
+)
 from tests.scenario.objects import create, pod, scenario
 
 PLAN = scenario(create(1, pod("a")), create(1, pod("b")))
@@ -47,15 +58,26 @@ class TestBindings:
         assert in_one_breath([A, GONE, B], {("a", "b")}) == [[A], [GONE], [B]]
 
     def test_those_together_may_come_in_any_order(self):
-        assert is_same([A, B, C], [B, A, C], {("a", "b")})
-        assert not is_same([A, B, C], [B, A, C], {("b", "c")})
-        assert not is_same([A, B, C], [A, C, B], {("a", "b")})
+        assert clock_told([A, B, C], [A, B, C], set()) == []
+        assert clock_told([A, B, C], [B, A, C], {("a", "b")}) == [TOGETHER]
+        assert clock_told([A, B, C], [B, A, C], {("b", "c")}) is None
+        assert clock_told([A, B, C], [A, C, B], {("a", "b")}) is None
 
     def test_but_none_elsewhere_and_none_more_or_less(self):
         together = {("a", "b")}
-        assert not is_same([A, B], [(BOUND, "b", "m"), A], together)
-        assert not is_same([A, B], [B], together)
-        assert not is_same([A], [A, B], together)
+        assert clock_told([A, B], [(BOUND, "b", "m"), A], together) is None
+        assert clock_told([A, B], [B], together) is None
+        assert clock_told([A], [A, B], together) is None
+
+    def test_one_who_was_woken_may_be_bound_before_the_last_is_sent_away(self):
+        first, second, other = (SENT_AWAY, "x", "n"), (SENT_AWAY, "y", "n"), (SENT_AWAY, "y", "m")
+        woken = {("a", "c")}
+        assert clock_told([first, second, A], [first, A, second], woken) == [MEANWHILE]
+        assert clock_told([first, second, A], [A, first, second], woken) is None
+        assert clock_told([first, second, A], [second, A, first], woken) is None
+        assert clock_told([first, second, A], [first, A, second], set()) is None
+        assert clock_told([first, other, A], [first, A, other], woken) is None
+        assert clock_told([first, A, second], [first, second, A], woken) is None
 
 
 class TestTally:
