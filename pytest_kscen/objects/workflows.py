@@ -29,6 +29,8 @@ ABORT = "workflow.chaos-mesh.org/abort"
 SCHEDULED, ACCOMPLISHED = "Scheduled", "Accomplished"
 DEADLINE_EXCEED, CHAOS_INJECTED, ABORTED = "DeadlineExceed", "ChaosInjected", "Aborted"
 """The shipped conditions; Scheduled is a workflow's."""
+CHAOS_LEFT = "ChaosLeft"
+"""Ours: a node is over, and what it has made is not gone yet."""
 
 WORKFLOW_LABEL = "chaos-mesh.org/workflow"
 NODE_LABEL = "chaos-mesh.org/controlled-by"

@@ -10,14 +10,28 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
+from pytest_kscen.kube.picture import Ref
+from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.objects.workflows import ABORT, INIT, SCHEDULE, SHIPPED, STATUS_CHECK, TASK, WORKFLOW_LABEL, is_over, phase_of
+from pytest_kscen.objects.workflows import (
+    ABORT,
+    CHAOS_LEFT,
+    INIT,
+    SCHEDULE,
+    SHIPPED,
+    STATUS_CHECK,
+    TASK,
+    WORKFLOW_LABEL,
+    is_over,
+    phase_of,
+)
 from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event, Happening, Key
 from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
 from pytest_kscen.workflow.remains import Remains
 from pytest_kscen.workflow.repository import Repository, key_of
+from pytest_kscen.workflow.stuck import Stuck
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
 from pytest_kscen.workflow.trigger import OperableTrigger, Rate
@@ -64,10 +78,12 @@ class WorkflowManager:
             await self._workflows.synced()
             await self._nodes.synced()
             watches = Watches(self._actor, self._family, self._trigger, group)
-            hands = Hands(self._family, Playground(self._actor.with_patience(PATIENCE)), watches)
+            playground = Playground(self._actor.with_patience(PATIENCE))
+            stuck = Stuck(self._actor, self._repository, self._voice, group)
+            self._hands = Hands(self._family, playground, watches, stuck)
             hypotheses = Hypotheses(self._actor, self._trigger, group)
-            remains = Remains(self._actor, self._repository, hands, group)
-            self._turns = Turns(self._repository, self._trigger, self._voice, hands, hypotheses, remains=remains)
+            remains = Remains(self._actor, self._repository, self._hands, group)
+            self._turns = Turns(self._repository, self._trigger, self._voice, self._hands, hypotheses, remains=remains)
             self._resume(watches)
             self._workflows.on_change(self._workflow_changed)
             self._nodes.on_change(self._node_changed)
@@ -126,10 +142,14 @@ class WorkflowManager:
 
     def _take_up(self, trees: dict[Key, Tree], obj: Obj, watches: Watches) -> None:
         """A node of a workflow that is on; what is not of the engine's making cannot be read."""
-        tree = trees.get(Key(obj["metadata"]["namespace"], obj["metadata"]["labels"][WORKFLOW_LABEL]))
+        key = Key(obj["metadata"]["namespace"], obj["metadata"]["labels"][WORKFLOW_LABEL])
+        tree = trees.get(key)
         if tree is None:
+            self._take_up_stuck(key, obj)
             return
         node = self._repository.graft(tree, obj)
+        if node.has_left:
+            self._hands.stuck.take(self._hands, tree, node)
         tree.made += 1
         if node.parent == ROOT:
             tree.root.children.append(node.name)
@@ -143,6 +163,16 @@ class WorkflowManager:
             watches.begin(self._family.status_checks)
         elif node.template.type == SCHEDULE:
             watches.begin(self._family.schedules)
+
+    def _take_up_stuck(self, key: Key, obj: Obj) -> None:
+        """Of a workflow that is over: its node has chaos left, or could not write down that it has none."""
+        workflow = self._workflows.objects.get(Ref(key.namespace, key.name))
+        if workflow is None or (is_over(obj) and not is_true(obj, CHAOS_LEFT)):
+            return
+        tree = self._repository.trees.get(key) or self._repository.plant(workflow)
+        node = self._repository.graft(tree, obj)
+        if node.template.is_chaos or node.template.type == SCHEDULE:
+            self._hands.stuck.take(self._hands, tree, node)
 
     def _workflow_changed(self, new: Obj | None, old: Obj | None) -> None:
         key = key_of(new or old or {})

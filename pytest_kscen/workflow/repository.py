@@ -21,6 +21,7 @@ from pytest_kscen.objects.workflows import (
     ABORTED,
     ACCOMPLISHED,
     CHAOS_INJECTED,
+    CHAOS_LEFT,
     DEADLINE_EXCEED,
     INIT,
     SCHEDULED,
@@ -90,6 +91,7 @@ class Repository:
         node.is_called_off = engine.get("calledOff", node.ending not in (None, Happening.FAULT))
         node.is_cleaning = engine.get("cleaning", False)
         node.has_made = engine.get("made", False)
+        node.has_left = is_true(obj, CHAOS_LEFT)
         node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
         node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
         node.chosen = engine.get("chosen")
@@ -278,6 +280,8 @@ def _conditions(node: Node) -> list[Obj]:
     conditions.append(_condition(DEADLINE_EXCEED, holds=by_time is not None, reason=by_time.value if by_time else ""))
     if node.template.is_chaos:
         conditions.append(_condition(CHAOS_INJECTED, holds=was_held, reason=""))
+    if node.ending is Happening.NOT_CLEANED:
+        conditions.append(_condition(CHAOS_LEFT, holds=node.has_left, reason=Happening.NOT_CLEANED.value if node.has_left else ""))
     if node.ending is Happening.ABORTED:
         conditions.append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
     return conditions

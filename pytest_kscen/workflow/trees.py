@@ -46,6 +46,8 @@ class Node:
     """What it has made is being removed."""
     has_made: bool = False
     """A StatusCheck's check, once it was there: whoever finds it gone does not make another."""
+    has_left: bool = False
+    """It is over, and what it has made is not gone yet."""
     until: dict[Wait, float] = field(default_factory=dict)
     """When what it waits for in this attempt is over; an engine that is started anew has no more time."""
     message: str = ""

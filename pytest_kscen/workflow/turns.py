@@ -329,7 +329,7 @@ class Turn:
             return f"it was not in effect within {INJECTED_WITHIN:g} s: {why}"
         if self._event.happening is Happening.NOT_CLEANED:
             why = self._node.trouble and f": {self._node.trouble}"
-            return f"it was not gone within {CLEANED_WITHIN:g} s{why}"
+            return f"it was not gone within {CLEANED_WITHIN:g} s{why}; its removal goes on being tried"
         return lateness(self._node, self._event.happening) or self._event.message
 
     async def _save(self) -> None:

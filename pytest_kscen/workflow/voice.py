@@ -94,6 +94,12 @@ class Voice:
             reason, words = DONE[act]
             self._recorder.normal(node.obj, reason, words.format(**_words(node)))
 
+    def gone_at_last(self, tree: Tree, node: Node) -> None:
+        """What it had left."""
+        reason, words = DONE[Act.DELETE_CHAOS]
+        self._recorder.normal(node.obj, reason, f"{words.format(**_words(node))}, at last")
+        self._actor.log(logging.INFO, "gone at last", workflow=str(tree.key), node=node.name, resource=node.made)
+
     def could_not(self, act: Act, node: Node, why: str) -> None:
         if act in NOT_DONE:
             self._recorder.warning(node.obj, NOT_DONE[act], why)

@@ -10,8 +10,10 @@ from theatre import partition, suspend, task, template
 
 from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import Forbidden
-from pytest_kscen.objects.workflows import FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
+from pytest_kscen.objects.workflows import CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
+from pytest_kscen.workflow.stuck import LONGEST_PAUSE
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
@@ -149,6 +151,53 @@ def test_a_removal_that_is_refused_is_tried_again(forest):
     phase, _, told = ended(forest, cut)
     forest.cluster.admission.remove(hook)
     assert (phase, told["cut"][0], len(refusals)) == (SUCCEED, SUCCEED, 3)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
+def test_chaos_that_nobody_lets_go_is_tried_until_it_is_gone(forest, is_restarted):
+    def refuse(review):
+        raise Forbidden("not yet")
+
+    hook = Hook("keeps", validate=refuse, resources=[NETWORK_CHAOS], operations=["DELETE"])
+    forest.cluster.admission.add(hook)
+    cut = partition("cut", "5s")
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    name = forest.put_on({"entry": "cut", "templates": [cut]})
+    workflow, nodes = forest.end(name)
+    why = "it was not gone within 300 s: not yet; its removal goes on being tried"
+    assert workflow["status"]["message"] == f"cut: {why}"
+    (node,) = nodes.values()
+    assert (is_true(node, CHAOS_LEFT), len(forest.chaos(name))) == (True, 1)
+    if is_restarted:
+        forest.stop()
+        forest.start()
+    forest.runner.advance(1800)
+    assert len(forest.chaos(name)) == 1
+    forest.cluster.admission.remove(hook)
+    forest.runner.advance(2 * LONGEST_PAUSE)
+    (node,) = forest.nodes(name)
+    left = condition(node, CHAOS_LEFT)["status"]
+    assert (forest.chaos(name), left, phase_of(node), node["status"]["message"]) == ([], "False", FAILED, why)
+    forest.free(name)
+
+
+def test_chaos_goes_though_its_node_cannot_write_so(forest):
+    def refuse(review):
+        if review.subresource == "status":
+            raise Forbidden("nothing is written")
+
+    cut = partition("cut", "1h")
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    name = forest.put_on({"entry": "cut", "templates": [cut]})
+    forest.runner.advance(5)
+    hook = Hook("mute", validate=refuse, resources=[SHIPPED.nodes])
+    forest.cluster.admission.add(hook)
+    forest.befall(name, "abort", 0)
+    workflow, _ = forest.end(name)
+    forest.runner.advance(2 * LONGEST_PAUSE)
+    assert (phase_of(workflow), forest.chaos(name)) == (FAILED, [])
+    forest.cluster.admission.remove(hook)
+    forest.free(name)
 
 
 def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):

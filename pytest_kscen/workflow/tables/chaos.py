@@ -38,7 +38,7 @@ CHAOS = Machine(
             HOLDING: do(Act.MARK, to(RUNNING), *REMOVE),
         },
         Happening.NOT_CLEANED: {
-            RUNNING: if_(Guard.IS_CLEANING, Act.MARK, over(Result.FAILED)),
+            RUNNING: if_(Guard.IS_CLEANING, Act.MARK, Act.LEAVE_CHAOS, over(Result.FAILED)),
         },
         Happening.NOT_REMOVED: {
             RUNNING: if_(Guard.IS_CLEANING, Later(Happening.CLEAN_AGAIN, Wait.AGAIN)),

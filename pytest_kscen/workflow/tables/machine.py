@@ -50,6 +50,7 @@ class Act(StrEnum):
     CREATE_CHAOS = "create the resource"
     DELETE_CHAOS = "remove the resource"
     FIND_CHAOS = "see that the resource is there"
+    LEAVE_CHAOS = "go on removing the resource for as long as it takes"
     RUN_POD = "run the pod"
     FIND_POD = "see that the pod is there"
     END_POD = "end the pod"

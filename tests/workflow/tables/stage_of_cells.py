@@ -57,6 +57,13 @@ class NoWatches:
         return "so it says"
 
 
+class NoneStuck:
+    """Nor is what becomes of what is left."""
+
+    def take(self, hands, tree, node):
+        pass
+
+
 class Cells:
     def __init__(self, theatre):
         self.theatre = theatre
@@ -90,7 +97,7 @@ class Cells:
         actor = self.theatre.actor()
         repository = Repository(actor, SHIPPED)
         trigger = OperableTrigger("cells", actor.clock)
-        hands = Hands(SHIPPED, Playground(actor), NoWatches())
+        hands = Hands(SHIPPED, Playground(actor), NoWatches(), NoneStuck())
         hypotheses, remains = Hypotheses(actor, trigger, None), Remains(actor, repository, hands, None)
         turns = Turns(repository, trigger, Voice(actor), hands, hypotheses, remains=remains)
         tree = repository.plant(workflow)
