@@ -17,7 +17,7 @@ import zoneinfo
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-import durationpy
+from pytest_kscen.objects.durations import nanoseconds_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -281,8 +281,8 @@ def _read(text: str, zone: datetime.tzinfo, *, seconds: bool) -> Cron:
 def _period(text: str) -> int:
     duration = text.removeprefix(EVERY)
     try:
-        return max(1, int(durationpy.from_str(duration).total_seconds()))
-    except (durationpy.DurationError, OverflowError):
+        return max(1, nanoseconds_of_text(duration) // 10**9)
+    except ValueError:
         words = f'failed to parse duration {text}: time: invalid duration "{duration}"'
         raise ValueError(words) from None
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 
-import durationpy
+UNITS = {"ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+"""In nanoseconds; days and weeks are not always of one length, and Go has none."""
+PART = re.compile(rf"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?(?P<unit>{'|'.join(sorted(UNITS, key=len, reverse=True))})")
+MOST_DIGITS, LONGEST = 19, 2**63 - 1
+"""Of nanoseconds that Go can count."""
 
 
 def seconds_of(duration: str | float | timedelta) -> float:
@@ -18,16 +23,43 @@ def seconds_of(duration: str | float | timedelta) -> float:
 
 def seconds_of_text(duration: str) -> float:
     """What Go makes of it, negative ones too."""
-    try:
-        return float(durationpy.from_str(duration.strip()).total_seconds())
-    except durationpy.DurationError:
-        raise ValueError(f"{duration!r} is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'") from None
+    return nanoseconds_of_text(duration) / 1e9
+
+
+def nanoseconds_of_text(duration: str) -> int:
+    """To the nanosecond; ValueError for what Go's ParseDuration does not take."""
+    text = duration[1:] if duration[:1] in {"+", "-"} else duration
+    if text == "0":
+        return 0
+    total, at = 0, 0
+    while at < len(text) or not text:
+        part = PART.match(text, at)
+        if part is None or not (part["whole"] or part["rest"]):
+            raise ValueError(f"{duration!r} is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'")
+        total += _nanoseconds(part, duration)
+        at = part.end()
+    is_negative = duration[0] == "-"
+    if total > LONGEST + is_negative:
+        raise _too_long(duration)
+    return -total if is_negative else total
+
+
+def _nanoseconds(part: re.Match[str], duration: str) -> int:
+    whole, rest, unit = part["whole"].lstrip("0"), part["rest"] or "", UNITS[part["unit"]]
+    if len(whole) > MOST_DIGITS:
+        raise _too_long(duration)
+    return int(whole or "0") * unit + int(float(f"0.{rest or 0}") * unit)
+
+
+def _too_long(duration: str) -> ValueError:
+    shown = duration if len(duration) <= 2 * MOST_DIGITS else f"{duration[:MOST_DIGITS]}…"
+    return ValueError(f"{shown!r} is longer than any duration: that ends after 292 years")
 
 
 def _seconds(duration: str | float | timedelta) -> float:
     if isinstance(duration, timedelta):
         return duration.total_seconds()
-    return seconds_of_text(duration) if isinstance(duration, str) else float(duration)
+    return seconds_of_text(duration.strip()) if isinstance(duration, str) else float(duration)
 
 
 def in_words(seconds: float) -> str:

@@ -119,7 +119,7 @@ def _phase(words: tuple[str, ...]) -> Callable[[Document, Path, Any], None]:
 def _is_length(value: Any) -> bool:
     try:
         return isinstance(value, str) and seconds_of_text(value) >= 0
-    except (ValueError, OverflowError):
+    except ValueError:
         return False
 
 

@@ -70,6 +70,7 @@ def test_between_seconds():
         ("0 24 * * *", "end of range (24) above maximum (23): 24"),
         ("0 0 L * *", 'failed to parse int from L: strconv.Atoi: parsing "L": invalid syntax'),
         ("@fortnightly", "unrecognized descriptor: @fortnightly"),
+        ("@every 1d", 'failed to parse duration @every 1d: time: invalid duration "1d"'),
         ("@every soon", 'failed to parse duration @every soon: time: invalid duration "soon"'),
         ("TZ=Mars/Base * * * * *", "provided bad location Mars/Base: unknown time zone Mars/Base"),
         ("1-2-3 * * * *", "too many hyphens: 1-2-3"),

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from pytest_kscen.objects.durations import seconds_of, seconds_of_text
+from pytest_kscen.objects.durations import nanoseconds_of_text, seconds_of, seconds_of_text
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,34 @@ def test_what_is_no_length_of_time_is_refused_with_what_to_write(duration):
 
 def test_gos_own_syntax_knows_negative_ones():
     assert seconds_of_text("-5s") == -5
+
+
+@pytest.mark.parametrize(
+    ("duration", "nanoseconds"),
+    [
+        ("0", 0), ("-0", 0), ("+5s", 5 * 10**9), ("1h2m3.5s", 3723 * 10**9 + 5 * 10**8), (".5s", 5 * 10**8), ("5.s", 5 * 10**9),
+        ("1ns", 1), ("2us", 2000), ("2\u00b5s", 2000), ("2\u03bcs", 2000), ("3ms", 3 * 10**6), ("1s1h", 3601 * 10**9),
+        ("0.100000000000000000000h", 360 * 10**9), ("9223372036854775807ns", 2**63 - 1), ("-9223372036854775808ns", -(2**63)),
+    ],
+)  # fmt: skip
+def test_what_go_reads(duration, nanoseconds):
+    assert nanoseconds_of_text(duration) == nanoseconds
+
+
+NONE_OF_GOS = [
+    "1d", "1w", "1y", "1mm", "1h 30m", " 5s ", "5s\n", "1h-1m", "1h,30m", "\uff11s", "\u0661s", "5", "00", ".s", "s", "+", "--1s",
+    "1e3s", "1.2.3s", "1S", "1hm", "5 s",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("duration", NONE_OF_GOS)
+def test_what_go_does_not_read(duration):
+    with pytest.raises(ValueError, match="is no duration: write a number and a unit"):
+        seconds_of_text(duration)
+
+
+@pytest.mark.parametrize("duration", ["2562048h", "9223372036854775808ns", f"{'9' * 5000}s", f"{'9' * 400}h"])
+def test_what_go_cannot_count(duration):
+    with pytest.raises(ValueError, match="is longer than any duration: that ends after 292 years") as refusal:
+        seconds_of_text(duration)
+    assert len(str(refusal.value)) < 100

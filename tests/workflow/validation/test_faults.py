@@ -140,6 +140,8 @@ BAD = [
         for each, words in [
             ("90", "'90' is no duration: write a number and a unit"),
             ("soon", "'soon' is no duration"),
+            ("1d", "'1d' is no duration"),
+            (" 5s ", "' 5s ' is no duration"),
             ("-1m", "'-1m' is negative: a length of time is not"),
             ("0s", "'0s' is no time at all: it has to be more than zero"),
             ("9" * 9 + "h", "is longer than any duration"),

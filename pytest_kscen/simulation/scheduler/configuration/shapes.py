@@ -39,7 +39,7 @@ def truth(value: Any, place: str) -> Iterator[str]:
 def duration(value: Any, place: str) -> Iterator[str]:
     try:
         seconds_of_text(value)
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError):
         yield f"{place}: {value!r} is no duration: write a number and a unit, as in '5s'"
 
 
