@@ -97,8 +97,8 @@ async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     container = {**task["container"], "volumeMounts": [*(task["container"].get("volumeMounts") or ()), mount]}
     volume = {"name": SNAPSHOT_VOLUME, "configMap": {"name": node.made}}
     spec = {"restartPolicy": "Never", "containers": [container], "volumes": [*(task.get("volumes") or ()), volume]}
-    labels = (task.get("metadata") or {}).get("labels") or task.get("labels") or {}
-    await hands.playground.create(PODS, tree, node, {"metadata": {"labels": labels}, "spec": spec})
+    metadata = {name: task[name] for name in ("labels", "annotations") if task.get(name)}
+    await hands.playground.create(PODS, tree, node, {"metadata": metadata, "spec": spec})
     return None
 
 

@@ -38,6 +38,8 @@ class Happening(StrEnum):
     """Something that it needs could not be done; the message says what."""
     JUDGED = "NodeProbeJudged"
     """A probe has held, or failed, for good: that is to be remembered, and nothing else comes of it."""
+    WAITS = "NodeTaskPodWaits"
+    """What its pod waits for has changed, or nothing keeps it any longer: that is told, and nothing else comes of it."""
     RESUMED = "EngineResumed"
     """The engine has come back, and knows what the API says of the node."""
 

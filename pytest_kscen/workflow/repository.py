@@ -95,7 +95,7 @@ class Repository:
         node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
         node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
         node.chosen = engine.get("chosen")
-        node.message = status.get("message", "")
+        node.message = status.get("message", "") if node.is_over or node.ending else ""  # else it says what its pod waits for
         branches = status.get("conditionalBranchesStatus") or {}
         node.evaluations, node.context = branches.get("branches", []), branches.get("context", [])
         node.ended = epoch_of(status["endTime"]) if "endTime" in status else None
@@ -211,8 +211,8 @@ class Repository:
         status: Obj = {"phase": node.phase, "conditions": _conditions(node), "engine": _engine(node)}
         if node.attempt > 1:
             status |= {FINISHED: [], ACTIVE: [], "message": "", "conditionalBranchesStatus": None}
-        if node.message:
-            status["message"] = node.message
+        if node.told or (node.obj.get("status") or {}).get("message"):
+            status["message"] = node.told
         if node.children:
             children = tree.children(node)
             status[FINISHED] = [{"name": child.name} for child in children if child.is_over]

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 GONE = "workflow-gone"
-ABOUT = frozenset({"workflow-phase", "workflow-node", GONE})
+WAITS = "workflow-node-waits"
+ABOUT = frozenset({"workflow-phase", "workflow-node", WAITS, GONE})
 """The notes that tell of a workflow."""
 
 
@@ -27,7 +28,14 @@ class Told:
     parent: str = ""
     history: list[tuple[str, float]] = field(default_factory=list)
     """Phases and when they began, in seconds since the run began."""
-    message: str = ""
+    said: str = ""
+    waits_for: str = ""
+    """What its pod waits for."""
+
+    @property
+    def message(self) -> str:
+        """Why it is in this phase."""
+        return self.said or ("" if self.is_over else self.waits_for)
 
     @property
     def phases(self) -> list[str]:
@@ -56,7 +64,7 @@ class Told:
 
     def add(self, entry: Entry) -> None:
         self.history.append((entry.data["phase"], entry.at))
-        self.message = entry.data.get("message", self.message)
+        self.said = entry.data.get("message", self.said)
 
 
 @dataclass(slots=True)
@@ -82,13 +90,15 @@ class Story:
         if entry.what == GONE:
             self.is_gone = True
             if not self.workflow.is_over:
-                self.workflow.message = "it was deleted before it was over"
+                self.workflow.said = "it was deleted before it was over"
         if entry.what == "workflow-phase":
             self.workflow.add(entry)
         elif entry.what == "workflow-node":
             data = entry.data
             told = self.nodes.setdefault(data["node"], Told(data["node"], data["template"], data["type"], data["parent"]))
             told.add(entry)
+        elif entry.what == WAITS and entry.data["node"] in self.nodes:
+            self.nodes[entry.data["node"]].waits_for = entry.data["message"]
 
 
 def stories(entries: Iterable[Entry]) -> dict[tuple[str, str], Story]:

@@ -61,6 +61,8 @@ class Node:
     """Its phase is still to be written, with what comes of its next event."""
     turn: int = 0
     """How often its phase has changed."""
+    waits_for: str = ""
+    """What its pod waits for."""
     trouble: str = ""
     """What was refused last."""
     is_at_a_loss: bool = False
@@ -74,6 +76,11 @@ class Node:
     def made(self) -> str:
         """The name of what this attempt makes."""
         return self.name if self.attempt == 1 else f"{self.name}-{self.attempt}"
+
+    @property
+    def told(self) -> str:
+        """Why it is over or being ended, or what it waits for."""
+        return self.message or ("" if self.is_over else self.waits_for)
 
     def mark(self, happening: Happening, message: str) -> None:
         """Remember why it is ended; what is graver stands, and of faults before it has begun the last."""
@@ -99,6 +106,7 @@ class Node:
         self.until = {wait: instant for wait, instant in self.until.items() if wait is Wait.DEADLINE}
         self.chosen = None
         self.evaluations, self.context = [], []
+        self.waits_for = ""
         self.is_at_a_loss = False
 
 

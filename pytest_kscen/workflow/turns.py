@@ -76,6 +76,11 @@ class Turns:
         if event.happening is Happening.JUDGED:
             await self._remember(tree, node)
             return
+        if event.happening is Happening.WAITS:
+            node.waits_for = event.message
+            self.voice.waits(tree, node)
+            await self._remember(tree, node)
+            return
         if self.hypotheses.is_asked_last(tree, node) and event.happening is not Happening.ABORTED:
             return
         await Turn(self, tree, node, event).take()
@@ -83,7 +88,7 @@ class Turns:
             self._remains.remove(tree, [node])
 
     async def _remember(self, tree: Tree, node: Node) -> None:
-        """How its probes have fared; if that cannot be written now, it is with what is written next."""
+        """How its probes have fared, or what it waits for; if that cannot be written now, it is with what is written next."""
         try:
             await self.save(tree, node)
         except (ApiError, OSError) as error:
@@ -330,7 +335,8 @@ class Turn:
         if self._event.happening is Happening.NOT_CLEANED:
             why = self._node.trouble and f": {self._node.trouble}"
             return f"it was not gone within {CLEANED_WITHIN:g} s{why}; its removal goes on being tried"
-        return lateness(self._node, self._event.happening) or self._event.message
+        late, keeps = lateness(self._node, self._event.happening), self._node.waits_for
+        return "; ".join(filter(None, (late, keeps))) if late else self._event.message
 
     async def _save(self) -> None:
         if self._is_unsaved:

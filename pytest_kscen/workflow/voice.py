@@ -60,6 +60,12 @@ class Voice:
         self._actor.note("workflow-node", **told, **message, **about, **attempt)
         self._actor.log(level, "node", **told, **why, **about, **attempt)
 
+    def waits(self, tree: Tree, node: Node) -> None:
+        """What its pod waits for, or that it does no longer."""
+        where = {"workflow": tree.key.name, "namespace": tree.key.namespace, "node": node.name}
+        self._actor.note("workflow-node-waits", **where, message=node.waits_for)
+        self._actor.log(logging.INFO, "waits", **where, why=node.waits_for)
+
     def made(self, tree: Tree, parent: Node, children: list[Node]) -> None:
         names = ", ".join(child.name for child in children)
         reason = "EntryCreated" if parent.name == ROOT else "NodesCreated"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SEEN_WITHIN = 10.0
 """Seconds in which the API shows a resource: all else that happens to the workflow waits meanwhile."""
 POD_OVER = ("Succeeded", "Failed")
+COMES_UP = ("", "ContainerCreating", "PodInitializing")
+"""Why a container waits that will soon run."""
 
 
 class Watches:
@@ -111,7 +113,25 @@ def pod_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | Non
     was_over = _pod_phase(old) in POD_OVER
     if new is None:
         return None if was_over else (Happening.FAULT, "its pod has vanished before it came to its end")
-    return (Happening.POD_ENDED, "") if _pod_phase(new) in POD_OVER and not was_over else None
+    if _pod_phase(new) in POD_OVER:
+        return None if was_over else (Happening.POD_ENDED, "")
+    keeps = pod_waits_for(new)
+    return (Happening.WAITS, keeps) if keeps != (pod_waits_for(old) if old else "") else None
+
+
+def pod_waits_for(pod: Obj) -> str:
+    """Why it may take long until it ends, or for ever."""
+    scheduled = condition(pod, "PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        return f"its pod is not scheduled: {scheduled.get('message') or scheduled.get('reason')}"
+    status = pod.get("status") or {}
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason", "") not in COMES_UP:
+            return (
+                f"its pod's container {container['name']} waits: {': '.join(filter(None, map(waiting.get, ('reason', 'message'))))}"
+            )
+    return f"its pod is on: {status['message']}" if status.get("message") else ""
 
 
 def _pod_phase(pod: Obj | None) -> str:

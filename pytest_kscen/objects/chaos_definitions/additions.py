@@ -49,6 +49,7 @@ PROBE = record(
     stopOnFailure=FLAG,
     weight=COUNT,
 )
+TASK = {"annotations": {"type": "object", "additionalProperties": TEXT}}
 TEMPLATE = {"retry": RETRY, "probes": many(PROBE), "duration": TEXT}
 WORKFLOW = {
     "parameters": many(record(("name",), name=TEXT, value=ANYTHING, paths=TEXTS)),

@@ -105,12 +105,14 @@ def _enriched_spec() -> Obj:
 
 
 def _workflow_spec(spec: Obj) -> Obj:
-    template = {**with_fields(_template(), (), additions.TEMPLATE), **additions.ANYTHING}
+    with_task = with_fields(_template(), ("task",), additions.TASK)
+    template = {**with_fields(with_task, (), additions.TEMPLATE), **additions.ANYTHING}
     return with_fields(with_at(spec, ("properties", "templates", "items"), template), (), additions.WORKFLOW)
 
 
 def _node(schema: Obj) -> Obj:
     enriched = with_fields(with_fields(schema, ("spec",), additions.NODE), ("status",), additions.NODE_STATUS)
+    enriched = with_fields(enriched, ("spec", "task"), additions.TASK)
     return with_at(enriched, ("properties", "spec"), {**enriched["properties"]["spec"], **additions.ANYTHING})
 
 

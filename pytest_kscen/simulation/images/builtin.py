@@ -22,6 +22,15 @@ def waits_to_be_stopped(container: ContainerContext) -> bool:
     return not container.command or _program(container.command) not in UNDERSTOOD
 
 
+def why_unending(container: ContainerContext) -> str:
+    """What to know of one that waits to be stopped in a pod that is to come to an end; empty if it will."""
+    if not waits_to_be_stopped(container) or container.pod["spec"].get("restartPolicy", "Always") == "Always":
+        return ""
+    what = f"the command {container.command[0]!r}" if container.command else f"the image {container.image!r}"
+    how = "the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log say what comes of it"
+    return f"container {container.name} runs until it is stopped, as {what} is not simulated: {how}"
+
+
 async def built_in(container: ContainerContext) -> int:
     """Run the command of an image that has a shell, or a command that is one."""
     try:

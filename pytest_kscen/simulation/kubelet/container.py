@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.images import ContainerContext
+from pytest_kscen.simulation.images.builtin import why_unending
 from pytest_kscen.simulation.kubelet import timings
 from pytest_kscen.simulation.kubelet.backoff import Backoff, go_duration
 from pytest_kscen.simulation.kubelet.environment import MissingError, environment_of, expand
@@ -75,7 +76,9 @@ class ContainerLife:
         self.say("Created", "Container created")
         self.say("Started", "Container started")
         context = self._context(env)
-        record.process = Process(self.host.images.program_of(context), context)
+        program = self.host.images.program_of(context)
+        record.process = Process(program, context)
+        record.remark = "" if program else why_unending(context)
         probes = self._probe()
         self._pod.changed()
         try:

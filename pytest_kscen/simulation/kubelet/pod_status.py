@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.kubelet.records import Record
 
 OWNED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+NOT_SIMULATED = "NotSimulated"
 TERMINAL = ("Succeeded", "Failed")
 NEVER_FOUND = {
     "exitCode": 137,
@@ -136,6 +137,8 @@ def may_restart(pod: Obj, record: Record, code: int | None) -> bool:
 def _reason(old: Obj, phase: str, facts: Facts) -> Obj:
     if facts.verdict and facts.over:
         return facts.verdict._asdict()
+    if remark := next((record.remark for record in facts.records if record.is_running and record.remark), ""):
+        return {"reason": NOT_SIMULATED, "message": remark}
     return {name: old[name] for name in ("reason", "message") if name in old and old.get("phase") == phase}
 
 

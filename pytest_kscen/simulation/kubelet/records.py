@@ -35,6 +35,8 @@ class Record:
     image: str = ""
     process: Process | None = None
     must_restart: bool = False
+    remark: str = ""
+    """What there is to know of the run that is on."""
 
     @property
     def name(self) -> str:
@@ -68,6 +70,7 @@ class Record:
         self.id = container_id(uid, self.name, self.restarts)
         self.image = self.spec["image"]
         self.state = {"running": {"startedAt": now}}
+        self.remark = ""
 
     def end(self, code: int, reason: str, message: str, now: str) -> None:
         began = (self.state.get("running") or {}).get("startedAt", now)

@@ -65,7 +65,13 @@ CONTAINER = {
     "image": NAME,
 }
 A_TASK = a_record(
-    {"container": a_record(CONTAINER, "name", "image"), "volumes": a_list(anything), "labels": a_map(TEXT)}, "container"
+    {
+        "container": a_record(CONTAINER, "name", "image"),
+        "volumes": a_list(anything),
+        "labels": a_map(TEXT),
+        "annotations": a_map(TEXT),
+    },
+    "container",
 )
 HTTP = a_record(
     {

@@ -1,0 +1,61 @@
+"""What a Task's pod waits for is told by its node: as it is on, when it is cut off, and what can be done about it."""
+
+from __future__ import annotations
+
+import pytest
+from theatre import suspend, template
+
+from pytest_kscen.objects.workflows import SHIPPED
+
+NOT_SIMULATED = (
+    "its pod is on: container main runs until it is stopped, as the command 'curl' is not simulated: "
+    "the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log say what comes of it"
+)
+CURL = {"name": "main", "image": "curlimages/curl", "command": ["curl", "http://a.default"]}
+
+
+def ask(**task):
+    return template("ask", "Task", task={"container": CURL, **task})
+
+
+def workflow(*templates):
+    spec = {"entry": templates[0]["name"], "templates": list(templates)}
+    return {"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}, "spec": spec}
+
+
+@pytest.fixture
+def play(scenario_runner):
+    def play(*templates):
+        with scenario_runner as run:
+            put_on = run.workflow(workflow(*templates))
+            run.until(put_on.finished, timeout="1h")
+        return put_on
+
+    return play
+
+
+def test_a_node_says_what_its_pod_waits_for(scenario_runner):
+    big = template("big", "Task", task={"container": {**CURL, "resources": {"requests": {"cpu": "1000"}}}})
+    with scenario_runner as run:
+        put_on = run.workflow(workflow(template("all", "Parallel", children=["big", "ask"]), big, ask()))
+        run.advance("10s")
+        told = {put_on.node(name).name: put_on.node(name).message for name in ("big", "ask")}
+        nodes = run.cluster.runner.call(run.cluster.api("test").list(SHIPPED.nodes, "default")).items
+        shown = {node["metadata"]["name"]: node["status"].get("message") for node in nodes}
+    assert {name: shown[name] for name in told} == told
+    unscheduled, unending = told.values()
+    assert unscheduled.startswith("its pod is not scheduled: 0/6 nodes are available: 6 Insufficient cpu.")
+    assert unending == NOT_SIMULATED
+    assert put_on.node("ask").message == "it was aborted"
+
+
+def test_one_that_is_cut_off_says_what_its_pod_waited_for(play):
+    put_on = play({**ask(), "deadline": "30s"})
+    assert (put_on.phase, put_on.node("ask").message) == ("Failed", f"its deadline of 30s is over; {NOT_SIMULATED}")
+
+
+def test_its_annotations_say_what_comes_of_it(play):
+    told = {"kscen.io/exit-code": "3", "kscen.io/exit-after": "5s", "kscen.io/log": "no answer"}
+    branch = {"target": "rest", "expression": "exitCode == 3 && stdout == 'no answer'"}
+    put_on = play({**ask(annotations=told), "conditionalBranches": [branch]}, suspend("rest", "1s"))
+    assert (put_on.phase, put_on.node("ask").message, put_on.node("rest").phase) == ("Succeed", "", "Succeed")
