@@ -56,7 +56,7 @@ class PlayedFile(pytest.File):
         self._find_modules()
         try:
             plays = list(_plays(self.genre, self.path))
-        except DocumentRefused as refusal:
+        except (DocumentRefused, Warning) as refusal:  # the latter where somebody wants warnings to be errors
             raise self.CollectError(str(refusal)) from None
         for name, play in plays:
             yield PlayedItem.of(self, name, play)

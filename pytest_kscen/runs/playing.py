@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
+
+from pytest_kscen.workflow.files import WorkflowWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,10 +18,12 @@ AVAILABLE_WITHIN = "5m"
 
 
 def play_to_end(runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (), *, within: str = "1h") -> Workflow:
-    """`cast` is there, and available, before it begins."""
+    """`cast` is there, and available, before it begins. What is odd about it was told when it was read."""
     with runner as run:
         if cast:
             run.apply(*cast, available_within=AVAILABLE_WITHIN)
-        handle = run.workflow(workflow)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WorkflowWarning)
+            handle = run.workflow(workflow)
         run.until(handle.finished, timeout=within)
     return handle

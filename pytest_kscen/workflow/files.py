@@ -6,6 +6,7 @@ What can only hang or fail is refused here, before any cluster is touched, with 
 from __future__ import annotations
 
 import pathlib
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ class WorkflowRefused(DocumentRefused):
     """What was given is no Workflow that could come to an end. The words say where, and why."""
 
 
+class WorkflowWarning(UserWarning):
+    """What is merely odd in a Workflow. Whoever wants none, or an error instead, says so by pytest's `filterwarnings`."""
+
+
 def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj:
     """The one Workflow of a file, or the object itself, with these values of its parameters in their places."""
     if isinstance(source, Mapping):
@@ -44,7 +49,10 @@ def checked(document: Document, parameters: Mapping[str, Any] | None = None) -> 
         raise WorkflowRefused(f"{_where(document)}no Workflow is there: {said}; one begins with apiVersion: {API_VERSIONS[0]}")
     if parameters:
         obj = {**obj, "spec": _with(document, obj.get("spec"), parameters)}
-    wrong = [each for each in judged(document, obj) if each.is_error]
+    faults = judged(document, obj)
+    for odd in (each for each in faults if not each.is_error):
+        warnings.warn(told(document, odd), WorkflowWarning, stacklevel=2)
+    wrong = [each for each in faults if each.is_error]
     if wrong:
         more = [f"and {len(wrong) - MOST_TOLD} more"] if len(wrong) > MOST_TOLD else []
         raise WorkflowRefused("\n".join([*(told(document, each) for each in wrong[:MOST_TOLD]), *more]))

@@ -69,6 +69,33 @@ def test_a_workflow_that_takes_too_long_fails(pytester):
     assert "TimeoutError: within 10m of cluster time this did not come true" in result.stdout.str()
 
 
+ODD = workflow(suspend(deadline="1s", dedline="3s"), suspend("alone"))
+
+
+def test_what_is_merely_odd_is_a_warning(pytester):
+    write(pytester, ODD)
+    result = pytester.runpytest("-W", "default")
+    result.assert_outcomes(passed=1, warnings=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*WorkflowWarning: *small.workflow.yaml:*: warning: template 'pause': nothing is called 'dedline' here*",
+            "*WorkflowWarning: *small.workflow.yaml:*: warning: template 'alone': *",
+        ]
+    )
+
+
+def test_whoever_wants_no_warnings_has_errors(pytester):
+    write(pytester, ODD)
+    result = pytester.runpytest("-W", "error")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*small.workflow.yaml:*: warning: template 'pause': nothing is called 'dedline' here*"])
+
+
+def test_what_is_odd_about_an_object_is_a_warning_too(pytester):
+    pytester.makepyfile(f"def test_it(scenario_runner):\n    with scenario_runner as run:\n        run.workflow({ODD!r})\n")
+    pytester.runpytest("-W", "default").assert_outcomes(passed=1, warnings=2)
+
+
 @pytest.mark.parametrize(
     ("documents", "complaint"),
     [
