@@ -122,8 +122,11 @@ def _check(condition: object) -> None:
 
 
 def _words_of(condition: Callable[[], object]) -> str:
-    """A condition as its author wrote it, or at least its name."""
-    if code := getattr(inspect.unwrap(condition), "__code__", None):
+    """What whoever is asked says of it, or the condition as its author wrote it, or at least its name."""
+    asked = inspect.unwrap(condition)
+    if standing := getattr(getattr(asked, "__self__", None), "standing", None):
+        return str(standing())
+    if code := getattr(asked, "__code__", None):
         line = linecache.getline(code.co_filename, code.co_firstlineno).strip()
         return f"{line or condition} ({code.co_filename}:{code.co_firstlineno})"
     return str(condition)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.collection.files import Play
 from pytest_kscen.objects.workflows import OWN, SHIPPED
-from pytest_kscen.runs.playing import play_to_end
+from pytest_kscen.runs.playing import Unfinished, play_to_end
 from pytest_kscen.workflow.files import WorkflowRefused, cast_of, checked
 
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ class Workflows:
         cast = cast_of(found)
 
         def perform(runner: ScenarioRunner) -> Iterable[Unmet]:
-            handle = play_to_end(runner, document.content, cast, within=expectations.within)
+            try:
+                handle = play_to_end(runner, document.content, cast, within=expectations.within)
+            except Unfinished as late:
+                return [expectations.unfinished(str(late))]
             return expectations.unmet(handle.seen, handle.score)
 
         return Play(document, perform)

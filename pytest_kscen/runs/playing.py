@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 AVAILABLE_WITHIN = "5m"
 
 
+class Unfinished(TimeoutError):
+    """It has not come to its end in its time."""
+
+
 def play_to_end(runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (), *, within: str = "1h") -> Workflow:
     """`cast` is there, and available, before it begins. What is odd about it was told when it was read."""
     with runner as run:
@@ -25,5 +29,8 @@ def play_to_end(runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (),
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WorkflowWarning)
             handle = run.workflow(workflow)
-        run.until(handle.finished, timeout=within)
+        try:
+            run.until(handle.finished, timeout=within)
+        except TimeoutError as late:
+            raise Unfinished(str(late)) from None
     return handle

@@ -85,6 +85,10 @@ class Workflow:
         """It is over, or somebody has deleted it."""
         return self.story.workflow.is_over or self.story.is_gone
 
+    def standing(self) -> str:
+        """Where it is now, for whoever has waited for its end in vain."""
+        return f"the end of the workflow {self.namespace}/{self.name}: {self.story.standing()}"
+
     @property
     def has_failed_unseen(self) -> bool:
         return not self._looked_at and not self.was_ended and self.story.workflow.phase == FAILED

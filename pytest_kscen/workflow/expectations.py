@@ -52,6 +52,10 @@ class Expectations:
     def within(self) -> str:
         return str(self.wanted.get("within", WITHIN))
 
+    def unfinished(self, observed: str) -> Unmet:
+        """It has taken longer than it may."""
+        return unmet(self.document if "within" in self.wanted else None, ("within",), f"an end within {self.within}", observed)
+
     def unmet(self, story: Story, score: float | None) -> list[Unmet]:
         """Those that do not hold, in the order in which they were written; a phase that nobody names is Succeed."""
         wanted = {"phase": SUCCEED, **self.wanted}

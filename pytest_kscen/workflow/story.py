@@ -85,6 +85,14 @@ class Story:
     def nodes_of(self, template: str) -> list[Told]:
         return [told for told in self.nodes.values() if told.template == template]
 
+    def standing(self) -> str:
+        """Its phase, and the nodes at which it stands: those that are on and wait for no other that is."""
+        on = [told for told in self.nodes.values() if not told.is_over]
+        above = {told.parent for told in on}
+        leaves = [_in_words(told) for told in on if told.name not in above]
+        why = f" ({self.workflow.message})" if self.workflow.message else ""
+        return f"it is {self.workflow.phase}{why}, and stands at {'; '.join(leaves) or 'no node'}"
+
     def take(self, entry: Entry) -> None:
         """One more entry of the journal that is about this workflow."""
         if entry.what == GONE:
@@ -99,6 +107,10 @@ class Story:
             told.add(entry)
         elif entry.what == WAITS and entry.data["node"] in self.nodes:
             self.nodes[entry.data["node"]].waits_for = entry.data["message"]
+
+
+def _in_words(told: Told) -> str:
+    return f"{told.name} ({told.type}, {told.phase}){f': {told.message}' if told.message else ''}"
 
 
 def stories(entries: Iterable[Entry]) -> dict[tuple[str, str], Story]:

@@ -59,3 +59,15 @@ def test_its_annotations_say_what_comes_of_it(play):
     branch = {"target": "rest", "expression": "exitCode == 3 && stdout == 'no answer'"}
     put_on = play({**ask(annotations=told), "conditionalBranches": [branch]}, suspend("rest", "1s"))
     assert (put_on.phase, put_on.node("ask").message, put_on.node("rest").phase) == ("Succeed", "", "Succeed")
+
+
+def test_who_waits_in_vain_is_told_where_it_stands(scenario_runner):
+    with scenario_runner as run:
+        put_on = run.workflow(workflow(template("all", "Serial", children=["ask"]), ask()))
+        with pytest.raises(TimeoutError) as late:
+            run.until(put_on.finished, timeout="1m")
+        name = put_on.node("ask").name
+    assert str(late.value) == (
+        "within 1m of cluster time this did not come true: the end of the workflow default/w: it is Running, and stands at "
+        f"{name} (Task, WaitingForChild): {NOT_SIMULATED}"
+    )
