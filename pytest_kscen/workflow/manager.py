@@ -190,11 +190,12 @@ class WorkflowManager:
             tree.root.obj = new
             if old and old["spec"] != new["spec"]:  # what has begun goes on as it was begun
                 self._read(tree, new)
-        if tree.root.ending is Happening.ABORTED:
+        if tree.root.is_over or tree.root.ending is Happening.ABORTED:
             return
         if _is_aborted(new) and not (old and _is_aborted(old)):
-            self._voice.ended_from_outside(tree.root)
-            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, "it was aborted"))
+            why = tree.aborted_by
+            self._voice.ended_from_outside(tree.root, why)
+            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, why or "it was aborted"))
         elif _is_deleted(new) and not (old and _is_deleted(old)):
             self._trigger.notify(Event(key, ROOT, Happening.ABORTED, "it is being deleted"))
 
@@ -210,7 +211,8 @@ class WorkflowManager:
             return
         if new:
             self._voice.ended_from_outside(node)
-        why = "it was aborted" if new else "its WorkflowNode was deleted"
+        it = node.template.name if node.children else "it"  # what is below it fails with the same words
+        why = f"{it} was aborted" if new else "its WorkflowNode was deleted"
         self._trigger.notify(Event(key, node.name, Happening.ABORTED, why))
 
 

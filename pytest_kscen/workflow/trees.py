@@ -121,6 +121,12 @@ class Tree:
     """Without the root, in the order in which they were made."""
     made: int = 0
 
+    @property
+    def aborted_by(self) -> str:
+        """Which of its own status checks takes it with it; nothing if it is somebody else."""
+        of = (node for node in self.nodes.values() if _aborts(self, node) and node.ending is Happening.FAULT)
+        return next((f"{node.template.name}: {node.message}" for node in of), "")
+
     def node(self, name: str) -> Node | None:
         return self.root if name == ROOT else self.nodes.get(name)
 

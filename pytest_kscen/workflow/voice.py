@@ -87,10 +87,9 @@ class Voice:
         self._actor.note("workflow-refused", workflow=str(tree.key), node=node.name, error=why)
         self._actor.log(logging.ERROR, "refused", workflow=str(tree.key), node=node.name, error=why)
 
-    def ended_from_outside(self, node: Node) -> None:
-        self._recorder.normal(
-            node.obj, "WorkflowAborted" if node.name == ROOT else "NodeAborted", "it was aborted by its annotation"
-        )
+    def ended_from_outside(self, node: Node, why: str = "") -> None:
+        reason = "WorkflowAborted" if node.name == ROOT else "NodeAborted"
+        self._recorder.normal(node.obj, reason, why or "it was aborted by its annotation")
 
     def pod_ended(self, node: Node) -> None:
         self._recorder.normal(node.obj, "TaskPodPodCompleted", f"pod {node.made} has come to its end")

@@ -148,7 +148,8 @@ def check_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | N
         return None
     failed = FAILURE_EXCEED if is_true(new, FAILURE_EXCEED) else DURATION_EXCEED if _never_held(new) else ""
     if failed:
-        return Happening.CHECK_FAILED, f"the status check has failed: {(condition(new, failed) or {}).get('reason') or failed}"
+        answer = new["status"].get("message")
+        return Happening.CHECK_FAILED, f"the status check has failed: {failed}{f': {answer}' if answer else ''}"
     return Happening.CHECK_HELD, ""
 
 

@@ -12,7 +12,8 @@ from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import Forbidden
-from pytest_kscen.objects.workflows import CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
+from pytest_kscen.objects.resources import EVENTS
+from pytest_kscen.objects.workflows import ABORT, CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.workflow.stuck import LONGEST_PAUSE
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
@@ -207,6 +208,27 @@ def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):
     assert "stdout[5]" in message
     aborted = ended(forest, tried, after=3, then=lambda name: forest.befall(name, "abort", 0))
     assert aborted[:2] == (FAILED, "it was aborted")
+
+
+def test_a_node_with_children_that_is_aborted_is_named(forest):
+    def abort(name):
+        (node,) = (each for each in forest.nodes(name) if each["spec"]["templateName"] == "both")
+        forest._annotate(SHIPPED.nodes, node["metadata"]["name"], {ABORT: "true"})
+
+    both = template("both", "Parallel", children=["one", "two"])
+    _, message, told = ended(forest, both, suspend("one", "1h"), suspend("two", "1h"), after=2, then=abort)
+    assert (message, told["one"]) == ("both was aborted", (FAILED, "both was aborted"))
+
+
+def test_what_is_over_cannot_be_aborted(forest):
+    name = forest.put_on({"entry": "rest", "templates": [suspend("rest", "1s")]})
+    forest.end(name)
+    forest.befall(name, "abort", 0)
+    forest.runner.advance(5)
+    of = f"involvedObject.name={name},involvedObject.kind=Workflow"
+    told = {event["reason"] for event in forest.call(forest.api.list(EVENTS, "default", fields=of)).items}
+    assert told == {"EntryCreated", "WorkflowAccomplished"}
+    forest.free(name)
 
 
 def test_an_exit_handler_runs_after_an_abort(forest):

@@ -90,6 +90,9 @@ def test_a_check_that_fails_aborts_if_it_is_told_to(play):
     check = status_check("check", mode="Continuous", intervalSeconds=1, deadline="1m", abort=True)
     played = play(workflow("entry", entry, check, template("long", "Suspend", deadline="10m")), status="503")
     assert (played.phase, played.duration, played.node("long").phase) == ("Failed", 3, "Failed")
+    why = "the status check has failed: FailureThresholdExceed: http://web.default/ answered 503, and 200 was expected"
+    assert played.message == f"check: {why}"
+    assert played.node("check").message == why
 
 
 @pytest.mark.parametrize("late", [{"deadline": "33s"}, {"duration": "33s", "abort": True}], ids=["deadline", "duration"])

@@ -75,6 +75,7 @@ WORKFLOW_STATUS = {
     "probes": many(PROBE_STATUS),
     "engine": record(ending=TEXT),
 }
+STATUS_CHECK_STATUS = {"message": TEXT}
 NODE = {"retry": RETRY, "probes": many(PROBE)}
 NODE_STATUS = {
     "phase": TEXT,

@@ -120,11 +120,11 @@ def _schedule(schema: Obj) -> Obj:
     return with_at(schema, ("properties", "spec", "properties", "workflow"), _enriched_spec())
 
 
-def _as_shipped(schema: Obj) -> Obj:
-    return schema
+def _status_check(schema: Obj) -> Obj:
+    return with_fields(schema, ("status",), additions.STATUS_CHECK_STATUS)
 
 
-_ENRICHERS = {"Workflow": _workflow, "WorkflowNode": _node, "Schedule": _schedule, "StatusCheck": _as_shipped}
+_ENRICHERS = {"Workflow": _workflow, "WorkflowNode": _node, "Schedule": _schedule, "StatusCheck": _status_check}
 
 
 def with_fields(schema: Obj, path: tuple[str, ...], fields: Obj) -> Obj:

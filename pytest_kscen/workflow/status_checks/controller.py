@@ -109,14 +109,15 @@ class StatusChecks:
             if not is_over:
                 due = clock.now() + terms.interval
                 at = timestamp_of(clock.now())
-                outcome = SUCCESS if await self._ask(check, terms, form) else FAILURE
-                status, row = asked(status, terms, at, outcome), row.then(outcome)
+                answer = await self._ask(check, terms, form)
+                outcome = SUCCESS if answer.passed else FAILURE
+                status, row = asked(status, terms, at, outcome, answer.message), row.then(outcome)
             is_late = ends is not None and clock.now() >= ends
             status = judged(status, terms, row, timestamp_of(clock.now()), is_late=is_late)
             await self._write(check, status)
         self._tell(check, status)
 
-    async def _ask(self, check: Obj, terms: Terms, form: Http | WrongProbe) -> bool:
+    async def _ask(self, check: Obj, terms: Terms, form: Http | WrongProbe) -> Outcome:
         metadata = check["metadata"]
         outcome = await self._outcome(metadata["namespace"], terms, form)
         self._actor.note(
@@ -125,7 +126,7 @@ class StatusChecks:
         if not outcome.passed:
             words = f"HTTP execution of status check failed: {outcome.message}"
             self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
-        return outcome.passed
+        return outcome
 
     async def _outcome(self, namespace: str, terms: Terms, form: Http | WrongProbe) -> Outcome:
         if isinstance(form, WrongProbe):

@@ -73,10 +73,11 @@ class Row:
         return Row(outcome, self.length + 1 if outcome == self.outcome else 1)
 
 
-def asked(status: Obj, terms: Terms, at: str, outcome: str) -> Obj:
-    """The status with one more answer."""
+def asked(status: Obj, terms: Terms, at: str, outcome: str, message: str = "") -> Obj:
+    """The status with one more answer, and with what is wrong with that."""
     records = [*(status.get("records") or ()), {"startTime": at, "outcome": outcome}][-terms.records :]
-    return {**status, "count": status.get("count", 0) + 1, "records": records}
+    told = {"message": message} if message or status.get("message") else {}
+    return {**status, "count": status.get("count", 0) + 1, "records": records, **told}
 
 
 def judged(status: Obj, terms: Terms, row: Row, now: str, *, is_late: bool) -> Obj:
