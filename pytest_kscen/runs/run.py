@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Parent
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.runs.plan import Plan
+    from pytest_kscen.runs.scheduled import Scheduled
 
 T = TypeVar("T")
 
@@ -101,10 +102,11 @@ class Run:
         """Put a Chaos Mesh Workflow on, an object or the file that it is in, and go on beside it."""
         return self.workflows.put_on(workflow, name, parameters or {})
 
-    def schedule(self, schedule: Obj) -> None:
+    def schedule(self, schedule: Obj) -> Scheduled:
         """Apply a Schedule or a CronWorkflow, and have it kept; it is gone after the run."""
-        self.workflows.drive()
+        scheduled = self.workflows.schedule(schedule)
         self.apply(schedule)
+        return scheduled
 
     def advance(self, duration: str | float | timedelta) -> None:
         """Let time pass; whoever is told to stop meanwhile goes no further."""

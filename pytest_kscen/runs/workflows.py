@@ -9,6 +9,7 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, SHIPPED, phase_of
 from pytest_kscen.runs.chaos_mesh import family_on
+from pytest_kscen.runs.scheduled import SPAWNED, Scheduled
 from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
 from pytest_kscen.workflow.story import ABOUT, Story, Told
 
@@ -100,6 +101,10 @@ class Workflows:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._handles: dict[tuple[str, str], Workflow] = {}
+        self._schedules: dict[tuple[str, str], Scheduled] = {}
+        self._spawned: dict[tuple[str, str], Workflow] = {}
+        """By those."""
+        self._is_healed = False
         self._engine: asyncio.Task[Any] | None = None
         self._family: Family = SHIPPED
         self._actor: Actor | None = None
@@ -123,11 +128,18 @@ class Workflows:
     @property
     def overlooked(self) -> list[Workflow]:
         """Those that failed without anybody's asking."""
-        return [handle for handle in self._handles.values() if handle.has_failed_unseen]
+        return [handle for handle in (*self._handles.values(), *self._spawned.values()) if handle.has_failed_unseen]
 
-    def drive(self) -> None:
-        """Have Workflows and Schedules driven that come to the cluster in another way."""
+    def schedule(self, schedule: Obj) -> Scheduled:
+        """Have it kept from now on, and applied by whoever asks."""
         self._open()
+        metadata, where = schedule["metadata"], (schedule["apiVersion"], schedule["kind"])
+        name, namespace = metadata["name"], metadata.get("namespace", "default")
+
+        async def look() -> Obj:
+            return await self._api.get(await self._api.resource_of(*where), name, namespace)
+
+        return self._schedules.setdefault((namespace, name), Scheduled(name, namespace, lambda: self._run.call(look())))
 
     def _open(self) -> Actor:
         if self._actor is None:
@@ -147,12 +159,24 @@ class Workflows:
 
     def _hear(self, entry: Entry) -> None:
         if entry.what in ABOUT:
-            handle = self._handles.get((entry.data["namespace"], entry.data["workflow"]))
-            if handle:
+            key = (entry.data["namespace"], entry.data["workflow"])
+            if handle := self._handles.get(key) or self._spawned.get(key):
                 handle.story.take(entry)
+        elif entry.what == SPAWNED and (scheduled := self._schedules.get((entry.data["namespace"], entry.data["schedule"]))):
+            self._take_in(scheduled, entry.data["object"], entry.data["kind"])
+
+    def _take_in(self, scheduled: Scheduled, name: str, kind: str) -> None:
+        scheduled.spawned.append(name)
+        if kind == self._family.workflows.kind:
+            handle = self._spawned[scheduled.namespace, name] = Workflow(name, scheduled.namespace, self._look)
+            handle.was_ended = self._is_healed
+            scheduled.workflows.append(handle)
 
     async def heal(self) -> None:
         """Those that are still on are aborted: their chaos is removed."""
+        self._is_healed = True
+        for handle in self._spawned.values():
+            handle.was_ended = not handle.finished()
         abort = {"metadata": {"annotations": {ABORT: "true"}}}
         for handle in self._on():
             handle.was_ended = True

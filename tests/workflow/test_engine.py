@@ -175,10 +175,13 @@ def test_a_schedule_alone_is_kept_for_the_run(scenario_runner):
     body = {"schedule": "@every 10s", "historyLimit": 5, "workflow": workflow("entry", suspend("entry", "1s"))["spec"]}
     of_both = {"apiVersion": "workflow.kscen.io/v1alpha1", "kind": "CronWorkflow", "metadata": {"name": "tick"}}
     with scenario_runner as run:
-        run.schedule({**of_both, "spec": {**body, "type": "Workflow"}})
+        tick = run.schedule({**of_both, "spec": {**body, "type": "Workflow"}})
         run.advance("35s")
+        assert (tick.name, tick.live["spec"]["schedule"]) == ("tick", "@every 10s")
         spawned = run.cluster.runner.call(run.cluster.api("test").list(SHIPPED.workflows, "default")).items
     assert [phase_of(each) for each in spawned] == ["Succeed"] * 3
+    assert [(each.name, each.phase, each.duration) for each in tick.workflows] == [(name, "Succeed", 1) for name in tick.spawned]
+    assert (len(tick.spawned), tick.failed) == (3, [])
     assert run.outcome.leftovers == []
 
 
@@ -200,6 +203,35 @@ def test_one_that_fails_unseen_fails_its_test(pytester):
     result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*the workflow 'w' has failed, and the test did not look at its phase:*"])
+
+
+FAILING = """
+def test_it(scenario_runner):
+    fails = {"name": "a", "templateType": "Task", "deadline": "1s", "task": {"container": {"name": "c", "image": "x"}}}
+    spec = {"schedule": "@every 10s", "type": "Workflow", "historyLimit": 1, "workflow": {"entry": "a", "templates": [fails]}}
+    schedule = {"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "Schedule", "metadata": {"name": "tick"}, "spec": spec}
+    with scenario_runner as run:
+        tick = run.schedule(schedule)
+        run.advance("%s")
+    %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("lasts", "looks", "outcome"),
+    [
+        ("35s", "pass", {"passed": 1, "errors": 1}),
+        ("35s", "assert len(tick.failed) == 3", {"passed": 1}),
+        ("10s", "pass", {"passed": 1}),
+    ],
+    ids=["nobody looks", "somebody does", "it was still on"],
+)
+def test_what_a_schedule_spawns_fails_the_test_that_does_not_look(pytester, lasts, looks, outcome):
+    pytester.makepyfile(FAILING % (lasts, looks))
+    result = pytester.runpytest()
+    result.assert_outcomes(**outcome)
+    if "errors" in outcome:
+        result.stdout.fnmatch_lines(["*the workflow 'tick-*' has failed, and the test did not look at its phase:*"])
 
 
 def test_one_that_somebody_deletes_is_waited_for_no_longer(scenario_runner):
