@@ -74,7 +74,7 @@ class Document:
 
 
 def documents(path: pathlib.Path) -> list[Document]:
-    """Those that are not empty."""
+    """Those that are not empty; of a List, as kubectl takes it, each of its items is one."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def documents(path: pathlib.Path) -> list[Document]:
     except (OSError, ValueError) as error:
         raise DocumentRefused(f"{path} cannot be read: {error}") from error
     try:
-        return list(_read(path, text))
+        return [each for document in _read(path, text) for each in _unrolled(document)]
     except yaml.YAMLError as error:
         raise DocumentRefused(_no_yaml(path, error)) from None
     except RecursionError:
@@ -103,6 +103,21 @@ def _read(path: pathlib.Path, text: str) -> Iterator[Document]:
             raise DocumentRefused(f"{path}:{line} has a value that is not what its tag says: {error}") from None
         if content is not None:
             yield Document(str(path), content, lines, repeated)
+
+
+def _unrolled(document: Document) -> Iterator[Document]:
+    items = document.content.get("items") if document.kind_is("v1", "List") else None
+    if not isinstance(items, list):
+        yield document
+        return
+    lines: dict[str, dict[Path, int]] = {str(number): {} for number in range(len(items))}
+    for path, line in document.lines.items():
+        if len(path) > 1 and path[0] == "items" and path[1] in lines:
+            lines[path[1]][path[2:]] = line
+    for number, item in enumerate(items):
+        repeated = tuple(path[2:] for path in document.repeated if path[:2] == ("items", str(number)))
+        if item is not None:
+            yield Document(document.where, item, lines[str(number)], repeated)
 
 
 def _lines(root: yaml.Node, *, most: int) -> tuple[dict[Path, int], tuple[Path, ...]]:

@@ -24,6 +24,14 @@ def read(folder, text):
     return documents(path)
 
 
+def test_each_item_of_a_list_is_a_document(tmp_path):
+    text = "kind: List\napiVersion: v1\nitems:\n- kind: A\n  x: {y: 1}\n- \n- kind: B\n  kind: C\n---\nkind: List\n"
+    first, second, other = read(tmp_path, text)
+    assert (first.content, first.line_at(), first.line_at("x", "y")) == ({"kind": "A", "x": {"y": 1}}, 4, 5)
+    assert (second.content, second.at("kind"), second.repeated) == ({"kind": "C"}, f"{tmp_path}/file.yaml:8", (("kind",),))
+    assert other.content == {"kind": "List"}
+
+
 def test_each_document_knows_its_lines(tmp_path):
     first, second = read(tmp_path, "a:\n- b: 1\n- c\n---\n---\nd: {e: 2}\n")
     assert [first.line_at(*path) for path in [(), ("a",), ("a", "0", "b"), ("a", "1"), ("a", "7", "x"), ("q",)]] == [

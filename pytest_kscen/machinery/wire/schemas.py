@@ -8,6 +8,7 @@ import orjson
 
 from pytest_kscen.machinery.wire.answers import TEXT, WireAnswer, tagged
 from pytest_kscen.machinery.wire.media import JSON, Offer, accepted
+from pytest_kscen.machinery.wire.openapi_protobuf import ASKED_FOR, OPENAPI_V2, document
 from pytest_kscen.objects.errors import NotAcceptable
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.wire.queries import Query
 
 DOCUMENT = Offer(JSON, (JSON,), anything=("*/*", "application/*"), transforms=None)
+OLDER = Offer(JSON, (JSON, ASKED_FOR, OPENAPI_V2), anything=("*/*", "application/*"), transforms=None)
 FOR_EVER = {"Cache-Control": "public, immutable"}
 
 
@@ -25,13 +27,15 @@ def schemas_of(kinds: Kinds, path: str, query: Query, headers: Mapping[str, str]
     from pytest_kscen.machinery import openapi
 
     try:
-        accepted(headers.get("accept", ""), DOCUMENT)
+        media = accepted(headers.get("accept", ""), OLDER if path == "/openapi/v2" else DOCUMENT)
     except NotAcceptable:
         return WireAnswer(406, {})
     if path == "/openapi/v3":
         return WireAnswer(200, {"Content-Type": TEXT}, orjson.dumps(openapi.v3_index(kinds)))
     if path == "/openapi/v2":
-        return tagged(WireAnswer(200, {"Content-Type": JSON}, orjson.dumps(openapi.v2(kinds))), headers)
+        older, is_json = openapi.v2(kinds), media.type == JSON
+        body = orjson.dumps(older) if is_json else document(older)
+        return tagged(WireAnswer(200, {"Content-Type": JSON if is_json else OPENAPI_V2}, body), headers)
     if path.startswith("/openapi/v3/"):
         return _document(kinds, path.removeprefix("/openapi/v3/"), query, headers)
     return None

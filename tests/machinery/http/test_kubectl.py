@@ -110,6 +110,14 @@ def test_a_deployment_from_its_cradle_to_its_grave(kubectl):
     assert kubectl("get", "pods", "-l", "app=web", "-o", "name") == ""
 
 
+def test_a_list_is_judged_and_applied(kubectl):
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "listed"}}
+    of = {"apiVersion": "v1", "kind": "List"}
+    assert kubectl("apply", "-f", "-", body={**of, "items": [config_map]}) == "configmap/listed created\n"
+    refused = kubectl("apply", "-f", "-", body={**of, "items": [{**config_map, "dat": 1}]}, fails=True)
+    assert 'unknown field "dat" in io.k8s.api.core.v1.ConfigMap' in refused
+
+
 def test_server_side_apply_tells_who_owns_what(kubectl):
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned"}, "data": {"a": "1"}}
     kubectl("apply", "--server-side", "-f", "-", body=config_map)

@@ -120,4 +120,8 @@ def test_schemas_are_found_by_an_index_and_kept_by_their_hash(client):
     protobuf = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
     assert client.raw("GET", "/openapi/v3/api/v1", accept=protobuf).status == 406
     assert client.ask("GET", "/openapi/v2")[1]["swagger"] == "2.0"
+    older = client.raw("GET", "/openapi/v2", accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+    assert older.headers["Content-Type"] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert older.body.startswith(b"\n\x032.0\x12")
+    assert b"\n\x16io.k8s.api.core.v1.Pod" in older.body
     assert client.raw("GET", "/openapi/v4").body == b"404 page not found\n"
