@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
+from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.expecting import API_VERSION, KIND
 from pytest_kscen.objects.guesses import nearest
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.expecting import Unmet
     from pytest_kscen.options import Settings
     from pytest_kscen.runs.runner import ScenarioRunner
+
+
+STATED = (ApiError, DocumentRefused, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,10 @@ class PlayedItem(pytest.Function):
         for mark in parent.genre.marks(parent.config.stash[SETTINGS]):
             made.add_marker(mark)
         return made
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002  # as pytest asks
+        """What the file asks for in vain is told in words: there is no code of its author's to show."""
+        return str(excinfo.value) if isinstance(excinfo.value, STATED) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[pathlib.Path, int, str]:
         return self.path, self.line, self.name

@@ -71,6 +71,15 @@ def test_a_workflow_that_takes_too_long_fails(pytester):
     result.stdout.re_match_lines([rf".*small.workflow.yaml:\d+: within: expected an end within 10m, observed {late}: {stands}"])
 
 
+def test_a_namespace_that_is_not_there_is_told_in_words(pytester):
+    obj = workflow(suspend())
+    write(pytester, {**obj, "metadata": {"name": "w", "namespace": "nowhere"}})
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(['namespaces "nowhere" not found'])
+    assert "Generator" not in result.stdout.str()
+
+
 ODD = workflow(suspend(deadline="1s", dedline="3s"), suspend("alone"))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.workflow.validation.selecting import MACHINE_SELECTOR, SELECTED
-from pytest_kscen.workflow.validation.shapes import a_list, a_map, a_record, anything, one_of, text, whole, yes_or_no
+from pytest_kscen.workflow.validation.shapes import a_list, a_map, a_record, anything, one_of, shown, text, whole, yes_or_no
 from pytest_kscen.workflow.validation.texts import DURATION, NAME, PERCENT, TEXT, amount_or_percent, duration, rate
 
 if TYPE_CHECKING:
@@ -30,6 +31,14 @@ FILE_CALLS = (
     *("open", "read", "write", "flush", "release", "fsync", "opendir", "readdir", "releasedir", "fsyncdir", "statfs"),
     *("setxattr", "getxattr", "listxattr", "removexattr", "access", "create", "getlk", "setlk", "bmap"),
 )
+
+
+def _file_call(value: str) -> str:
+    """Chaos Mesh's definitions take any, its manual writes READ."""
+    known = value.lower() in FILE_CALLS
+    return "" if known else f"{shown(value)} is none of {', '.join(FILE_CALLS)}{nearest(value.lower(), FILE_CALLS)}"
+
+
 PAYLOADS = {
     "stress-cpu": "load workers options",
     "stress-mem": "size options",
@@ -209,7 +218,7 @@ BLOCKS: dict[str, Shape] = {
             "action": one_of("latency", "fault", "attrOverride", "mistake"),
             "volumePath": NAME,
             "path": TEXT,
-            "methods": a_list(one_of(*FILE_CALLS)),
+            "methods": a_list(text(_file_call)),
             "percent": whole(0, 100),
             "delay": DURATION,
             "errno": COUNT,

@@ -11,7 +11,7 @@ from tests.workflow.validation.drafts import PODS, SELECTOR, chaos, workflow
 LOSS = {"loss": {"loss": "25", "correlation": "0"}}
 DELAY = {"delay": {"latency": "90ms", "jitter": "1.5ms", "correlation": "25"}}
 BANDWIDTH = {"rate": "1mbps", "limit": 20971520, "buffer": 10000}
-FILES = {"volumePath": "/data", "path": "/data/**/*", "percent": 50, "methods": ["read", "write"], **PODS}
+FILES = {"volumePath": "/data", "path": "/data/**/*", "percent": 50, "methods": ["read", "WRITE"], **PODS}
 JAVA = {"class": "Main", "method": "sayHello", **PODS}
 MACHINE = {"mode": "all", "address": ["10.0.0.1:31767"]}
 EC2 = {"awsRegion": "us-east-2", "ec2Instance": "i-1", "secretName": "s"}
