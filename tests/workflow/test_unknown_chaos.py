@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from test_engine import template, workflow
 
 from pytest_kscen.objects.chaos_mesh import ChaosKind
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kscen.workflow.files import WorkflowWarning
 
 
 def test_chaos_of_a_kind_that_only_the_cluster_knows(scenario_runner):
@@ -19,7 +21,8 @@ def test_chaos_of_a_kind_that_only_the_cluster_knows(scenario_runner):
         api = run.cluster.api("foo")
         run.call(api.create(CUSTOM_RESOURCE_DEFINITIONS, definition))
         chaos = {"duration": "30s", "colour": "red"}
-        put_on = run.workflow(workflow("foo", template("foo", foo.kind, fooChaos=chaos)))
+        with pytest.warns(WorkflowWarning, match="FooChaos is no kind of chaos that we know: it is handed to the cluster as it is"):
+            put_on = run.workflow(workflow("foo", template("foo", foo.kind, fooChaos=chaos)))
         run.advance("10s")
         (made,) = run.call(api.list(foo)).items
         assert made["spec"] == {"colour": "red"}
