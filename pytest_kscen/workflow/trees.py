@@ -146,9 +146,14 @@ class Tree:
         """Whether this is so of the node."""
         return _GUARDS[guard](self, node)
 
+    def has_failed(self, node: Node) -> bool:
+        """Whether it is a failure above it: what was to come to a result and is cut off by its parent's time is none there."""
+        is_cut_off = node.ending is Happening.PARENT_DEADLINE and needs_result(node.template)
+        return node.phase == FAILED and not (is_cut_off and not any(map(self.has_failed, self.children(node))))
+
     def result(self, result: Result, node: Node) -> str:
         """The phase that a node ends in."""
-        if result in (Result.AS_CHILDREN, Result.AS_ENDED) and any(child.phase == FAILED for child in self.children(node)):
+        if result in (Result.AS_CHILDREN, Result.AS_ENDED) and any(map(self.has_failed, self.children(node))):
             return FAILED
         if result is Result.AS_CHILDREN:
             return FAILED if node.ending else SUCCEED
@@ -157,7 +162,7 @@ class Tree:
 
 def as_ended(node: Node) -> str:
     """What ends by its time is as it should be, but for what was to come to a result."""
-    by_time = node.ending is Happening.PARENT_DEADLINE or (node.ending is Happening.DEADLINE and not needs_result(node.template))
+    by_time = node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE) and not needs_result(node.template)
     return SUCCEED if by_time or node.ending is None else FAILED
 
 

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.objects.workflows import FAILED, INIT, OVER, SUCCEED
+from pytest_kscen.objects.workflows import FAILED, INIT, OVER
 from pytest_kscen.workflow.actors import ACTORS, OUTWARD, REMOVING
 from pytest_kscen.workflow.events import PASSED_ON, Event, Happening, Impossible
 from pytest_kscen.workflow.retries import may_retry
@@ -247,7 +247,7 @@ class Turn:
         self._turns.voice.over(node)
         parent = None if node.parent is None else self._tree.node(node.parent)
         if parent:
-            happening = Happening.CHILD_SUCCEED if phase == SUCCEED else Happening.CHILD_FAILED
+            happening = Happening.CHILD_FAILED if self._tree.has_failed(node) else Happening.CHILD_SUCCEED
             self._told.append((parent, happening, _with_name(node)))
 
     def _try_again(self) -> None:
@@ -258,7 +258,7 @@ class Turn:
         self._wait(Happening.CREATED, Wait.BACK_OFF)
 
     def _of_children(self) -> str:
-        failed = [child for child in self._tree.children(self._node) if child.phase == FAILED]
+        failed = [child for child in self._tree.children(self._node) if self._tree.has_failed(child)]
         return _with_name(failed[0]) if failed else ""
 
     def _tell(self, whom: Whom, happening: Happening) -> None:
@@ -323,7 +323,7 @@ class Turn:
     def _hear_children(self) -> None:
         """Of those that came to their end while nobody listened, one that failed counts for all."""
         children = self._tree.children(self._node)
-        if failed := [child for child in children if child.phase == FAILED]:
+        if failed := [child for child in children if self._tree.has_failed(child)]:
             self._told.append((self._node, Happening.CHILD_FAILED, _with_name(failed[0])))
         elif children and all(child.is_over for child in children):
             self._told.append((self._node, Happening.CHILD_SUCCEED, ""))

@@ -65,6 +65,15 @@ def test_a_deadline_ends_what_is_below_it_and_is_no_failure(play):
     assert (played.node("short").duration, played.node("long").duration, played.duration) == (5, 5, 6)
 
 
+@pytest.mark.parametrize("above", ["Serial", "Parallel"])
+def test_a_task_that_its_parents_deadline_cuts_off_has_failed_and_its_parent_has_not(play, above):
+    sleeps = {"container": {"name": "c", "image": "busybox", "command": ["sleep", "600"]}}
+    top = template("top", above, children=["short"], deadline="10s")
+    played = play(workflow("top", top, template("short", above, children=["task"]), template("task", "Task", task=sleeps)))
+    assert [played.node(name).phase for name in ("task", "short", "top")] == ["Failed", "Succeed", "Succeed"]
+    assert (played.phase, played.duration, played.node("task").message) == ("Succeed", 10, "its parent's deadline is over")
+
+
 def test_a_branch_that_cannot_be_evaluated_fails_the_workflow_with_its_reason(play):
     task = {"container": {"name": "main", "image": "busybox", "command": ["sh", "-c", "exit 3"]}}
     branches = [{"target": "next", "expression": "exitCode % 0 == 3"}]

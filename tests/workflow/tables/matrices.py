@@ -7,6 +7,8 @@ ON, DONE, BAD = "Holding", "Succeed", "Failed"  # phases of children
 PICKS, UP, DOWN = "itself told NodePickChildToSchedule", "parent told ChildNodeSucceed", "parent told ChildNodeFailed"
 DEADLINE = "NodeDeadlineExceed in 100 s"
 SUCCEEDS, FAILS = f"Succeed; {UP}", f"Failed; {DOWN}"
+CUT_OFF = f"Failed; {UP}"
+"""By its parent's time, before it came to its result: that is no failure of the parent's."""
 CUT, ABORTED, CLEANING = {"ending": "NodeDeadlineExceed"}, {"ending": "NodeAborted"}, {"cleaning": True}
 
 FAILED_ONCE = {"attempt": 2, "ending": "NodeFault"}
@@ -192,7 +194,7 @@ NodePickChildToSchedule  | -      | -         | -              | -         | pic
 ChildNodeSucceed         | -      | -         | counts         | -         | -            | - | -
 ChildNodeFailed          | -      | -         | stops others   | -         | -            | - | -
 NodeDeadlineExceed       | fails  | stops     | is cut off     | stops     | stops first  | - | -
-ParentNodeDeadlineExceed | ends   | is ended  | is ended late  | is ended  | is ended 1st | - | -
+ParentNodeDeadlineExceed | is cut | is ended  | is ended late  | is ended  | is ended 1st | - | -
 NodeAborted              | fails  | stops     | is stopped     | stops     | stops first  | - | -
 NodeFailedElsewhere      | fails  | stops     | is stopped     | stops     | stops first  | - | -
 NodeFault                | fails  | stops     | is stopped     | stops     | stops first  | - | -
@@ -201,7 +203,7 @@ EngineResumed            | begins in time | runs on   | hears all      | looks o
 CHOSEN = {"chosen": ["a", "b"]}
 LOOKS = "itself told NodeBranchesEvaluated"
 WAS_CUT = situation(f"delete pods; {FAILS}", engine={**CLEANING, **CUT})
-WAS_ENDED = situation(f"delete pods; {SUCCEEDS}", engine={**CLEANING, "ending": "ParentNodeDeadlineExceed"})
+WAS_ENDED = situation(f"delete pods; {CUT_OFF}", engine={**CLEANING, "ending": "ParentNodeDeadlineExceed"})
 
 
 def stop(over, told, phase=""):
@@ -231,11 +233,12 @@ TASK_CELLS = {
     },
     "evaluated": {"": situation(f"WaitingForSchedule; {PICKS}")},
     "stops": {"": situation(f"delete pods; {FAILS}"), "its pod's end was refused": situation(FAILS, engine={**CLEANING, **CUT})},
-    "is ended": {"": situation(f"delete pods; {SUCCEEDS}")},
+    "is cut": {"": situation(CUT_OFF)},
+    "is ended": {"": situation(f"delete pods; {CUT_OFF}")},
     "stops first": stop(FAILS, "{passed on}", "WaitingForChild; "),
-    "is ended 1st": stop(SUCCEEDS, "ParentNodeDeadlineExceed", "WaitingForChild; "),
+    "is ended 1st": stop(CUT_OFF, "ParentNodeDeadlineExceed", "WaitingForChild; "),
     "is cut off": stop(FAILS, "ParentNodeDeadlineExceed"),
-    "is ended late": stop(SUCCEEDS, "ParentNodeDeadlineExceed"),
+    "is ended late": stop(CUT_OFF, "ParentNodeDeadlineExceed"),
     "is stopped": stop(FAILS, "{passed on}"),
     "runs on": {
         "its pod is there": situation(f"itself told NodeTaskPodSpawned; {DEADLINE}"),
@@ -259,7 +262,7 @@ NodeCreated              | checks | -           | - | -
 NodeStatusCheckHeld      | -      | held        | - | -
 NodeStatusCheckFailed    | -      | failed      | - | -
 NodeDeadlineExceed       | late   | too late    | - | -
-ParentNodeDeadlineExceed | ends   | is ended    | - | -
+ParentNodeDeadlineExceed | is cut | is ended    | - | -
 NodeAborted              | fails  | stops       | - | -
 NodeFailedElsewhere      | fails  | stops       | - | -
 NodeFault                | fails  | stops       | - | -
@@ -269,7 +272,7 @@ NO_MORE = "delete statuschecks"
 
 
 def check_cells(*, aborts=False, continuous=False):
-    late = SUCCEEDS if continuous else FAILS
+    late, cut_off = (SUCCEEDS, SUCCEEDS) if continuous else (FAILS, CUT_OFF)
     refused = situation(FAILS, engine={**CLEANING, "ending": "NodeFault"})
     return {
         **ENDS,
@@ -278,7 +281,8 @@ def check_cells(*, aborts=False, continuous=False):
         "failed": {"": situation(f"{NO_MORE}; aborted the workflow; {FAILS}" if aborts else f"{NO_MORE}; {SUCCEEDS}")},
         "late": {"": situation(late)},
         "too late": {"": situation(f"{NO_MORE}; {late}"), "its removal was refused": refused},
-        "is ended": {"": situation(f"{NO_MORE}; {SUCCEEDS}"), "its removal was refused": refused},
+        "is cut": {"": situation(cut_off)},
+        "is ended": {"": situation(f"{NO_MORE}; {cut_off}"), "its removal was refused": refused},
         "stops": {"": situation(f"{NO_MORE}; {FAILS}"), "its removal was refused": refused},
         "checks on": {
             "it is there": situation(DEADLINE),
