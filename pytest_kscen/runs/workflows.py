@@ -130,9 +130,13 @@ class Workflows:
         """Those that failed without anybody's asking."""
         return [handle for handle in (*self._handles.values(), *self._spawned.values()) if handle.has_failed_unseen]
 
+    def drive(self) -> None:
+        """Have Workflows and Schedules driven that come to the cluster in another way, as by kubectl."""
+        self._open()
+
     def schedule(self, schedule: Obj) -> Scheduled:
         """Have it kept from now on, and applied by whoever asks."""
-        self._open()
+        self.drive()
         metadata, where = schedule["metadata"], (schedule["apiVersion"], schedule["kind"])
         name, namespace = metadata["name"], metadata.get("namespace", "default")
 

@@ -194,6 +194,15 @@ def test_a_schedule_alone_is_kept_for_the_run(scenario_runner):
     assert run.outcome.leftovers == []
 
 
+def test_what_comes_in_another_way_is_driven_too(scenario_runner):
+    with scenario_runner as run:
+        run.workflows.drive()
+        run.call(run.cluster.api("kubectl").create(SHIPPED.workflows, workflow("entry", suspend("entry", "10s")), "default"))
+        run.advance("11s")
+        (there,) = run.call(run.cluster.api("test").list(SHIPPED.workflows, "default")).items
+    assert phase_of(there) == "Succeed"
+
+
 def test_two_of_one_name_are_refused(scenario_runner):
     with scenario_runner as run:
         run.workflow(workflow("entry", suspend("entry", "1s")))
