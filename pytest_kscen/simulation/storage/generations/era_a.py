@@ -113,8 +113,9 @@ class EraA(Generation):
     def orders_in(self, obj: Obj) -> object:
         status = obj.get("status") or {}
         config = (status.get("drbd") or {}).get("config") or {}
-        asked = {key: value for key, value in config.items() if key != "address"}  # which is its agent's own
-        return asked, status.get("actualSize")
+        if "deviceMinor" in config:  # a volume's
+            return config, status.get("actualSize")
+        return config.get("peers"), config.get("peersInitialized"), config.get("primary")  # its address is its agent's own
 
     def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
         status = volume.get("status") or {}
