@@ -239,7 +239,15 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
         asked = clock.now()
         gated = sum(bool(gates_of(pod)) and scheduler_of(pod) == DEFAULT for pod in pods)
         placed = sum(bool(pod["spec"].get("nodeName")) and not has_ended(pod) for pod in pods)
-        is_idle = await cluster.scheduler.is_idle(nodes=len(nodes.objects), pods=placed, gated=gated)
+        parked = sum(_is_parked(pod) for pod in pods)
+        is_idle = await cluster.scheduler.is_idle(nodes=len(nodes.objects), pods=placed, gated=gated, parked=parked)
         return is_idle and asked - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) >= CALM
 
     return SchedulerWaiter(back_off=CALM, idle=is_idle)
+
+
+def _is_parked(pod: Obj) -> bool:
+    """Whether a pod is its scheduler's, which can do nothing for it if it is idle."""
+    if scheduler_of(pod) != DEFAULT or pod["spec"].get("nodeName") or gates_of(pod):
+        return False
+    return not (pod["metadata"].get("deletionTimestamp") or has_ended(pod))

@@ -32,6 +32,7 @@ PENDING = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} (\S+)
 ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{[^}]*\} (\S+)", re.MULTILINE)
 NODES = re.compile(r'^scheduler_cache_size\{type="nodes"\} (\S+)', re.MULTILINE)
 PODS = re.compile(r'^scheduler_cache_size\{type="pods"\} (\S+)', re.MULTILINE)
+PARKED = re.compile(r'^scheduler_pending_pods\{queue="unschedulable"\} (\S+)', re.MULTILINE)
 GATED = re.compile(r'^scheduler_pending_pods\{queue="gated"\} (\S+)', re.MULTILINE)
 BINDING = re.compile(r'^scheduler_goroutines\{operation="binding"[^}]*\} (\S+)', re.MULTILINE)
 
@@ -82,11 +83,12 @@ class RealScheduler:
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
 
-    async def is_idle(self, *, nodes: int, pods: int, gated: int) -> bool:
+    async def is_idle(self, *, nodes: int, pods: int, gated: int, parked: int) -> bool:
         """Whether it knows so many nodes, pods that have one and pods at gates, and has none in its queues or on its way.
 
-        Nor does one come within a moment. Without any node it tries all pods again for ever, and that is no work. What it knows
-        of nodes and placed pods it tells once a second.
+        So many pods at least must be parked, as it knows: one that it is just looking at is in no queue. Nor does one come within
+        a moment. Without any node it tries all pods again for ever, and that is no work. What it knows of nodes and placed pods
+        it tells once a second.
         """
         try:
             before = await self._metrics()
@@ -97,6 +99,8 @@ class RealScheduler:
         pending = [float(count) for queue, count in PENDING.findall(after) if nodes or queue != "backoff"]
         waiting = pending + [float(count) for count in BINDING.findall(after)]
         if (_sum(NODES, after), _sum(PODS, after), _sum(GATED, after)) != (nodes, pods, gated):
+            return False
+        if nodes and _sum(PARKED, after) < parked:
             return False
         return not any(waiting) and _sum(ATTEMPTS, before) == _sum(ATTEMPTS, after)
 
