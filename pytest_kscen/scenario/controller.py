@@ -70,11 +70,17 @@ class ScenarioController:
             group.create_task(self._let_wait(), name="scenarios that wait")
             while True:
                 self._waits.clear()
-                if waiting := [each for each in self._scenarios if phase_of(each) == PENDING]:
-                    await self._play(min(waiting, key=_age))
-                else:
+                if not self._oldest():
                     await self._waits.wait()
+                    continue
+                await self._meet_others()
+                if oldest := self._oldest():
+                    await self._play(oldest)
         raise AssertionError
+
+    def _oldest(self) -> Obj | None:
+        """Whose turn it is, as it is now."""
+        return min((each for each in self._scenarios if phase_of(each) == PENDING), key=_age, default=None)
 
     async def _let_wait(self) -> Never:
         """Each that is new is Pending, whatever is on; the oldest first."""
@@ -121,11 +127,11 @@ class ScenarioController:
                 self._on.spec_is(new)
 
     async def _play(self, scenario: Obj) -> None:
+        """What was read of it is what its changes are told after: nothing is awaited in between."""
         name, uid = scenario["metadata"]["name"], scenario["metadata"]["uid"]
         spec = read(ScenarioSpec, scenario["spec"])
         version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
         progress = Progress(name, uid, self._actor, version, self._strategy)
-        await self._meet_others()
         convergence = Convergence(self._actor.api, self._informers, self._actor.clock, self._settle)
         self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience, configuration_of(scenario))
         self._on.spec_is(scenario)

@@ -1,0 +1,59 @@
+"""The scenario controller itself: what it hears while it is busy, what it finds when it starts, what it leaves when one is over."""
+
+import pytest
+
+from pytest_kscen.journal import Relay
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
+from pytest_kscen.scenario.controller import ScenarioController
+from pytest_kscen.scenario.definition import install
+from pytest_kscen.scenario.troupe import Register
+from pytest_kscen.scenario.writes import NAME
+from tests.scenario.objects import create, done, node, scenario
+
+
+class Slow:
+    """The cluster's API, where a list takes as long as it does over a wire."""
+
+    def __init__(self, api, clock):
+        self._api, self._clock = api, clock
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
+
+    async def list(self, *arguments, **options):
+        await self._clock.sleep(0.05)
+        return await self._api.list(*arguments, **options)
+
+
+@pytest.fixture
+def cluster(runner):
+    """One where Scenarios are known, and nobody plays them."""
+    cluster = runner.cluster
+    cluster.runner.call(install(cluster.api(NAME), cluster.runner.clock))
+    return cluster
+
+
+def controller_on(cluster, api_for=None):
+    clock = cluster.runner.clock
+    actor = Stage(api_for or cluster.api, clock, cluster.chance, Relay(), "x").actor(NAME)
+    return ScenarioController(actor, Register())
+
+
+def live(cluster, name="test"):
+    return cluster.runner.call(cluster.api().get(SCENARIOS, name))
+
+
+def test_what_is_added_before_it_begins_is_not_lost(cluster):
+    clock, api, call = cluster.runner.clock, cluster.api("kubectl"), cluster.runner.call
+    controller = controller_on(cluster, lambda name: Slow(cluster.api(name), clock))
+    cluster.runner.start(controller.run(), NAME)
+    cluster.advance(1)
+    call(api.create(SCENARIOS, scenario(create(1, node()))))
+    cluster.advance(0.03)
+    assert phase_of(live(cluster)) == "Pending"
+    added = [{"op": "add", "path": "/spec/operations/-", "value": done(2)}]
+    call(api.patch(SCENARIOS, "test", added, patch_type="application/json-patch+json"))
+    cluster.advance(60)
+
+    assert phase_of(live(cluster)) == "Succeeded"
