@@ -66,6 +66,7 @@ class ScenarioController:
             for scenario in self._scenarios:
                 if phase_of(scenario) in ON:
                     await self._say(scenario, FAILED, RESTARTED)
+            await self._leave_nothing()
             self._scenarios.on_change(self._changed)
             group.create_task(self._let_wait(), name="scenarios that wait")
             while True:
@@ -141,6 +142,10 @@ class ScenarioController:
         finally:
             self._on = None
             convergence.leave()
+        await self._leave_nothing()
+
+    async def _leave_nothing(self) -> None:
+        """No scenario is on, however the last one ended."""
         for each in self.register.afterwards:
             await each()
 

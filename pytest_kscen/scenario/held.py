@@ -6,6 +6,7 @@ closed again: the scheduler's whole process stands still where that would matter
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.picture import Ref
@@ -45,24 +46,26 @@ class HeldPods:
         waiting = [pod for pod in self._pods if gates_of(pod) == [HELD] and not pod["metadata"].get("deletionTimestamp")]
         if not waiting:
             return False
-        await self._release(min(waiting, key=self._turn))
+        pod = min(waiting, key=self._turn)
+        try:
+            released = await self._release(pod)
+        except NotFound:
+            await self._pods.lost(Ref.of(pod), pod["metadata"]["uid"])
+        else:
+            await self._pods.reached(released["metadata"]["resourceVersion"])
         return True
 
     async def release_all(self) -> None:
-        """Nobody plays any more: every gate of ours is opened."""
-        for pod in self._pods:
+        """Nobody plays any more: every gate of ours is opened, whether or not its pod was heard of."""
+        for pod in (await self._api.list(PODS)).items:
             if HELD in gates_of(pod):
-                await self._release(pod)
+                with contextlib.suppress(NotFound):
+                    await self._release(pod)
 
-    async def _release(self, pod: Obj) -> None:
+    async def _release(self, pod: Obj) -> Obj:
         metadata = pod["metadata"]
         patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": HELD}]}}
-        try:
-            made = await self._api.patch(PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH)
-        except NotFound:
-            await self._pods.lost(Ref.of(pod), metadata["uid"])
-        else:
-            await self._pods.reached(made["metadata"]["resourceVersion"])
+        return await self._api.patch(PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH)
 
     def _turn(self, pod: Obj) -> tuple[int, int]:
         return -int(pod["spec"].get("priority") or 0), self._arrived[pod["metadata"]["uid"]]

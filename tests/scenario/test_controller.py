@@ -4,12 +4,14 @@ import pytest
 
 from pytest_kscen.journal import Relay
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
 from pytest_kscen.scenario.controller import ScenarioController
 from pytest_kscen.scenario.definition import install
+from pytest_kscen.scenario.held import HELD, HeldPods, gates_of
 from pytest_kscen.scenario.troupe import Register
 from pytest_kscen.scenario.writes import NAME
-from tests.scenario.objects import create, done, node, scenario
+from tests.scenario.objects import create, done, node, pod, scenario
 
 
 class Slow:
@@ -57,3 +59,21 @@ def test_what_is_added_before_it_begins_is_not_lost(cluster):
     cluster.advance(60)
 
     assert phase_of(live(cluster)) == "Succeeded"
+
+
+def gated(name):
+    return pod(name, schedulingGates=[{"name": HELD}])
+
+
+def test_one_that_is_found_running_leaves_no_pod_at_a_gate(cluster):
+    api, call, controller = cluster.api("kubectl"), cluster.runner.call, controller_on(cluster)
+    call(api.create(SCENARIOS, scenario()))
+    call(api.patch(SCENARIOS, "test", {"status": {"phase": "Running"}}, subresource="status"))
+    call(api.create(PODS, gated("left")))
+    held = HeldPods(cluster.api(NAME), controller.sees(PODS))
+    controller.register.afterwards.append(held.release_all)
+    cluster.runner.start(controller.run(), NAME)
+    cluster.advance(10)
+
+    assert live(cluster)["status"] == {"phase": "Failed", "message": "the controller restarted while the Scenario was running"}
+    assert gates_of(call(api.get(PODS, "left", "default"))) == []
