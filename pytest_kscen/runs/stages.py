@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.machinery.creating import NAMES
 from pytest_kscen.machinery.wire.asking import ADMIN
 from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
@@ -199,7 +200,8 @@ def _served(
     from pytest_kscen.machinery.http.keys import make_keys
     from pytest_kscen.scenario.front import Front, register, unregister
 
-    api, keys, runner = cluster.api(NAME), make_keys(), cluster.runner
+    keys, runner = make_keys(), cluster.runner
+    api = RetryingApi(cluster.api(NAME), runner.clock, cluster.chance.stream("webhooks try again"))
     front = Front(let_in, holds, gates.visited)
     held = HeldPods(api, controller.sees(PODS))
     controller.register.prompts[SCHEDULER] = held.release_next

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
+import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer, Informers
 from pytest_kscen.kube.picture import Ref
-from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.scenarios import FAILED, ON, PENDING, SCENARIOS, phase_of
 from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.play import Play
@@ -145,9 +146,12 @@ class ScenarioController:
         await self._leave_nothing()
 
     async def _leave_nothing(self) -> None:
-        """No scenario is on, however the last one ended."""
+        """No scenario is on, however the last one ended. What is refused for good must not end the scenarios that follow."""
         for each in self.register.afterwards:
-            await each()
+            try:
+                await each()
+            except (ApiError, OSError) as error:
+                self._actor.log(logging.WARNING, "what follows a scenario was refused", why=str(error))
 
     async def _meet_others(self) -> None:
         """Controllers of resources that are served since lately take part too."""

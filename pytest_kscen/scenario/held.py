@@ -6,12 +6,11 @@ closed again: the scheduler's whole process stands still where that would matter
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.picture import Ref
 from pytest_kscen.kube.requests import STRATEGIC_PATCH
-from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import GROUP
 from pytest_kscen.scenario.schedulers import DEFAULT, scheduler_of
@@ -57,10 +56,17 @@ class HeldPods:
 
     async def release_all(self) -> None:
         """Nobody plays any more: every gate of ours is opened, whether or not its pod was heard of."""
+        refused: ApiError | None = None
         for pod in (await self._api.list(PODS)).items:
             if HELD in gates_of(pod):
-                with contextlib.suppress(NotFound):
+                try:
                     await self._release(pod)
+                except NotFound:
+                    continue
+                except ApiError as error:
+                    refused = error
+        if refused:
+            raise refused
 
     async def _release(self, pod: Obj) -> Obj:
         metadata = pod["metadata"]

@@ -4,6 +4,8 @@ import pytest
 
 from pytest_kscen.journal import Relay
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.retrying import RetryingApi
+from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
 from pytest_kscen.scenario.controller import ScenarioController
@@ -77,3 +79,37 @@ def test_one_that_is_found_running_leaves_no_pod_at_a_gate(cluster):
 
     assert live(cluster)["status"] == {"phase": "Failed", "message": "the controller restarted while the Scenario was running"}
     assert gates_of(call(api.get(PODS, "left", "default"))) == []
+
+
+class Failing:
+    """The cluster's API, which refuses to change these pods: this often, or for ever."""
+
+    def __init__(self, api, **refusals):
+        self._api, self._refusals = api, refusals
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
+
+    async def patch(self, resource, name, *arguments, **options):
+        if self._refusals.get(name, 0) > 0:
+            self._refusals[name] -= 1
+            raise InternalError("etcdserver: leader changed")
+        return await self._api.patch(resource, name, *arguments, **options)
+
+
+@pytest.mark.parametrize(("times", "left"), [(1, []), (10**6, [HELD])])
+def test_a_refusal_after_a_scenario_ends_no_other(cluster, times, left):
+    """What may pass is tried again; what does not keeps no other pod at its gate, and no scenario from being played."""
+    api, call, controller = cluster.api("kubectl"), cluster.runner.call, controller_on(cluster)
+    tried = RetryingApi(Failing(cluster.api(NAME), odd=times), cluster.runner.clock, cluster.chance.stream("again"))
+    held = HeldPods(tried, controller.sees(PODS))
+    controller.register.afterwards.append(held.release_all)
+    cluster.runner.start(controller.run(), NAME)
+    for name in ("odd", "other"):
+        call(api.create(PODS, gated(name)))
+    call(api.create(SCENARIOS, scenario({"id": "none", "step": 1}, name="first")))
+    call(api.create(SCENARIOS, scenario({"id": "none", "step": 1}, name="second")))
+    cluster.advance(1000)
+
+    assert [phase_of(live(cluster, name)) for name in ("first", "second")] == ["Failed", "Failed"]
+    assert [gates_of(call(api.get(PODS, name, "default"))) for name in ("odd", "other")] == [left, []]
