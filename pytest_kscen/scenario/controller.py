@@ -125,8 +125,8 @@ class ScenarioController:
         if self._on and (new or old or {})["metadata"]["uid"] == self._on.progress.uid:
             if new is None:
                 self._on.give_up("it was deleted")
-            elif not old or new["spec"] != old["spec"]:
-                self._on.spec_is(new)
+            elif not old or new["spec"] != old["spec"] or configuration_of(new) != configuration_of(old):
+                self._on.is_now(new)
 
     async def _play(self, scenario: Obj) -> None:
         """What was read of it is what its changes are told after: nothing is awaited in between."""
@@ -136,7 +136,7 @@ class ScenarioController:
         progress = Progress(name, uid, self._actor, version, self._strategy)
         convergence = Convergence(self._actor.api, self._informers, self._actor.clock, self._settle)
         self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience, configuration_of(scenario))
-        self._on.spec_is(scenario)
+        self._on.is_now(scenario)
         try:
             await self._on.run()
             await self._is_seen(scenario)

@@ -28,6 +28,7 @@ from pytest_kscen.objects.scenarios import (
     SUCCEEDED,
 )
 from pytest_kscen.scenario.clearing import NotClearedError, clear
+from pytest_kscen.scenario.constant import changed
 from pytest_kscen.scenario.happenings import events_of
 from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.operations import OperationFailed, do, faults, named
@@ -74,13 +75,20 @@ class Play:
     """Minor steps that were not refused."""
     _spoiled: str = ""
     _begun: bool = False
+    _first: Obj | None = None
+    """The Scenario as it was when it began."""
+    _changed_by: str = ""
+    """Who was let in last with another configuration or other controllers."""
     _generation: int = 0
     _spec_changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     # --- what is told from outside ---
 
-    def spec_is(self, scenario: Obj) -> None:
-        """Operations may be added while it runs."""
+    def is_now(self, scenario: Obj) -> None:
+        """Operations may be added while it runs; nothing else may change."""
+        self._first = self._first or scenario
+        if what := changed(scenario, self._first):
+            self.give_up(f"{self._changed_by or 'somebody'} changed {what} while the scenario was running")
         self.spec = read(ScenarioSpec, scenario["spec"])
         self._generation = scenario["metadata"]["generation"]
         self._spec_changed.set()
@@ -93,6 +101,8 @@ class Play:
 
     async def let_in(self, write: Write) -> None:
         """Somebody writes: it is let in when this returns."""
+        if write.uid == self.progress.uid and write.new and write.old and not write.subresource and changed(write.new, write.old):
+            self._changed_by = write.who
         if not self._begun or self.progress.phase not in ON or write.is_dry:
             return
         if write.is_eviction:
@@ -270,6 +280,7 @@ class Play:
             await self._others_react()
         await self.progress.stands(STEP_COMPLETED)
         await self.progress.write(step_ended=True)
+        self._raise_spoiled()
         return last
 
     async def _let_work(self, waiter: ControllerWaiter) -> None:

@@ -202,7 +202,7 @@ def refusal(write: Write) -> str:
 
 def meaning_of(write: Write, simulated: Collection[str], known: Collection[str]) -> Meaning:
     """`simulated` are the targets of the simulation; `known` are controllers that are nobody's hand, beyond the system's own."""
-    if write.who == NAME or _is_of_scenarios(write.resource):
+    if write.who == NAME or (_is_of_scenarios(write.resource) and not write.subresource):
         return Meaning.OURS
     if _is_on_nobodys_account(write.resource):
         return Meaning.HOUSEKEEPING

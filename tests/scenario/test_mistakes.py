@@ -9,14 +9,18 @@ import pytest
 import yaml
 
 from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.runner import ScenarioRunner
 from pytest_kscen.runs.terms import Terms
 from pytest_kscen.scenario.files import ScenarioRefused
+from pytest_kscen.scenario.scheduling import ANNOTATION
 from pytest_kscen.scenario.waiting import Waiter
 from tests.scenario.objects import create, done, node, pod, scenario
 
+CONFIGURED = {"metadata": {"annotations": {ANNOTATION: "kind: KubeSchedulerConfiguration"}}}
+RECAST = {"spec": {"controllers": {"simulationControllers": {"enabled": [{"name": "job-controller"}]}}}}
 GOOD = yaml.safe_dump(scenario(create(1, node()), done(1)))
 
 
@@ -95,6 +99,37 @@ def test_nothing_is_added_to_what_is_over(runner):
         ValueError, match=r"^the scenario 'wrong' is Failed \(operation 'none' must have exactly one .*\): an operation of step 2"
     ):
         failed.done(step=2)
+
+
+@pytest.mark.parametrize(
+    ("patch", "subresource", "words"),
+    [
+        (CONFIGURED, "", "kubectl changed the scheduler's configuration while the scenario was running"),
+        (RECAST, "", "kubectl changed the scenario's controllers while the scenario was running"),
+        ({**CONFIGURED, **RECAST}, "", "kubectl changed the scheduler's configuration and the scenario's controllers while"),
+        (
+            {"status": {"message": "well done"}},
+            "status",
+            f"kubectl updated {SCENARIOS.qualified} test while the scenario was running",
+        ),
+    ],
+)
+def test_what_must_stay_as_it_is_while_it_is_on(runner, patch, subresource, words):
+    played = runner.play(scenario(create(1, node())))
+    runner.cluster.runner.call(runner.cluster.api("kubectl").patch(SCENARIOS, "test", patch, subresource=subresource))
+    played.until_over()
+
+    assert (played.phase, played.message.startswith(f"step 1: {words}")) == ("Failed", True), played.message
+
+
+def test_what_is_as_it_was_may_be_written_again(runner):
+    played = runner.play(scenario(create(1, node())))
+    same = {"metadata": {"annotations": {"note": "mine"}}, "spec": {"controllers": {"presimulationControllers": None}}}
+    runner.cluster.runner.call(runner.cluster.api("kubectl").patch(SCENARIOS, "test", same))
+    played.done(step=2)
+    played.until_over()
+
+    assert played.phase == "Succeeded"
 
 
 def test_an_operation_without_sense_is_refused_when_it_is_added(runner):
