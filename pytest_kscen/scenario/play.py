@@ -137,9 +137,10 @@ class Play:
         self._made += 1
         expected = self.convergence.expect(write.resource, write.ref, write.has_come, missed, is_let_in=False)
         try:
-            await self.progress.next_minor(CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase)
-            self.convergence.wake()
+            step = self.progress.next_minor(CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase)
             events += self._tell(write)
+            await step
+            self.convergence.wake()
         finally:
             if expected:
                 self.convergence.is_let_in(expected)

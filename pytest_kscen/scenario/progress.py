@@ -20,7 +20,7 @@ from pytest_kscen.scenario.models import ScenarioResult, ScenarioStep, StepStatu
 from pytest_kscen.scenario.shape import written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Iterable
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.kube.api import Api
@@ -111,17 +111,19 @@ class Progress:
     async def stands(self, phase: str, *, major: int | None = None, running: str | None = None) -> None:
         """The step's phase from now on; a new major step begins with no minor one."""
         step = self.step.step if major is None else ScenarioStep(major, 0)
-        self.step = StepStatus(step, phase, self.step.running if running is None else running)
-        await self._write_step()
+        await self._reaches(StepStatus(step, phase, self.step.running if running is None else running))
 
-    async def next_minor(self, phase: str) -> None:
-        """A simulated controller does something."""
+    def next_minor(self, phase: str) -> Awaitable[None]:
+        """A simulated controller does something: what is told from now on is told of this step. Awaited, it is written."""
         step = self.step.step
-        self.step = replace(self.step, step=ScenarioStep(step.major, step.minor + 1), phase=phase)
-        await self._write_step()
+        return self._reaches(replace(self.step, step=ScenarioStep(step.major, step.minor + 1), phase=phase))
+
+    def _reaches(self, step: StepStatus) -> Awaitable[None]:
+        self.step = step
+        self.actor.note("scenario-step", scenario=self.name, **written(step))
+        return self._write_step()
 
     async def _write_step(self) -> None:
-        self.actor.note("scenario-step", scenario=self.name, **written(self.step))
         async with self._turn:  # what is written later is never older
             await self._patch({"stepStatus": written(self.step)})
 

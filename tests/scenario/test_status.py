@@ -7,13 +7,18 @@ import pytest
 
 from pytest_kscen.journal import Relay
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.errors import TooLarge
+from pytest_kscen.objects.resources import CONFIG_MAPS
 from pytest_kscen.objects.scenarios import CONTROLLER_PAUSED, CONTROLLER_RUNNING, OPERATING, PENDING, RUNNING, SCENARIOS
 from pytest_kscen.scenario.definition import install
 from pytest_kscen.scenario.models import ScenarioSpec
 from pytest_kscen.scenario.play import Play
 from pytest_kscen.scenario.progress import Progress
-from pytest_kscen.scenario.writes import NAME
+from pytest_kscen.scenario.shape import read
+from pytest_kscen.scenario.troupe import Register, Troupe
+from pytest_kscen.scenario.waiting import Convergence
+from pytest_kscen.scenario.writes import CREATE, NAME, Write
 from tests.scenario.objects import done, scenario
 
 
@@ -105,3 +110,25 @@ def test_a_minor_step_that_comes_while_a_phase_is_written_is_not_lost(cluster):
 
     assert cluster.runner.call(both()) is False
     assert status(cluster)["stepStatus"]["phase"] == CONTROLLER_PAUSED
+
+
+def test_each_of_several_writes_at_once_is_told_of_its_own_step(cluster):
+    """A real API server asks about them all before the first step is written."""
+    progress = progress_on(cluster, seconds=(0, 0, 0.2, 0.2, 0.2))
+    clock, spec = cluster.runner.clock, read(ScenarioSpec, scenario(controllers=["own-controller"])["spec"])
+    api = cluster.api(NAME)
+    seen = Convergence(api, Informers(api, clock), clock, 0.1)
+    play = Play(progress, seen, Troupe.of(Register(), spec), spec, 600, _begun=True)
+
+    async def several():
+        await progress.at(RUNNING)
+        await progress.stands(OPERATING, major=1, running="own-controller")
+        objects = [{"metadata": {"name": name}} for name in "abc"]
+        writes = [
+            Write("own-controller", CREATE, CONFIG_MAPS, "", "default", each["metadata"]["name"], each, None) for each in objects
+        ]
+        await asyncio.gather(*(play.let_in(each) for each in writes))
+
+    cluster.runner.call(several())
+    told = [(tuple(event.step), event.create.operation["object"]["metadata"]["name"]) for event in progress.events]
+    assert told == [((1, 1), "a"), ((1, 2), "b"), ((1, 3), "c")]
