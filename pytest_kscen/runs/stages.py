@@ -18,6 +18,7 @@ from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
 from pytest_kscen.objects.scenarios import EVERY, RESULTS, SCENARIOS
 from pytest_kscen.runs.preflight import PreflightRefused
+from pytest_kscen.scenario import ids
 from pytest_kscen.scenario.happenings import latest
 from pytest_kscen.scenario.held import HeldPods, gates_of
 from pytest_kscen.scenario.models import PodAttempted, PodRef
@@ -72,8 +73,14 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         doing = functools.partial(_doing, scheduler)
         waiter = SchedulerWaiter(profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing)
         controller.register.add(waiter, replace=True)
+    cluster.admission.add(Hook(f"ids.{NAME}", mutate=_fill_in, resources=(SCENARIOS,)))
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
     return ""
+
+
+def _fill_in(review: Review) -> None:
+    if review.new and (operations := ids.filled(review.new)):
+        review.new["spec"] = {**review.new["spec"], "operations": operations}
 
 
 @dataclass(frozen=True, slots=True)

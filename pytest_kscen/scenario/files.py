@@ -80,7 +80,8 @@ def with_ids(message: str, operations: Sequence[Obj]) -> str:
 
     def named(found: re.Match[str]) -> str:
         number = int(found[1])
-        known = operations[number].get("id") if number < len(operations) else ""
+        operation = operations[number] if number < len(operations) else ""
+        known = operation.get("id") if isinstance(operation, dict) else ""
         return f"operation {known!r}" if known else found[0]
 
     return PLACE.sub(named, message)

@@ -24,8 +24,11 @@ TYPES: dict[str, tuple[type, str]] = {
 }
 
 
+FILLED_IN = ("id",)
+
+
 def misfits(spec: Any) -> Iterator[tuple[Path, str]]:
-    """Where a spec does not fit, and why."""
+    """Where a spec does not fit, as somebody writes it, and why."""
     yield from _misfits(spec, schema_of(ScenarioSpec), ("spec",))
 
 
@@ -36,6 +39,8 @@ def _misfits(value: Any, schema: Obj, path: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, list):
         for number, each in enumerate(value):
             yield from _misfits(each, schema["items"], (*path, str(number)))
+        for key in schema.get("x-kubernetes-list-map-keys") or ():
+            yield from _again(value, key, path)
     elif isinstance(value, dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
         yield from _misfits_in(value, schema, path)
 
@@ -43,10 +48,20 @@ def _misfits(value: Any, schema: Obj, path: Path) -> Iterator[tuple[Path, str]]:
 def _misfits_in(value: Obj, schema: Obj, path: Path) -> Iterator[tuple[Path, str]]:
     properties = schema.get("properties") or {}
     for name in schema.get("required") or ():
-        if value.get(name) is None:
+        if value.get(name) is None and name not in FILLED_IN:
             yield path, f"{name} is missing"
     for name, part in value.items():
         if name not in properties:
             yield (*path, str(name)), f"nothing is called {name!r} here{nearest(str(name), properties)}"
         elif part is not None:
             yield from _misfits(part, properties[name], (*path, name))
+
+
+def _again(elements: list[Any], key: str, path: Path) -> Iterator[tuple[Path, str]]:
+    """Those that have what tells them apart from another before them."""
+    seen: set[str] = set()
+    for number, each in enumerate(elements):
+        value = str(each.get(key) or "") if isinstance(each, dict) else ""
+        if value in seen:
+            yield (*path, str(number)), f"there is one with the {key} {value!r} before it"
+        seen |= {value} - {""}

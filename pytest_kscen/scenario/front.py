@@ -1,4 +1,4 @@
-"""What is reached over HTTPS: the two webhooks that a real API server calls for each write, and the gate for any controller.
+"""What is reached over HTTPS: the webhooks that a real API server calls for each write, and the gate for any controller.
 
 It lives in the loop of whoever opened it, on loopback. A controller in any language asks the gate at the end of its loop, and
 is answered when it may go on.
@@ -24,7 +24,8 @@ from pytest_kscen.objects.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from pytest_kscen.objects.scenarios import GROUP
+from pytest_kscen.objects.scenarios import GROUP, SCENARIOS
+from pytest_kscen.scenario import ids
 from pytest_kscen.scenario.held import held
 from pytest_kscen.scenario.writes import HOUSEKEEPING, KUBELET, NAME, USERS, VERBS, Write, refusal
 
@@ -66,7 +67,7 @@ class Front(Served):
         """A controller's name goes behind it."""
 
     async def open(self, tls: ssl.SSLContext) -> None:
-        webhooks = [web.post("/validate", self._validate), web.post("/mutate", self._mutate)]
+        webhooks = [web.post("/validate", self._validate), web.post("/mutate", self._mutate), web.post("/fill", self._fill)]
         self.url = f"https://{HOST}:{await self.serve(webhooks, tls)}"
         self.gate_url = f"http://{HOST}:{await self.serve([web.get('/gate/{controller}', self._gate)])}/gate/"
 
@@ -83,6 +84,10 @@ class Front(Served):
         review = await asked(request)
         patch = held(review["object"]) if self._holds() else []
         return allowed(review, patch)
+
+    async def _fill(self, request: web.Request) -> web.Response:
+        review = await asked(request)
+        return allowed(review, ids.patch(review["object"]))
 
     async def _gate(self, request: web.Request) -> web.Response:
         await self._passed(request.match_info["controller"])
@@ -112,9 +117,12 @@ async def register(api: Api, url: str, authority: bytes, ours: str, *, policy: s
     told_elsewhere = f"!has(request.subResource) || request.subResource != 'status' || {BY_OTHERS}"
     every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": list(VERBS), "resources": LOOKED_AT}
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [PODS.plural]}
+    scenarios = {"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [SCENARIOS.plural]}
     watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at, told_elsewhere)
+    holding = _webhook(f"{url}/mutate", bundle, policy, pods)
+    filling = {**_webhook(f"{url}/fill", bundle, policy, scenarios), "name": f"ids.{NAME}.{GROUP}"}
     await api.create(VALIDATING_WEBHOOKS, _configuration(VALIDATING_WEBHOOKS, watching))
-    await api.create(MUTATING_WEBHOOKS, _configuration(MUTATING_WEBHOOKS, _webhook(f"{url}/mutate", bundle, policy, pods)))
+    await api.create(MUTATING_WEBHOOKS, _configuration(MUTATING_WEBHOOKS, holding, filling))
 
 
 async def unregister(api: Api) -> None:
@@ -128,5 +136,5 @@ def _webhook(url: str, bundle: str, policy: str, rule: Obj, *conditions: str) ->
     return webhook(f"{NAME}.{GROUP}", url, bundle, policy, rule, *conditions)
 
 
-def _configuration(resource: Resource, one: Obj) -> Obj:
-    return configuration(resource, NAME, LABEL, one)
+def _configuration(resource: Resource, *webhooks: Obj) -> Obj:
+    return configuration(resource, NAME, LABEL, *webhooks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_kscen.scenario.shape import AN_OBJECT, ANYTHING, part
+from pytest_kscen.scenario.shape import A_NAME, AN_OBJECT, ANYTHING, part
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,9 @@ class ControllerSet:
     """Those that shall work, and those that shall not."""
 
     enabled: list[Controller] = part("enabled", "Controllers that take part, in this order.", default_factory=list)
-    disabled: list[Controller] = part("disabled", 'Controllers that do nothing; "*" alone is all of them.', default_factory=list)
+    disabled: list[Controller] = part(
+        "disabled", 'Controllers that do nothing; "*" alone is all of them.', keys=("name",), default_factory=list
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,12 @@ class DoneOperation:
 class Operation:
     """One thing to be done at a step. Exactly one of the four is set."""
 
-    id: str = part("id", "Filled in where it is missing.", default="")
+    id: str = part("id", "Filled in by admission where it is missing.", schema=A_NAME, required=True, default="")
     step: int = part("step", "The major step at which it is done.", required=True, default=0)
-    create: CreateOperation | None = part("createOperation", default=None)
-    patch: PatchOperation | None = part("patchOperation", default=None)
-    delete: DeleteOperation | None = part("deleteOperation", default=None)
-    done: DoneOperation | None = part("doneOperation", default=None)
+    create: CreateOperation | None = part("createOperation", whole=True, default=None)
+    patch: PatchOperation | None = part("patchOperation", whole=True, default=None)
+    delete: DeleteOperation | None = part("deleteOperation", whole=True, default=None)
+    done: DoneOperation | None = part("doneOperation", whole=True, default=None)
 
     @property
     def kinds(self) -> list[str]:
@@ -105,7 +107,7 @@ class Operation:
 class ScenarioSpec:
     """What is wanted."""
 
-    operations: list[Operation] = part("operations", "More may be added while it runs.", default_factory=list)
+    operations: list[Operation] = part("operations", "More may be added while it runs.", keys=("id",), default_factory=list)
     controllers: Controllers = part("controllers", required=True, default=Controllers())
 
 

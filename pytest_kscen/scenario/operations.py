@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
@@ -21,7 +19,7 @@ from pytest_kscen.scenario.shape import written
 from pytest_kscen.scenario.writes import CONFIGURATION, is_going
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pytest_kscen.kube.api import Api
     from pytest_kscen.scenario.models import CreateOperation, DeleteOperation, PatchOperation
@@ -44,48 +42,11 @@ class OperationFailed(Exception):
     """One could not be done; the words say which, and why."""
 
 
-def named(operations: Iterable[Operation]) -> list[Operation]:
-    """Each with an id: its own, or what it does and when, which stays the same wherever it stands."""
-    operations = list(operations)
-    taken = {each.id for each in operations}
-    found = []
-    for each in operations:
-        name = each.id or _free(_words(each), taken)
-        taken.add(name)
-        found.append(replace(each, id=name))
-    return found
-
-
 def faults(operations: Sequence[Operation]) -> Iterator[tuple[int, str]]:
-    """What is wrong with these, which have their ids, each with its place."""
-    steps: dict[str, int] = {}
+    """What is wrong with these, each with its place."""
     for place, each in enumerate(operations):
         if why := wrong(each):
             yield place, why
-        if each.id in steps:
-            where = f"at the steps {steps[each.id]} and {each.step}"
-            yield place, f"operation {each.id!r} is there twice, {where}: an id is that of one"
-        steps.setdefault(each.id, each.step)
-
-
-def _words(operation: Operation) -> str:
-    """As in `step 1: create Pod default/a`."""
-    words = [f"step {operation.step}:", *(operation.kinds or ("nothing",))]
-    changed = operation.patch or operation.delete
-    if operation.create:
-        metadata = _metadata(operation.create.object)
-        name = metadata.get("name") or metadata.get("generateName") or ""
-        words += [str(operation.create.object.get("kind")), "/".join(map(str, filter(None, (metadata.get("namespace"), name))))]
-    elif changed:
-        meta = changed.object_meta
-        words += [changed.type_meta.kind, "/".join(filter(None, (meta.namespace, meta.name)))]
-    return " ".join(words)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it if it is taken."""
-    names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
-    return next(each for each in names if each not in taken)
 
 
 def wrong(operation: Operation) -> str:

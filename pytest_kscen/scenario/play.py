@@ -31,7 +31,7 @@ from pytest_kscen.scenario.clearing import NotClearedError, clear
 from pytest_kscen.scenario.constant import changed
 from pytest_kscen.scenario.happenings import events_of
 from pytest_kscen.scenario.models import ScenarioSpec
-from pytest_kscen.scenario.operations import OperationFailed, do, faults, named
+from pytest_kscen.scenario.operations import OperationFailed, do, faults
 from pytest_kscen.scenario.schedulers import SCHEDULER
 from pytest_kscen.scenario.shape import read
 from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
@@ -220,11 +220,11 @@ class Play:
 
     def _too_late(self) -> str:
         """Operations whose steps would come after the end."""
-        left = [each.id for each in named(self.spec.operations) if each.id not in {*self._done, *self._ignored}]
+        left = [each.id for each in self.spec.operations if each.id not in {*self._done, *self._ignored}]
         return f"never done, because it was said to be done before: {', '.join(left)}" if left else ""
 
     def _check(self) -> list[Operation]:
-        operations = named(self.spec.operations)
+        operations = self.spec.operations
         if again := [each.id for each in operations if self._done.get(each.id, each) != each]:
             raise ScenarioFailed(f"operation {again[0]!r} is done, and another has come with its id")
         if wrong := [why for _, why in faults(operations)]:

@@ -12,6 +12,8 @@ import typing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_kscen.objects.resources import Obj
 
 T = TypeVar("T")
@@ -19,6 +21,7 @@ Reader = typing.Callable[[Any], Any]
 
 ANYTHING: Obj = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 AN_OBJECT: Obj = {**ANYTHING, "x-kubernetes-embedded-resource": True}
+A_NAME: Obj = {"type": "string", "minLength": 1}
 PLAIN: dict[Any, Obj] = {
     str: {"type": "string"},
     int: {"type": "integer", "format": "int32"},
@@ -26,9 +29,24 @@ PLAIN: dict[Any, Obj] = {
 }
 
 
-def part(json: str, about: str = "", *, schema: Obj | None = None, required: bool = False, **field: Any) -> Any:
-    """A field. `schema` stands in place of what its type says."""
-    return dataclasses.field(metadata={"json": json, "about": about, "schema": schema, "required": required}, **field)
+def part(
+    json: str,
+    about: str = "",
+    *,
+    schema: Obj | None = None,
+    required: bool = False,
+    keys: Sequence[str] = (),
+    whole: bool = False,
+    **field: Any,
+) -> Any:
+    """A field. `schema` stands in place of what its type says.
+
+    A list's elements are told apart by `keys`; of what is `whole` nobody owns a part.
+    """
+    merging: Obj = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [*keys]} if keys else {}
+    merging |= {"x-kubernetes-map-type": "atomic"} if whole else {}
+    told = {"json": json, "about": about, "schema": schema, "required": required, "merging": merging}
+    return dataclasses.field(metadata=told, **field)
 
 
 def schema_of(model: type) -> Obj:
@@ -40,7 +58,7 @@ def schema_of(model: type) -> Obj:
 
 def _described(field: dataclasses.Field[Any], hint: Any) -> Obj:
     about = {"description": field.metadata["about"]} if field.metadata["about"] else {}
-    return {**(field.metadata["schema"] or _schema(hint)), **about}
+    return {**(field.metadata["schema"] or _schema(hint)), **about, **field.metadata["merging"]}
 
 
 def _schema(hint: Any) -> Obj:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.documents import DocumentRefused
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import EVERY
+from pytest_kscen.scenario import ids
 from pytest_kscen.scenario.expectations import Expectations
 from pytest_kscen.scenario.files import read_from_file
 from pytest_kscen.scenario.models import ScenarioSpec
-from pytest_kscen.scenario.operations import faults, named
+from pytest_kscen.scenario.operations import faults
 from pytest_kscen.scenario.shape import read
 from pytest_kscen.scenario.troupe import BY_CLOCK, Register, Troupe
 from pytest_kscen.scenario.waiters import WHERE_SERVED
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 def errors(document: Document) -> Iterator[str]:
     """With file and line, why this Scenario could only be refused or fail."""
     try:
-        spec = read(ScenarioSpec, read_from_file(document)["spec"])
+        spec = _spec_of(document)
     except DocumentRefused as refusal:
         yield from str(refusal).splitlines()
         return
-    for place, why in faults(named(spec.operations)):
+    for place, why in faults(spec.operations):
         yield f"{document.at('spec', 'operations', str(place))} {why}"
     register = _known()
     for name in _strangers(spec, register):
@@ -42,11 +43,11 @@ def errors(document: Document) -> Iterator[str]:
 def warnings(document: Document) -> Iterator[str]:
     """With file and line, what is wrong unless the cluster that plays it knows better."""
     try:
-        spec = read(ScenarioSpec, read_from_file(document)["spec"])
+        spec = _spec_of(document)
     except DocumentRefused:
         return
     ends = min((each.step for each in spec.operations if each.done is not None and each.step > 0), default=None)
-    for place, each in enumerate(named(spec.operations)):
+    for place, each in enumerate(spec.operations):
         if ends is not None and each.step > ends:
             yield f"{document.at('spec', 'operations', str(place))} operation {each.id!r} is never done: step {ends} is the last"
     register = _known()
@@ -69,6 +70,13 @@ def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Ite
         yield f"{document.at()} of which scenario is this expected? Write scenario: NAME; there are {', '.join(names)}"
     elif of is not None and of not in names:
         yield f"{document.at('scenario')} there is no Scenario {of!r}{nearest(str(of), names)}; there is {', '.join(names)}"
+
+
+def _spec_of(document: Document) -> ScenarioSpec:
+    """As a cluster would have it."""
+    scenario = read_from_file(document)
+    given = scenario["spec"]
+    return read(ScenarioSpec, {**given, "operations": ids.filled(scenario) or given.get("operations")})
 
 
 def _known() -> Register:

@@ -213,6 +213,8 @@ spec:
       typeMeta: {apiVersion: v1, kind: Node}
       objectMeta: {name: n}
       patch: {spec: {}}
+  - {id: end, step: 3, doneOperation: {}}
+  - {id: end, step: 4, doneOperation: {}}
 """
 
 
@@ -225,6 +227,7 @@ def test_what_does_not_fit_is_told_when_it_is_collected_with_its_lines(pytester)
             "*misspelt.scenario.yaml:7 step is 'one': it has to be a whole number",
             "*misspelt.scenario.yaml:8 nothing is called 'doneOpration' here (did you mean 'doneOperation'?)",
             "*misspelt.scenario.yaml:13 patch is {'spec': {}}: it has to be a text",
+            "*misspelt.scenario.yaml:15 there is one with the id 'end' before it",
         ]
     )
 

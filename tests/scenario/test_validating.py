@@ -49,7 +49,7 @@ def validate(tmp_path, monkeypatch, capsys):
             patched(patchType="application/json-pach+json"),
             "operation 'p' has the patchType 'application/json-pach+json': there are application/strategic-merge-patch+json, ",
         ),
-        (create(1, node(), id="end"), "operation 'end' is there twice, at the steps 1 and 1: an id is that of one"),
+        (create(1, node(), id="end"), "there is one with the id 'end' before it"),
     ],
 )
 def test_operations(validate, operation, why):

@@ -1,11 +1,17 @@
 """Operations as they are given: their ids, a status with an object, and what comes when all is over."""
 
+import contextlib
+
 import pytest
 
 from pytest_kscen.kube.requests import JSON_PATCH
-from pytest_kscen.objects.errors import Forbidden
+from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.runs.scenarios import Theatre
+from pytest_kscen.runs.terms import Terms
+from pytest_kscen.scenario.definition import install
+from pytest_kscen.scenario.files import ScenarioRefused
 from tests.scenario.objects import create, done, node, pod, scenario
 
 
@@ -44,21 +50,57 @@ def test_an_id_is_not_given_twice(runner):
     with runner.scenario(["kube-scheduler"]) as played:
         played.create(node("a"), step=1, id="x")
         played.until_paused()
-        played.create(node("b"), step=2, id="x")
+        with pytest.raises(ScenarioRefused, match=r"operation 'x': Duplicate value: {\"id\":\"x\"}$"):
+            played.create(node("b"), step=2, id="x")
+        played.until_paused()
+        user, other = runner.cluster.api("user"), {"spec": {"operations": [create(2, node("b"), id="x")]}}
+        runner.cluster.runner.call(user.patch(SCENARIOS, "scenario", other))
 
     assert (played.phase, played.message) == ("Failed", "step 1: operation 'x' is done, and another has come with its id")
 
 
-def test_two_operations_of_one_id_fail_before_anything_is_touched(runner):
+def test_two_operations_of_one_id_are_refused_before_anything_is_touched(runner):
     runner.play(scenario(create(1, node("old")), done(1), name="before"))
-    played = runner.play(scenario(create(1, node("a"), id="x"), create(2, node("b"), id="x"), done(3)))
+    with pytest.raises(ScenarioRefused, match=r"operation 'x': Duplicate value: {\"id\":\"x\"}$"):
+        runner.play(scenario(create(1, node("a"), id="x"), create(2, node("b"), id="x"), done(3)))
 
-    assert (played.phase, played.message) == (
-        "Failed",
-        "operation 'x' is there twice, at the steps 1 and 2: an id is that of one",
-    )
     names = [each["metadata"]["name"] for each in runner.cluster.runner.call(runner.cluster.api().list(NODES)).items]
     assert names == ["old"]
+
+
+def _applied_by_two(cluster):
+    """What becomes of operations with ids that two apply, and of some without that a third one creates."""
+    call, api = cluster.runner.call, cluster.api("user")
+    call(install(api, cluster.runner.clock))
+    for step, name in ((1, "a"), (2, "b")):
+        applied = call(api.apply(SCENARIOS, scenario(create(step, node(name)), name="applied"), field_manager=name))
+    ids = [[each["id"] for each in applied["spec"]["operations"]]]
+    Theatre.of(cluster, Terms())
+    made = call(api.create(SCENARIOS, scenario(unnamed(1, node("a")), unnamed(1, node("a")), done(1), name="made")))
+    with pytest.raises(ApiError, match=r'element 0: associative list with keys has an element that omits all key fields \["id"\]'):
+        call(api.apply(SCENARIOS, scenario(unnamed(3, node("c")), name="applied"), field_manager="c"))
+    return [*ids, [each["id"] for each in made["spec"]["operations"]]]
+
+
+IDS = [["a", "b"], ["step 1: create Node a", "step 1: create Node a (2)", "end"]]
+
+
+def test_operations_are_merged_by_ids_that_are_filled_in(runner):
+    assert _applied_by_two(runner.cluster) == IDS
+
+
+@pytest.mark.controlplane
+def test_a_real_api_server_merges_them_too():
+    from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+
+    with contextlib.closing(ControlPlaneCluster(1, nodes=0)) as cluster:
+        assert _applied_by_two(cluster) == IDS
+
+
+@pytest.mark.parametrize("odd", ["x", ["x"], [{"createOperation": "x"}], [{"createOperation": {"object": {"metadata": 1}}}]])
+def test_what_is_no_operation_is_the_schemas_to_refuse(runner, odd):
+    with pytest.raises(ScenarioRefused, match=r"Invalid value|Required value"):
+        runner.play({**scenario(), "spec": {**scenario()["spec"], "operations": odd}})
 
 
 def test_a_status_is_set_over_the_one_that_the_server_gives(runner):
