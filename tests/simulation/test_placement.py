@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from pytest_kscen.simulation.placement.demand import HostPort, demand_of
 from pytest_kscen.simulation.placement.load import Load
+from pytest_kscen.simulation.placement.numbers import number, plain_number
 from pytest_kscen.simulation.placement.taints import tolerates, untolerated
 
 GI = 1024**3
@@ -16,6 +17,36 @@ def pod(*containers, inits=(), **spec):
 def asks(cpu, memory=None, **more):
     requests = {"cpu": cpu, **({"memory": memory} if memory else {})}
     return {"name": "c", "resources": {"requests": requests}, **more}
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            ("10", 10),
+            ("-3", -3),
+            ("+3", 3),
+            ("007", 7),
+            ("-0", 0),
+            ("0" * 9999 + "1", 1),
+            (str(2**63 - 1), 2**63 - 1),
+            (str(-(2**63)), -(2**63)),
+        ],
+    )
+    def test_what_is_one(self, text, value):
+        assert number(text) == value
+
+    @pytest.mark.parametrize(
+        "text", ["", "-", "1_0", " 1", "1\n", "1.0", "0x1", "\u0661", str(2**63), str(2**70), str(-(2**63) - 1), "9" * 9999]
+    )
+    def test_what_is_none(self, text):
+        assert number(text) is None
+
+    @pytest.mark.parametrize(("text", "value"), [("0", 0), ("-3", -3), ("10", 10), ("+3", None), ("007", None), ("-0", None)])
+    def test_tolerations_have_one_way_to_write_it(self, text, value):
+        assert plain_number(text) == value
+        toleration = {"key": "k", "operator": "Lt", "value": "11"}
+        assert tolerates(toleration, {"key": "k", "value": text, "effect": "NoSchedule"}) == (value is not None)
 
 
 class TestDemand:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pytest_kscen.simulation.placement.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,14 +62,12 @@ def holds(requirement: Obj, labels: Mapping[str, str]) -> bool:
             return own is not None
         case "DoesNotExist":
             return own is None
-        case "Gt":
-            return _number(own, values, lambda left, right: left > right)
-        case _:
-            return _number(own, values, lambda left, right: left < right)
+        case operator:
+            return own is not None and len(values) == 1 and _compares(operator, own, values[0])
 
 
-def _number(own: str | None, values: list[str], compare: Any) -> bool:
-    try:
-        return own is not None and bool(compare(int(own), int(values[0])))
-    except (ValueError, IndexError):
+def _compares(operator: str, own: str, wanted: str) -> bool:
+    found, limit = number(own), number(wanted)
+    if found is None or limit is None:
         return False
+    return found > limit if operator == "Gt" else found < limit

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.simulation.placement.numbers import plain_number
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -29,10 +31,10 @@ def tolerates(toleration: Obj, taint: Obj) -> bool:
 
 
 def _compares(operator: str, own: str, theirs: str) -> bool:
-    try:
-        return int(theirs) < int(own) if operator == "Lt" else int(theirs) > int(own)
-    except ValueError:
+    wanted, found = plain_number(own), plain_number(theirs)
+    if wanted is None or found is None:
         return False
+    return found < wanted if operator == "Lt" else found > wanted
 
 
 def untolerated(taints: Iterable[Obj], tolerations: Iterable[Obj], effects: tuple[str, ...] = HARD) -> Obj | None:
