@@ -32,6 +32,7 @@ _NODE: dict[Action, Callable[[Obj], object]] = {
     Action.NODE_TAINT: lambda node: (node.get("spec") or {}).get("taints") or [],
     Action.NODE_CONDITION: _conditions,
     Action.NODE_ANNOTATION: lambda node: node["metadata"].get("annotations") or {},
+    Action.NODE_FEATURES: lambda node: (node.get("status") or {}).get("declaredFeatures") or [],
 }
 
 

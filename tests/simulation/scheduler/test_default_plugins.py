@@ -1,9 +1,11 @@
 import pytest
 from plugging import GI, MI, Stage, node, pod
 
-from pytest_kscen.simulation.scheduler.framework import SKIP
+from pytest_kscen.simulation.scheduler.changes import of_node
+from pytest_kscen.simulation.scheduler.framework import SKIP, unresolvable
 from pytest_kscen.simulation.scheduler.plugins.image_locality import ImageLocality
 from pytest_kscen.simulation.scheduler.plugins.node_affinity import NodeAffinity
+from pytest_kscen.simulation.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from pytest_kscen.simulation.scheduler.plugins.node_name import NodeName
 from pytest_kscen.simulation.scheduler.plugins.node_ports import NodePorts
 from pytest_kscen.simulation.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
@@ -12,6 +14,7 @@ from pytest_kscen.simulation.scheduler.plugins.node_unschedulable import NodeUns
 from pytest_kscen.simulation.scheduler.plugins.scheduling_gates import SchedulingGates
 from pytest_kscen.simulation.scheduler.plugins.taint_toleration import TaintToleration
 
+RESTARTS = {"restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]}
 HARD = {"key": "k", "value": "v", "effect": "NoSchedule"}
 SOFT = {"key": "k", "value": "v", "effect": "PreferNoSchedule"}
 
@@ -50,6 +53,37 @@ class TestNodeName:
         stage = Stage(NodeName, node("n1"), node("n2"))
         assert stage.verdicts(pod(nodeName="n2")) == ["node(s) didn't match the requested node name", None]
         assert stage.verdicts(pod()) == [None, None]
+
+
+class TestNodeDeclaredFeatures:
+    LACKING = "node(s) didn't match Pod's required features"
+
+    def declaring(self, name, *features):
+        one = node(name)
+        return {**one, "status": {**one["status"], "declaredFeatures": list(features)}}
+
+    @pytest.mark.parametrize(
+        ("needy", "feature"),
+        [
+            (pod(container=RESTARTS), "RestartAllContainersOnContainerExits"),
+            (pod(initContainers=[{"name": "i", **RESTARTS}]), "RestartAllContainersOnContainerExits"),
+            (pod(hostNetwork=True, hostUsers=False), "UserNamespacesHostNetworkSupport"),
+        ],
+    )
+    def test_only_nodes_that_declare_what_a_pod_needs(self, needy, feature):
+        stage = Stage(NodeDeclaredFeatures, node("n1"), self.declaring("n2", "Another", feature))
+        assert stage.verdicts(needy) == [self.LACKING, None]
+        assert stage.plugin.filter({}, needy, stage.snapshot.nodes[0]) == unresolvable(self.LACKING).by("NodeDeclaredFeatures")
+
+    @pytest.mark.parametrize("plain", [pod(), pod(hostNetwork=True), pod(hostNetwork=True, hostUsers=True), pod(hostUsers=False)])
+    def test_has_nothing_to_say_of_others(self, plain):
+        assert Stage(NodeDeclaredFeatures, node("n1")).verdicts(plain) is SKIP
+
+    def test_hears_of_nodes_that_declare_something_else(self):
+        [interest] = Stage(NodeDeclaredFeatures).plugin.events()
+        plain, able = node("n1"), self.declaring("n1", "Another")
+        assert [interest.covers(event) for event in of_node(able, plain)] == [True]
+        assert [interest.hint(pod(), old, new) for old, new in ((None, plain), (plain, able), (able, able))] == [True, True, False]
 
 
 class TestSchedulingGates:
@@ -97,6 +131,7 @@ class TestNodeAffinity:
             (on("disk", "DoesNotExist"), [False, False, True]),
             (on("speed", "Gt", "5"), [True, False, False]),
             (on("speed", "Lt", "11"), [True, False, False]),
+            (on("speed", "Gt", "0_5"), [False, False, False]),
         ],
     )
     def test_expressions(self, expression, fits):

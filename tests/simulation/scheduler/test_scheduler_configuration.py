@@ -20,6 +20,15 @@ def stands_at(name, point):
     return Registry().resolve(name).stands_at(point)
 
 
+IN_TREE = (
+    *("DefaultBinder", "DefaultPreemption", "DynamicResources", "GangScheduling", "ImageLocality", "InterPodAffinity"),
+    *("NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts", "NodeResourcesBalancedAllocation", "NodeResourcesFit"),
+    *("NodeUnschedulable", "NodeVolumeLimits", "PodGroupPodsCount", "PodTopologySpread", "PrioritySort", "SchedulingGates"),
+    *("TaintToleration", "TopologyPlacementGenerator", "VolumeBinding", "VolumeRestrictions", "VolumeZone"),
+)
+"""The names that kube-scheduler 1.36 knows without any plugin of somebody's own."""
+
+
 class TestDefaults:
     def test_nothing_said_is_the_default(self):
         assert configured() == Configuration()
@@ -74,6 +83,15 @@ class TestMerging:
 
 
 class TestReading:
+    @pytest.mark.parametrize("name", IN_TREE)
+    def test_every_plugin_of_the_real_one_may_be_named(self, name):
+        found = profiled({"multiPoint": {"enabled": [{"name": name}]}})
+        assert name in found.names()
+
+    def test_points_of_groups_have_their_own_plugins(self):
+        generating = {"placementGenerate": {"enabled": [{"name": "TopologyPlacementGenerator"}]}}
+        assert profiled(generating).names() == [plugin.name for plugin in DEFAULT_PLUGINS.enabled]
+
     def test_the_whole(self):
         found = read(
             """
@@ -127,6 +145,10 @@ extenders:
             (
                 {"profiles": [{"plugins": {"score": {"enabled": [{"name": "NodeName"}]}}}]},
                 "profiles[0].plugins.score.enabled[0]: NodeName does not stand at score, but at filter",
+            ),
+            (
+                {"profiles": [{"plugins": {"placementScore": {"enabled": [{"name": "NodeName"}]}}}]},
+                "profiles[0].plugins.placementScore.enabled[0]: NodeName does not stand at placementScore, but at filter",
             ),
             (
                 {"profiles": [{"plugins": {"bind": {"disabled": [{"name": "*"}]}}}]},

@@ -60,6 +60,7 @@ DEFAULT_PLUGINS = PluginSet(
         Enabled("NodeResourcesBalancedAllocation", 1),
         Enabled("ImageLocality", 1),
         Enabled("DefaultBinder"),
+        Enabled("NodeDeclaredFeatures"),
     )
 )
 

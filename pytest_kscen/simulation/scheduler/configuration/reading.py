@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.scheduler.framework.registry import Registry
 
 API_VERSION, KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
+OF_GROUPS = {"placementGenerate": "TopologyPlacementGenerator", "placementScore": "PodGroupPodsCount"}
+"""Points at which groups of pods are placed, and who stands there."""
 _PLUGINS = fields(
     {
         "enabled": several(fields({"name": filled, "weight": whole(0)}, needed=("name",))),
@@ -51,7 +53,7 @@ _PROFILE = fields(
     {
         "schedulerName": filled,
         "percentageOfNodesToScore": whole(0, 100),
-        "plugins": fields(dict.fromkeys((MULTI_POINT, *POINTS), _PLUGINS)),
+        "plugins": fields(dict.fromkeys((MULTI_POINT, *POINTS, *OF_GROUPS), _PLUGINS)),
         "pluginConfig": several(fields({"name": filled, "args": anything}, needed=("name",))),
     }
 )
@@ -179,8 +181,8 @@ def _plugin_mistakes(name: str, place: str, registry: Registry, point: str) -> I
     except ValueError as error:
         yield f"{place}: {error}"
         return
-    if point != MULTI_POINT and ".enabled" in place and not plugin.stands_at(point):
-        points = [other for other in POINTS if plugin.stands_at(other)]
+    points = [other for other in POINTS if plugin.stands_at(other)] + [other for other, who in OF_GROUPS.items() if who == name]
+    if ".enabled" in place and point not in (MULTI_POINT, *points):
         yield f"{place}: {name} does not stand at {point}, but at {', '.join(points) or 'no point at all'}"
 
 

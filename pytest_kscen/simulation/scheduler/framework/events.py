@@ -33,8 +33,9 @@ class Action(enum.IntFlag):
     POD_GATES_GONE = 512
     POD_TOLERATION = 1024
     OTHER = 2048
-    UPDATE = 4096 - 4
-    ALL = 4096 - 1
+    NODE_FEATURES = 4096
+    UPDATE = 8192 - 4
+    ALL = 8192 - 1
 
 
 class ClusterEvent(NamedTuple):

@@ -32,8 +32,12 @@ DEFAULT = {
     "NodeResourcesBalancedAllocation": "node_resources_balanced_allocation",
     "ImageLocality": "image_locality",
     "DefaultBinder": "default_binder",
+    "NodeDeclaredFeatures": "node_declared_features",
+    "GangScheduling": "pod_groups",
+    "TopologyPlacementGenerator": "pod_groups",
+    "PodGroupPodsCount": "pod_groups",
 }
-"""The plugins of kube-scheduler, and the modules in which they are; each is imported when a profile wants it."""
+"""The plugins of kube-scheduler, those too that are off by default, and their modules; each is imported when a profile wants it."""
 
 
 class Registry:
