@@ -6,11 +6,11 @@ It lives as long as its cluster is to drive workflows; one that is started anew 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
-from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import (
@@ -29,8 +29,9 @@ from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event, Happening, Key
 from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
-from pytest_kscen.workflow.remains import Remains
-from pytest_kscen.workflow.repository import Repository, key_of
+from pytest_kscen.workflow.remains import DELETED, Remains
+from pytest_kscen.workflow.replanting import LOST, replant
+from pytest_kscen.workflow.repository import PARENT, Repository, key_of
 from pytest_kscen.workflow.stuck import Stuck
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.objects.workflows import Family
-    from pytest_kscen.workflow.trees import Tree
+    from pytest_kscen.workflow.trees import Node, Tree
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +83,8 @@ class WorkflowManager:
             stuck = Stuck(self._actor, self._repository, self._voice, group)
             self._hands = Hands(self._family, playground, watches, stuck)
             hypotheses = Hypotheses(self._actor, self._trigger, group)
-            remains = Remains(self._actor, self._repository, self._hands, group)
-            self._turns = Turns(self._repository, self._trigger, self._voice, self._hands, hypotheses, remains=remains)
+            self._remains = Remains(self._actor, self._repository, self._hands, group)
+            self._turns = Turns(self._repository, self._trigger, self._voice, self._hands, hypotheses, remains=self._remains)
             self._resume(watches)
             self._workflows.on_change(self._workflow_changed)
             self._nodes.on_change(self._node_changed)
@@ -109,19 +110,55 @@ class WorkflowManager:
 
     def _resume(self, watches: Watches) -> None:
         """Go on with all that is not over."""
-        trees = {key_of(workflow): self._planted(workflow) for workflow in self._workflows if not is_over(workflow)}
+        found = self._found()
+        for workflow in self._workflows:
+            if not is_over(workflow):
+                tree = self._planted(workflow)
+                replant(self._repository, tree, found.get(tree.key, {}), self._unread)
+                self._take_up(tree, watches)
+        for key, below in found.items():
+            self._bury(key, below)
+
+    def _found(self) -> dict[Key, dict[str, list[Obj]]]:
+        """The nodes that the engine has made: by their workflows' names and their parents', in the order in which it did."""
+        found: dict[Key, dict[str, list[Obj]]] = {}
         for obj in sorted(self._nodes, key=lambda each: str((each.get("spec") or {}).get("startTime"))):
+            metadata = obj["metadata"]
             try:
-                self._take_up(trees, obj, watches)
+                key, parent = Key(metadata["namespace"], metadata["labels"][WORKFLOW_LABEL]), metadata["annotations"][PARENT]
+                found.setdefault(key, {}).setdefault(parent, []).append(obj)
             except MISREAD as error:
-                metadata = obj["metadata"]
-                self._actor.log(
-                    logging.WARNING, "not ours", node=metadata["name"], namespace=metadata["namespace"], error=repr(error)
-                )
-        for tree in trees.values():
-            for node in (tree.root, *tree.nodes.values()):
-                if not node.is_over:
-                    self._trigger.notify(Event(tree.key, node.name, Happening.RESUMED))
+                self._unread(obj, error)
+        return found
+
+    def _unread(self, obj: Obj, error: Exception) -> None:
+        """It is not of the engine's making, or somebody has changed it."""
+        metadata = obj["metadata"]
+        self._actor.log(logging.WARNING, "not ours", node=metadata["name"], namespace=metadata["namespace"], error=repr(error))
+
+    def _take_up(self, tree: Tree, watches: Watches) -> None:
+        for node in (tree.root, *tree.nodes.values()):
+            if node.has_left:
+                self._hands.stuck.take(self._hands, tree, node)
+            if not node.is_over:
+                self._see(node, watches)
+                lost = Event(tree.key, node.name, Happening.ABORTED, LOST)
+                self._trigger.notify(lost if node.is_lost else Event(tree.key, node.name, Happening.RESUMED))
+
+    def _bury(self, key: Key, below: dict[str, list[Obj]]) -> None:
+        """Nodes whose workflow was deleted, or is over: what those that were on, or could not remove it in time, have left."""
+        tree = self._repository.trees.get(key)
+        stray = self._repository.headless(key)
+        for obj in (obj for children in below.values() for obj in children):
+            has_left = not is_over(obj) or is_true(obj, CHAOS_LEFT)
+            if has_left and not (tree and obj["metadata"]["name"] in tree.nodes):
+                with contextlib.suppress(*MISREAD):
+                    self._repository.graft(stray, obj)
+        why = "its workflow was over" if self._workflows.get(key.name, key.namespace) else DELETED
+        self._remains.remove(stray, stray.nodes.values(), why)
+        for node in stray.nodes.values():
+            if node.has_left:
+                self._hands.stuck.take(self._hands, stray, node)
 
     def _planted(self, workflow: Obj) -> Tree:
         """One that can only hang or fail fails at once: not every API has somebody who refuses it."""
@@ -140,21 +177,8 @@ class WorkflowManager:
         except MISREAD as error:
             self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, f"its templates cannot be read: {error}"))
 
-    def _take_up(self, trees: dict[Key, Tree], obj: Obj, watches: Watches) -> None:
-        """A node of a workflow that is on; what is not of the engine's making cannot be read."""
-        key = Key(obj["metadata"]["namespace"], obj["metadata"]["labels"][WORKFLOW_LABEL])
-        tree = trees.get(key)
-        if tree is None:
-            self._take_up_stuck(key, obj)
-            return
-        node = self._repository.graft(tree, obj)
-        if node.has_left:
-            self._hands.stuck.take(self._hands, tree, node)
-        tree.made += 1
-        if node.parent == ROOT:
-            tree.root.children.append(node.name)
-        if node.is_over:
-            return
+    def _see(self, node: Node, watches: Watches) -> None:
+        """What becomes of what it has made."""
         if node.template.is_chaos:
             watches.begin(node.template.chaos_kind.resource)
         elif node.template.type == TASK:
@@ -163,16 +187,6 @@ class WorkflowManager:
             watches.begin(self._family.status_checks)
         elif node.template.type == SCHEDULE:
             watches.begin(self._family.schedules)
-
-    def _take_up_stuck(self, key: Key, obj: Obj) -> None:
-        """Of a workflow that is over: its node has chaos left, or could not write down that it has none."""
-        workflow = self._workflows.objects.get(Ref(key.namespace, key.name))
-        if workflow is None or (is_over(obj) and not is_true(obj, CHAOS_LEFT)):
-            return
-        tree = self._repository.trees.get(key) or self._repository.plant(workflow)
-        node = self._repository.graft(tree, obj)
-        if node.template.is_chaos or node.template.type == SCHEDULE:
-            self._hands.stuck.take(self._hands, tree, node)
 
     def _workflow_changed(self, new: Obj | None, old: Obj | None) -> None:
         key = key_of(new or old or {})
@@ -212,7 +226,7 @@ class WorkflowManager:
         if new:
             self._voice.ended_from_outside(node)
         it = node.template.name if node.children else "it"  # what is below it fails with the same words
-        why = f"{it} was aborted" if new else "its WorkflowNode was deleted"
+        why = f"{it} was aborted" if new else LOST
         self._trigger.notify(Event(key, node.name, Happening.ABORTED, why))
 
 

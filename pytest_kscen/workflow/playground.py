@@ -63,11 +63,19 @@ class Playground:
 
     async def _find(self, resource: Resource, tree: Tree, node: Node) -> Obj | None:
         """What the node has made."""
+        if node.is_lost:
+            await self._recall(resource, tree, node)
         try:
             found = await self.api.get(resource, node.made, tree.key.namespace)
         except NotFound:
             return None
         return found if _is_made_by(found, tree, node) else None
+
+    async def _recall(self, resource: Resource, tree: Tree, node: Node) -> None:
+        """In which attempt it was, by what it has made last."""
+        made = await self.api.list(resource, tree.key.namespace, labels=f"{NODE_LABEL}={node.name}")
+        ends = [each["metadata"]["name"].removeprefix(f"{node.name}-") for each in made.items]
+        node.attempt = max((int(end) for end in ends if end.isdecimal()), default=1)
 
 
 def _is_made_by(obj: Obj, tree: Tree, node: Node) -> bool:

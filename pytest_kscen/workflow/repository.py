@@ -63,10 +63,17 @@ class Repository:
         root.phase = phase_of(workflow)
         root.message = status.get("message", "")
         root.ending = Happening.ABORTED if is_true(workflow, ABORTED) else None
-        if ending := (status.get("engine") or {}).get("ending"):
+        engine = status.get("engine") or {}
+        if ending := engine.get("ending"):
             root.ending = Happening(ending)
+        root.children = [name for name in (status.get("entryNode"), engine.get("exitNode")) if name]
         tree = self.trees[key_of(workflow)] = Tree(key_of(workflow), Definition("", {}), root)
         return tree
+
+    def headless(self, key: Key) -> Tree:
+        """A tree for nodes whose workflow is no more; nobody knows it by its name."""
+        gone = {"metadata": {"name": key.name, "namespace": key.namespace}}
+        return Tree(key, Definition("", {}), Node(ROOT, Template(ROOT, "Workflow", {}), None, self._actor.clock.now(), gone))
 
     def forget(self, tree: Tree) -> None:
         if self.knows(tree):
@@ -123,7 +130,7 @@ class Repository:
                 made = await self._actor.api.get(self.family.nodes, name, tree.key.namespace)
             except NotFound:
                 return None
-            if not _is_owned(made, parent.obj):
+            if not is_owned(made, parent.obj):
                 return None
         return self.graft(tree, made, template)
 
@@ -192,8 +199,8 @@ class Repository:
                 _condition(ACCOMPLISHED, holds=root.is_over, reason=root.phase if root.is_over else ""),
             ],
         }
-        if root.ending:
-            status["engine"] = {"ending": root.ending.value}
+        if engine := _root_engine(tree):
+            status["engine"] = engine
         if root.ending is Happening.ABORTED:
             status["conditions"].append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
         if root.children:
@@ -253,7 +260,7 @@ def run_label(tree: Tree) -> dict[str, str]:
     return {RUN_LABEL: labels[RUN_LABEL]} if RUN_LABEL in labels else {}
 
 
-def _is_owned(obj: Obj, owner: Obj) -> bool:
+def is_owned(obj: Obj, owner: Obj) -> bool:
     return any(each["uid"] == owner["metadata"]["uid"] for each in obj["metadata"].get("ownerReferences") or ())
 
 
@@ -270,7 +277,12 @@ def _name(tree: Tree, parent: Node, template: Template, draw: int) -> str:
     place = f"{tree.root.obj['metadata']['uid']}/{parent.name}/{parent.attempt}/{len(parent.children)}/{draw}"
     digest = int.from_bytes(hashlib.sha256(place.encode()).digest())
     suffix = "".join(ALPHABET[digest // len(ALPHABET) ** power % len(ALPHABET)] for power in range(SUFFIX))
-    return f"{template.name[:NAME_LENGTH].rstrip('-.')}-{suffix}"
+    return f"{stem_of(template)}-{suffix}"
+
+
+def stem_of(template: Template) -> str:
+    """What the names of all its nodes begin with."""
+    return template.name[:NAME_LENGTH].rstrip("-.")
 
 
 def _conditions(node: Node) -> list[Obj]:
@@ -289,6 +301,16 @@ def _conditions(node: Node) -> list[Obj]:
 
 def _condition(type_: str, *, holds: bool, reason: str) -> Obj:
     return {"type": type_, "status": "True" if holds else "False", "reason": reason}
+
+
+def _root_engine(tree: Tree) -> Obj:
+    root, children = tree.root, tree.children(tree.root)
+    known = {
+        "ending": root.ending.value if root.ending else "",
+        "entryPhase": children[0].phase if children and children[0].is_over else "",
+        "exitNode": children[1].name if children[1:] else "",
+    }
+    return {name: value for name, value in known.items() if value}
 
 
 def _engine(node: Node) -> Obj:

@@ -65,6 +65,8 @@ class Node:
     """What its pod waits for."""
     trouble: str = ""
     """What was refused last."""
+    is_lost: bool = False
+    """Its WorkflowNode is gone, and nobody knows in which attempt it was."""
     is_at_a_loss: bool = False
     """What its fault called for could not be done either."""
 

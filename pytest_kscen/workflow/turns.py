@@ -124,6 +124,10 @@ class Turns:
         if self._repository.knows(tree):
             self._trigger.notify_at(Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1), instant)
 
+    async def clear(self, tree: Tree, node: Node) -> None:
+        """What a node has made is removed, if it can be, whatever its table says."""
+        await self._remains.clear(tree, node)
+
     async def make(self, tree: Tree, parent: Node, templates: list[Template]) -> None:
         tree.made += len(templates)
         if tree.made > MOST_NODES:
@@ -160,7 +164,7 @@ class Turn:
             for step in self._steps():
                 await self._step(step)
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
-            self._go_wrong(step, _words(error))
+            await self._go_wrong(step, _words(error))
         if self._goes_on_at_once():
             self._node.is_unsaved = self._is_unsaved
         else:
@@ -185,8 +189,8 @@ class Turn:
                 return () if must_wait else alternative.steps
         return ()
 
-    def _go_wrong(self, step: Step | None, why: str) -> None:
-        """A fault that calls for what cannot be done either, twice, ends the node as it is."""
+    async def _go_wrong(self, step: Step | None, why: str) -> None:
+        """A fault that calls for what cannot be done either, twice, is the end of the node."""
         node = self._node
         node.trouble = why
         if isinstance(step, Act):
@@ -195,11 +199,20 @@ class Turn:
             self._told = [(node, Happening.NOT_REMOVED, why)]
             return
         if self._event.happening is Happening.FAULT and node.is_at_a_loss:
-            node.message = node.message or why
-            self._end(FAILED)
+            await self._give_up(why)
             return
         node.is_at_a_loss = self._event.happening is Happening.FAULT
         self._told = [(node, Happening.FAULT, why)]
+
+    async def _give_up(self, why: str) -> None:
+        """As it is, but not before what is below it is over and what it has made is removed, as far as that can be done."""
+        tree, node = self._tree, self._node
+        node.message = node.message or why
+        if left := [each for each in tree.nodes.values() if each.parent == node.name and not each.is_over]:
+            self._told = [(each, Happening.FAILED_ELSEWHERE, node.message) for each in left]
+            return
+        await self._turns.clear(tree, node)
+        self._end(FAILED)
 
     async def _step(self, step: Step) -> None:
         match step:

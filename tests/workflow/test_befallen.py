@@ -137,6 +137,78 @@ def test_what_a_node_makes_while_its_workflow_is_orphaned_is_removed(forest):
     assert (forest.workflow(name), forest.chaos(name)) == (None, [])
 
 
+CUT_AND_REST = template("both", "Parallel", children=["cut", "rest"])
+LOST = ("rest", "cut", "both")
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Orphan"])
+@pytest.mark.parametrize("lost", LOST)
+def test_a_node_that_is_deleted_while_there_is_no_engine_counts_as_aborted(forest, lost, propagation):
+    cut = partition("cut", "1h")
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    spec = {"entry": "both", "onExit": "bye", "templates": [CUT_AND_REST, cut, suspend("rest", "1h"), suspend("bye", "3s")]}
+    name = forest.put_on(spec)
+    forest.runner.advance(5)
+    forest.stop()
+    (node,) = (each["metadata"]["name"] for each in forest.nodes(name) if each["spec"]["templateName"] == lost)
+    forest.call(forest.api.delete(SHIPPED.nodes, node, "default", propagation=propagation))
+    forest.runner.advance(5)
+    forest.start()
+    workflow, nodes = forest.end(name)
+    assert phase_of(workflow) == FAILED
+    assert workflow["status"]["message"].endswith("its WorkflowNode was deleted")
+    assert forest.chaos(name) == []
+    assert {phase_of(each) for each in nodes.values()} <= {FAILED, SUCCEED}
+    assert SUCCEED in {phase_of(each) for each in nodes.values() if each["spec"]["templateName"] == "bye"}
+
+
+def test_of_a_second_attempt_that_is_lost_the_chaos_is_removed(forest):
+    cut = partition("cut", "1h", retry={"limit": 3, "backoff": {"duration": "1s"}})
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]})
+    forest.runner.advance(5)
+    forest.befall(name, "remove chaos", 0)
+    forest.runner.advance(5)
+    (chaos,) = forest.chaos(name)
+    assert chaos["metadata"]["name"].endswith("-2")
+    forest.stop()
+    owner = chaos["metadata"]["ownerReferences"][0]["name"]
+    forest.call(forest.api.delete(SHIPPED.nodes, owner, "default", propagation="Orphan"))
+    forest.start()
+    assert phase_of(forest.end(name)[0]) == FAILED
+    assert forest.chaos(name) == []
+
+
+@pytest.mark.parametrize("is_another_there", [False, True])
+def test_chaos_of_a_workflow_that_was_orphaned_while_there_was_no_engine_is_removed(forest, is_another_there):
+    name = long_cut(forest)
+    forest.stop()
+    forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
+    forest.runner.advance(5)
+    nodes = forest.nodes(name)
+    if is_another_there:
+        forest.put_on({"entry": "rest", "templates": [suspend("rest", "30s")]}, name)
+    forest.start()
+    forest.runner.advance(10)
+    assert forest.chaos(name) == []
+    strays = {node["metadata"]["name"] for node in nodes}
+    assert {phase_of(node) for node in forest.nodes(name) if node["metadata"]["name"] in strays} == {FAILED}
+    if is_another_there:
+        assert phase_of(forest.end(name)[0]) == SUCCEED
+
+
+def test_what_has_ended_before_its_node_was_deleted_has_ended(forest):
+    spec = {"entry": "all", "templates": [template("all", "Serial", children=["one", "two"]), suspend("one", "1s"), suspend("two")]}
+    name = forest.put_on({**spec, "onExit": "bye", "templates": [*spec["templates"], suspend("bye", "20s")]})
+    for after, lost in ((5, "one"), (10, "all")):
+        forest.runner.advance(after)
+        forest.stop()
+        (node,) = (each["metadata"]["name"] for each in forest.nodes(name) if each["spec"]["templateName"] == lost)
+        forest.call(forest.api.delete(SHIPPED.nodes, node, "default"))
+        forest.start()
+    assert phase_of(forest.end(name)[0]) == SUCCEED
+
+
 def test_a_removal_that_is_refused_is_tried_again(forest):
     refusals = []
 

@@ -12,6 +12,7 @@ from pytest_kscen.objects.errors import Forbidden, InternalError
 from pytest_kscen.objects.workflows import FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.workflow.manager import WorkflowManager
 from pytest_kscen.workflow.retries import LONGEST, Retry
+from pytest_kscen.workflow.trees import Tree
 
 CUT, KILL = KINDS["NetworkChaos"].resource, KINDS["PodChaos"].resource
 EVERYWHERE = {"namespaces": ["default"]}
@@ -141,6 +142,42 @@ def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
     phase, message = told(theatre)
     assert (phase, told(theatre, "other")[0]) == (FAILED, SUCCEED)
     assert "nobody has foreseen this" in message
+
+
+def test_chaos_is_gone_before_a_workflow_has_failed_by_what_nobody_has_foreseen(theatre, monkeypatch):
+    def break_down(*_):
+        raise ZeroDivisionError("nobody has foreseen this")
+
+    begin(theatre)
+    both = template("both", "Parallel", children=["cut", "rest"])
+    theatre.put_on("all", template("all", "Serial", children=["both"]), both, partition("cut", "1h"), suspend("rest", "5s"))
+    theatre.runner.advance(2)
+    (chaos,) = theatre.all(CUT)
+    held = {"metadata": {"finalizers": ["example.com/held"]}}
+    theatre.call(theatre.api.patch(CUT, chaos["metadata"]["name"], held, "default"))
+    holds = Tree.holds
+    monkeypatch.setattr(
+        Tree, "holds", lambda tree, guard, node: holds(tree, guard, node) if node.template.is_chaos else break_down()
+    )
+    theatre.runner.advance(10)
+    assert [phase_of(obj) for obj in theatre.all(SHIPPED.workflows)] == ["Running"]
+    theatre.call(theatre.api.patch(CUT, chaos["metadata"]["name"], {"metadata": {"finalizers": None}}, "default"))
+    theatre.runner.advance(10)
+    phase, message = told(theatre)
+    assert (phase, theatre.all(CUT)) == (FAILED, [])
+    assert "nobody has foreseen this" in message
+
+
+def test_what_a_chaos_node_has_made_is_removed_if_nothing_else_can_be_done_for_it(theatre, monkeypatch):
+    def break_down(*_):
+        raise ZeroDivisionError("nobody has foreseen this")
+
+    begin(theatre)
+    theatre.put_on("cut", partition("cut", "1h"))
+    theatre.runner.advance(2)
+    monkeypatch.setattr("pytest_kscen.workflow.turns.Turn._step", break_down)
+    theatre.runner.advance(70)
+    assert theatre.all(CUT) == []
 
 
 @pytest.mark.parametrize("edge", ["at_start", "at_end"])

@@ -73,7 +73,7 @@ WORKFLOW_STATUS = {
     "message": TEXT,
     "resilienceScore": NUMBER,
     "probes": many(PROBE_STATUS),
-    "engine": record(ending=TEXT),
+    "engine": record(ending=TEXT, entryPhase=TEXT, exitNode=TEXT),
 }
 STATUS_CHECK_STATUS = {"message": TEXT}
 NODE = {"retry": RETRY, "probes": many(PROBE)}
