@@ -6,7 +6,7 @@ An event that begins or ends a node waits until they have answered, and is then 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, SUCCEED
@@ -16,7 +16,7 @@ from pytest_kscen.workflow.trees import ROOT
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes import Probe, Verdict
     from pytest_kscen.workflow.trees import Node, Tree
     from pytest_kscen.workflow.trigger import OperableTrigger
+
+    Asking = Callable[["Hypothesis", Event], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +64,7 @@ class Hypotheses:
             hypothesis.probing.begin_continuous()
             hypothesis.probing.chaos_is_on(_has_chaos(tree, node))
             return False
-        self._start(hypothesis, self._begin(hypothesis, event), event, f"first probes of {node.name or tree.key}")
+        self._start(hypothesis, self._begin, event, f"first probes of {node.name or tree.key}")
         return True
 
     def must_be_asked_last(self, tree: Tree, node: Node, event: Event) -> bool:
@@ -71,7 +73,7 @@ class Hypotheses:
         if hypothesis is None or hypothesis.has_ended:
             return False
         hypothesis.has_ended = hypothesis.is_asked_last = True
-        self._start(hypothesis, self._end(hypothesis, event), event, f"last probes of {node.name or tree.key}")
+        self._start(hypothesis, self._end, event, f"last probes of {node.name or tree.key}")
         return True
 
     def is_asked_last(self, tree: Tree, node: Node) -> bool:
@@ -135,15 +137,15 @@ class Hypotheses:
         owner, group = owner_reference(node.obj), self._group
         return Probing(self._actor, probes, subject, failed, judged=judged, group=group, owner=owner, before=before)
 
-    def _start(self, hypothesis: Hypothesis, asking: Coroutine[Any, Any, None], event: Event, name: str) -> None:
+    def _start(self, hypothesis: Hypothesis, asking: Asking, event: Event, name: str) -> None:
         """Beside all that goes on; what goes wrong with it is this node's fault alone."""
         task = self._group.create_task(self._minding(hypothesis, asking, event), name=name)
         hypothesis.tasks.add(task)
         task.add_done_callback(hypothesis.tasks.discard)
 
-    async def _minding(self, hypothesis: Hypothesis, asking: Coroutine[Any, Any, None], event: Event) -> None:
+    async def _minding(self, hypothesis: Hypothesis, asking: Asking, event: Event) -> None:
         try:
-            await asking
+            await asking(hypothesis, event)
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
             hypothesis.is_asked_last = False
             self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, f"its probes cannot be asked: {error!r}"))

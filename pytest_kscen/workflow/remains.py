@@ -9,7 +9,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import FAILED, PARALLEL, SERIAL, STATUS_CHECK, SUSPEND, TASK
 from pytest_kscen.workflow.actors import ACTORS
 from pytest_kscen.workflow.tables.machine import Act
@@ -51,8 +51,7 @@ class Remains:
             if act:
                 await ACTORS[act](self._hands, tree, node)
         except Exception as error:  # noqa: BLE001  # what one workflow leaves stops no other
-            about = {"workflow": str(tree.key), "node": node.name, "error": str(error)}
-            self._actor.log(logging.WARNING, "cannot be removed", **about)
+            self._refused(tree, node, "cannot be removed", error)
             return False
         return True
 
@@ -68,9 +67,13 @@ class Remains:
         if not await self.clear(tree, node):
             return False
         try:
-            await self._repository.save(tree, replace(node, phase=FAILED, message=why))
+            await self._repository.save(tree, replace(node, phase=FAILED, message=why, children=[]))
         except NotFound:
             return True
-        except (ApiError, OSError):
+        except Exception as error:  # noqa: BLE001  # as above
+            self._refused(tree, node, "refused", error)
             return False
         return True
+
+    def _refused(self, tree: Tree, node: Node, what: str, error: Exception) -> None:
+        self._actor.log(logging.WARNING, what, workflow=str(tree.key), node=node.name, error=str(error))

@@ -314,6 +314,7 @@ class Turn:
             case Act.MAKE_CHILDREN:
                 await self._turns.make(self._tree, node, self._tree.next_below(node))
             case Act.MAKE_EXIT:
+                node.message = node.message or self._event.message  # why its entry has failed, if it has
                 await self._turns.make(self._tree, node, [self._tree.template(self._tree.definition.exit)])
             case Act.HEAR_CHILDREN:
                 self._hear_children()
