@@ -362,12 +362,12 @@ def test_a_patch_that_cannot_be_taken(site, hookshop, answer, message):
 
 
 def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stands(site, hookshop):
-    hookshop.answers["/"] = lambda *_: time.sleep(1.5)
+    hookshop.answers["/"] = lambda *_: time.sleep(4)
     configure(site, spec(hookshop.config()))
     before, began = site.runner.clock.now(), time.monotonic()
     assert refusal(site).message == f'{CALLED}Post "https://127.0.0.1:{hookshop.port}/?timeout=1s": context deadline exceeded'
     assert site.runner.clock.now() == before
-    assert 0.9 < time.monotonic() - began < 1.4
+    assert 0.9 < time.monotonic() - began < 3.5
 
 
 @pytest.mark.parametrize(

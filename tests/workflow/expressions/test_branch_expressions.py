@@ -207,7 +207,7 @@ def test_nothing_takes_long(text):
     began = time.process_time()
     with contextlib.suppress(ExpressionError):
         compile_expression(text).evaluate({"long": "a" * 20_000})
-    assert time.process_time() - began < 0.2  # on a machine with other things to do; a tenth of it otherwise
+    assert time.process_time() - began < 3  # hundreds of times what it takes; a bomb that went off would take for ever
 
 
 def test_a_large_output_can_be_searched():
@@ -257,7 +257,7 @@ def test_only_expression_errors_come_out(text):
     mistake_in(text)
     with contextlib.suppress(ExpressionError):
         assert select(text, SEEN) in {True, False}
-    assert time.process_time() - began < 0.2
+    assert time.process_time() - began < 3  # hundreds of times what it takes; a bomb that went off would take for ever
 
 
 trees = st.recursive(
