@@ -14,23 +14,47 @@ from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
-from pytest_kscen.objects.errors import ApiError
-from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import PODS, SERVICES
 from pytest_kscen.objects.workflows import ABORT, OVER, SHIPPED, phase_of
 from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
 from pytest_kscen.workflow.manager import WorkflowManager
+from pytest_kscen.workflow.repository import PARENT
+from pytest_kscen.workflow.schedules import Schedules
+from pytest_kscen.workflow.status_checks import StatusChecks
+from pytest_kscen.workflow.trees import ROOT
 
 CHAOS = [KINDS[kind].resource for kind in ("NetworkChaos", "PodChaos")]
+MADE = [*CHAOS, SHIPPED.schedules, SHIPPED.status_checks]
 REFUSED = "refused"
 DEADLINES = st.sampled_from(["1s", "5s", "20s", "90s"])
 SELECTORS = st.sampled_from([{"app": "a"}, {"app": "a"}, {"app": "b"}, {"app": "nobody"}])
 EXPRESSIONS = st.sampled_from(["exitCode == 0", "exitCode != 0", "", "", "stdout[5] == 'x'"])
-MISFORTUNES = ("abort", "abort a node", "remove chaos", "stick", "stick", "remove a node", "pause", "vanish", "remove the workflow")
+SCHEDULES = ["@every 3s", "@every 11s", "@every 1h"]
+URLS = ["http://a.default/", "http://nobody.default/"]
+THERE = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
+ABSENT = {"apiVersion": "v1", "kind": "Pod", "name": "nobody"}
+COMMAND = {"container": {"image": "busybox", "command": ["sh", "-c", "sleep 3"]}}
+FORMS = [{"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": ABSENT}, {"command": COMMAND}]
+MISFORTUNES = (
+    *("abort", "abort a node", "remove chaos", "stick", "stick", "remove a node", "pause", "vanish", "remove the workflow"),
+    *("remove a node", "orphan a node", "orphan the workflow", "disown", "remove a check", "remove a schedule", "nothing"),
+)
+"""What may befall a workflow; the last is for its engine alone."""
+VICTIMS = {
+    **{what: [SHIPPED.nodes] for what in ("abort a node", "remove a node", "orphan a node")},
+    "vanish": [PODS],
+    "remove a check": [SHIPPED.status_checks],
+    "remove a schedule": [SHIPPED.schedules],
+}
+"""Whom it befalls, if that is not its chaos."""
+AWAY = st.one_of(st.none(), st.none(), st.floats(0, 40))
+"""For so long there is no engine, and that is when it happens."""
 
 
 @st.composite
 def leaves(draw, name):
-    match draw(st.sampled_from(["Suspend", "Suspend", "partition", "partition", "kill", "task"])):
+    match draw(st.sampled_from(["Suspend", "Suspend", "partition", "partition", "kill", "task", "check", "schedule"])):
         case "Suspend":
             return suspend(name, draw(DEADLINES))
         case "partition":
@@ -40,12 +64,43 @@ def leaves(draw, name):
             selector = {"namespaces": ["default"], "labelSelectors": draw(SELECTORS)}
             chaos = {"action": "pod-kill", "mode": "one", "selector": selector}
             made = template(name, "PodChaos", deadline=draw(DEADLINES), podChaos=chaos)
+        case "check":
+            http = {"url": draw(st.sampled_from(URLS)), "criteria": {"statusCode": "200"}}
+            body = {"mode": draw(st.sampled_from(["Synchronous", "Continuous"])), "type": "HTTP", "http": http}
+            check = {**body, "intervalSeconds": 2, "failureThreshold": draw(st.sampled_from([2, 1000]))}
+            return template(
+                name, "StatusCheck", deadline=draw(DEADLINES), statusCheck=check, abortWithStatusCheck=draw(st.booleans())
+            )
+        case "schedule":
+            spec = partition(name)["networkChaos"]
+            often = {"schedule": draw(st.sampled_from(SCHEDULES)), "concurrencyPolicy": draw(st.sampled_from(["Allow", "Forbid"]))}
+            spawned = {**often, "type": "NetworkChaos", "historyLimit": 2, "networkChaos": {**spec, "duration": "4s"}}
+            return template(name, "Schedule", deadline=draw(DEADLINES), schedule=spawned)
         case _:
             command = draw(st.sampled_from(["exit 0", "exit 1", "sleep 30", "echo hello"]))
             return task(name, command=command, deadline=draw(DEADLINES))
     if draw(st.integers(0, 9)) == 0:
         made["name"] = f"{name}-{REFUSED}"
     return made
+
+
+@st.composite
+def probes(draw):
+    """None, mostly."""
+    whens = draw(st.lists(st.sampled_from(["Start", "End", "Edges", "Continuous", "OnChaos"]), max_size=2, unique=True))
+    return [
+        {
+            "name": when.lower(),
+            "when": when,
+            **draw(st.sampled_from(FORMS)),
+            "initialDelay": draw(st.sampled_from(["0s", "4s"])),
+            "interval": "5s",
+            "timeout": "8s",
+            "failureThreshold": draw(st.integers(1, 2)),
+            "stopOnFailure": draw(st.booleans()),
+        }
+        for when in (whens if draw(st.integers(0, 3)) == 0 else ())
+    ]
 
 
 @st.composite
@@ -68,17 +123,20 @@ def trees(draw):
                 made["deadline"] = draw(DEADLINES)
         if draw(st.integers(0, 7)) == 0:
             made["retry"] = {"limit": draw(st.integers(1, 2)), "backoff": {"duration": "2s", "factor": 2}}
+        if asked := draw(probes()):
+            made["probes"] = asked
         templates.append(made)
         return made["name"]
 
     spec = {"entry": grow(3), "templates": templates}
     if draw(st.integers(0, 4)) == 0:
         spec["onExit"] = "bye"
+        spec["probes"] = draw(probes())
         templates.append(suspend("bye", "3s"))
     return spec
 
 
-misfortunes = st.lists(st.tuples(st.sampled_from(MISFORTUNES), st.floats(0, 60), st.integers(0, 100)), max_size=3)
+misfortunes = st.lists(st.tuples(st.sampled_from(MISFORTUNES), st.floats(0, 60), st.integers(0, 100), AWAY), max_size=3)
 
 
 class Forest:
@@ -92,11 +150,15 @@ class Forest:
         self.journal.follow(self._hear)
         for app, number in itertools.product("ab", (1, 2)):
             self._pod(app, f"{app}-{number}")
+        body = {"spec": {"selector": {"app": "a"}, "ports": [{"port": 80, "targetPort": 8080}]}}
+        self.call(self.api.create(SERVICES, {"metadata": {"name": "a", "namespace": "default"}, **body}))
         self.engine = None
         self.start()
+        for controller in (StatusChecks, Schedules):
+            self.runner.start(controller(self.actor(controller.__name__), SHIPPED).run(), controller.__name__)
 
     def _pod(self, app, name):
-        spec = {"containers": [{"name": "c", "image": "pause"}]}
+        spec = {"containers": [{"name": "c", "image": "pause", "ports": [{"containerPort": 8080}]}]}
         body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"}}
         labels = {"app": app, "set": name}
         body["spec"] = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}
@@ -106,9 +168,9 @@ class Forest:
     def call(self, coroutine):
         return self.runner.call(coroutine)
 
-    def actor(self):
+    def actor(self, name="workflow-engine"):
         clock, chance = self.runner.clock, self.cluster.chance
-        return Stage(self.cluster.api, clock, chance, self.journal, "run").actor("workflow-engine", passing=True)
+        return Stage(self.cluster.api, clock, chance, self.journal, "run").actor(name, passing=True)
 
     def start(self, actor=None):
         async def begin():
@@ -134,43 +196,60 @@ class Forest:
 
     def befall(self, name, what, number):
         """One misfortune, if it can befall this workflow as it is now."""
-        chosen = {"abort a node": self.nodes(name), "remove a node": self.nodes(name), "vanish": self.of(name, PODS)}
-        found = chosen.get(what, self.chaos(name))
-        obj = found[number % len(found)] if found else None
         with contextlib.suppress(ApiError):
             match what:
-                case "abort":
-                    self._annotate(SHIPPED.workflows, name, {ABORT: "true"})
-                case "remove the workflow":
-                    self.call(self.api.delete(SHIPPED.workflows, name, "default", propagation="Background"))
-                    self.over.add(name)
-                case _ if obj is None:
+                case "nothing":
                     pass
-                case "abort a node":
-                    self._annotate(SHIPPED.nodes, obj["metadata"]["name"], {ABORT: "true"})
-                case "pause":
-                    self._annotate(KINDS[obj["kind"]].resource, obj["metadata"]["name"], {PAUSE: "true"})
-                case "stick":
-                    held = {"metadata": {"finalizers": [*obj["metadata"].get("finalizers", ()), "example.com/stuck"]}}
-                    self.call(self.api.patch(KINDS[obj["kind"]].resource, obj["metadata"]["name"], held, "default"))
-                case "vanish":
-                    self.call(self.api.delete(PODS, obj["metadata"]["name"], "default", grace_period=0))
-                case "remove a node":
-                    self.call(self.api.delete(SHIPPED.nodes, obj["metadata"]["name"], "default"))
-                case "remove chaos":
-                    self.call(self.api.delete(KINDS[obj["kind"]].resource, obj["metadata"]["name"], "default"))
+                case "abort":
+                    self._patch(SHIPPED.workflows, name, {"annotations": {ABORT: "true"}})
+                case "remove the workflow" | "orphan the workflow":
+                    self._delete(SHIPPED.workflows, name, what)
+                    self.over.add(name)
+                case _:
+                    found = self.of(name, *VICTIMS.get(what, CHAOS))
+                    if found:
+                        self._befall_one(found[number % len(found)], what)
 
-    def _annotate(self, resource, name, annotations):
-        self.call(self.api.patch(resource, name, {"metadata": {"annotations": annotations}}, "default"))
+    def _befall_one(self, obj, what):
+        kind, name = obj["kind"], obj["metadata"]["name"]
+        resource = KINDS[kind].resource if kind in KINDS else VICTIMS[what][0]
+        stuck = {"finalizers": [*obj["metadata"].get("finalizers", ()), "example.com/stuck"]}
+        changes = {
+            "abort a node": {"annotations": {ABORT: "true"}},
+            "pause": {"annotations": {PAUSE: "true"}},
+            "stick": stuck,
+            "disown": {"ownerReferences": None},
+        }
+        if what in changes:
+            self._patch(resource, name, changes[what])
+        elif what == "vanish":
+            self.call(self.api.delete(PODS, name, "default", grace_period=0))
+        else:
+            self._delete(resource, name, what)
 
-    def of(self, name, resource):
-        return self.call(self.api.list(resource, "default", labels=f"chaos-mesh.org/workflow={name}")).items
+    def befall_while_away(self, name, what, number, seconds):
+        """The same, when there is no engine."""
+        self.stop()
+        self.befall(name, what, number)
+        self.runner.advance(seconds)
+        self.start()
+
+    def _patch(self, resource, name, metadata):
+        self.call(self.api.patch(resource, name, {"metadata": metadata}, "default"))
+
+    def _delete(self, resource, name, what):
+        how = "Orphan" if what.startswith("orphan") else "Background"
+        self.call(self.api.delete(resource, name, "default", propagation=how))
+
+    def of(self, name, *resources):
+        labels = f"chaos-mesh.org/workflow={name}"
+        return [obj for each in resources for obj in self.call(self.api.list(each, "default", labels=labels)).items]
 
     def nodes(self, name):
         return self.of(name, SHIPPED.nodes)
 
     def chaos(self, name):
-        return [obj for resource in CHAOS for obj in self.of(name, resource)]
+        return self.of(name, *CHAOS)
 
     def workflow(self, name):
         found = self.call(self.api.list(SHIPPED.workflows, "default", fields=f"metadata.name={name}")).items
@@ -181,12 +260,14 @@ class Forest:
             self.over.add(entry.data["workflow"])
 
     def end(self, name):
-        """Until it is over; what is then there: the workflow, and its nodes by name."""
+        """Until it is over; what is then there: the workflow, unless somebody deletes it, and its nodes by name."""
         assert self.runner.until(lambda: name in self.over, 7200), self.shown(name)
-        return self.workflow(name), {node["metadata"]["name"]: node for node in self.nodes(name)}
+        workflow = self.workflow(name)
+        is_kept = workflow and "deletionTimestamp" not in workflow["metadata"]
+        return workflow if is_kept else None, {node["metadata"]["name"]: node for node in self.nodes(name)}
 
     def shown(self, name):
-        return [(node["metadata"]["name"], phase_of(node), node["status"].get("message")) for node in self.nodes(name)]
+        return [(node["metadata"]["name"], phase_of(node), node.get("status", {}).get("message")) for node in self.nodes(name)]
 
     def free(self, name):
         """What was stuck is let go, and all of it goes."""
@@ -198,7 +279,13 @@ class Forest:
         with contextlib.suppress(ApiError):
             self.call(self.api.delete(SHIPPED.workflows, name, "default", propagation="Background"))
         self.runner.advance(60)
-        assert (self.workflow(name), self.nodes(name), self.chaos(name), self.of(name, PODS)) == (None, [], [], [])
+        assert [obj["metadata"]["name"] for resource in MADE for obj in self.call(self.api.list(resource, "default")).items] == []
+        for obj in self.of(name, SHIPPED.nodes, PODS):  # what somebody has orphaned
+            assert phase_of(obj) in (*OVER, "Succeeded"), self.shown(name)
+            with contextlib.suppress(NotFound):
+                self._delete(PODS if obj["kind"] == "Pod" else SHIPPED.nodes, obj["metadata"]["name"], "")
+        self.runner.advance(60)
+        assert (self.workflow(name), self.of(name, SHIPPED.nodes, PODS)) == (None, [])
 
 
 def _refuse(review):
@@ -208,7 +295,7 @@ def _refuse(review):
 def counted(workflow, nodes):
     """The nodes that count: not what was begun in attempts that failed, and were made again."""
     entry = workflow["status"].get("entryNode")
-    roots = [name for name, node in nodes.items() if node["metadata"]["ownerReferences"][0]["kind"] == "Workflow"]
+    roots = [name for name, node in nodes.items() if node["metadata"]["annotations"][PARENT] == ROOT]
     queue, found = [name for name in (entry, *roots) if name in nodes], {}
     while queue:
         name = queue.pop()

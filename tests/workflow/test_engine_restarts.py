@@ -7,7 +7,7 @@ import collections
 import dataclasses
 
 import pytest
-from forest import Forest
+from forest import MADE, VICTIMS, Forest
 from theatre import partition, suspend, task, template
 
 from pytest_kscen.kube.recording import RecordingApi
@@ -31,6 +31,8 @@ EVERYTHING = {
         suspend("bye", "1s"),
     ],
 }
+REMOVALS = ("remove a node", "orphan a node", "remove a schedule", "remove a check")
+"""What somebody removes while there is no engine: the first of its sort that is there."""
 ABORTED_WHILE = {"both": 8.0, "judge": 27.5}
 """Seconds after which the workflow is in the midst of these."""
 
@@ -107,3 +109,19 @@ def test_an_engine_goes_on_where_another_was_cut_off(forest, heard, abort_after)
     for number in writes:
         found, _ = played(forest, heard, number, abort_after)
         assert {name: found[name] for name in found if found[name] != expected[name]} == {}, f"cut off after {number} writes"
+
+
+@pytest.mark.parametrize("what", REMOVALS)
+def test_what_is_removed_while_no_engine_is_there_fails_the_workflow_and_leaves_nothing(forest, what):
+    name = forest.put_on(EVERYTHING)
+    while not forest.of(name, *VICTIMS[what]):
+        forest.runner.advance(1)
+    forest.runner.advance(1)
+    forest.befall_while_away(name, what, 0, 0.5)
+    workflow, nodes = forest.end(name)
+    assert phase_of(workflow) == "Failed"
+    assert {phase_of(node) for node in nodes.values()} <= set(OVER)
+    assert forest.of(name, *MADE) == []
+    bye = [phase_of(node) for node in nodes.values() if node["spec"]["templateName"] == "bye"]
+    assert bye == ["Succeed"]
+    forest.free(name)

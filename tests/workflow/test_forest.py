@@ -6,15 +6,15 @@ import os
 
 import pytest
 from forest import MISFORTUNES, Forest, counted, misfortunes, trees
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from test_engine_restarts import EVERYTHING
 
 from pytest_kscen.objects.workflows import FAILED, OVER, phase_of
 
-MANY = int(os.environ.get("KSCEN_TREES", "200"))
-"""Thousands, where there is the time for them."""
+MANY, SHARES = int(os.environ.get("KSCEN_TREES", "200")), 2
+"""Thousands, where there is the time for them: in shares, each of which may have a processor of its own."""
 AT_ONCE = settings(
-    max_examples=MANY, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=MANY // SHARES, deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
 
@@ -25,13 +25,26 @@ def forest():
     forest.close()
 
 
-@AT_ONCE
-@given(spec=trees(), befalls=misfortunes)
-def test_every_tree_ends_and_leaves_no_chaos(forest, spec, befalls):
+@pytest.mark.parametrize("share", range(SHARES))
+def test_every_tree_ends_and_leaves_no_chaos(forest, share):
+    @seed(share)
+    @AT_ONCE
+    @given(spec=trees(), befalls=misfortunes)
+    def grow(spec, befalls):
+        live(forest, spec, befalls)
+
+    grow()
+
+
+def live(forest, spec, befalls):
+    """Whatever befalls it, also while there is no engine."""
     name = forest.put_on(spec)
-    for what, after, number in befalls:
+    for what, after, number, away in befalls:
         forest.runner.advance(round(after, 1))
-        forest.befall(name, what, number)
+        if away is None:
+            forest.befall(name, what, number)
+        else:
+            forest.befall_while_away(name, what, number, round(away, 1))
     workflow, nodes = forest.end(name)
     if workflow:
         judge(forest, name, workflow, nodes)
