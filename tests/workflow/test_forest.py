@@ -68,9 +68,9 @@ def judge(forest, name, workflow, nodes):
 
 
 def is_cut_off(node):
-    """A Task by its parent's deadline, which is no failure of the parent's."""
+    """A Task or a check by its parent's deadline, which is no failure of the parent's."""
     late = {"type": "DeadlineExceed", "status": "True", "reason": "ParentNodeDeadlineExceed"}
-    return node["spec"]["type"] == "Task" and late in node["status"]["conditions"]
+    return node["spec"]["type"] in {"Task", "StatusCheck"} and late in node["status"]["conditions"]
 
 
 def test_the_same_seed_writes_the_same_journal():
