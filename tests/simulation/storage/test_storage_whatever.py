@@ -105,6 +105,7 @@ FITS = [("none", 2), ("availability", 3), ("consistency-and-availability", 3), (
     st.lists(st.tuples(st.just("dark"), node), max_size=2),
     st.lists(ACTIONS | st.tuples(st.just("dark"), node), max_size=10),
 )
+@example("ready", FITS[2], [("dark", "node-2")], [("wait", 0.3), ("dark", "node-2"), ("dark", "node-1"), ("delete", 2)])
 @example("conditions", FITS[-1], [("dark", "node-3"), ("dark", "node-4")], [("attach", "node-3"), ("wait", 15)])
 def test_where_there_is_hardly_room_it_is_whole_after_five_minutes(generation, fits, before, actions):
     """Attached or not, machines out or not, and although somebody who was there first has to make room."""

@@ -61,9 +61,10 @@ def form(view: View, means: Means) -> list[Deed]:
 
 
 def _missing_disks(view: View, generation: Generation) -> int:
-    """The first of them gets the volume's data before there are others."""
+    """The first of them gets the volume's data before there are others. Who goes before it has had them was never one."""
     there = view.diskful
-    if not generation.replaces_disks and any(replica.initialized for replica in view.replicas if replica.is_diskful):
+    has_data = sum(replica.initialized for replica in view.replicas if replica.is_diskful)
+    if not generation.replaces_disks and has_data >= view.layout.diskful:
         return 0
     at_once = generation.forms_at_once or any(replica.initialized for replica in there)
     return max(0, (view.layout.diskful if at_once else min(1, view.layout.diskful)) - len(there))
