@@ -285,7 +285,7 @@ def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):
 def test_a_node_with_children_that_is_aborted_is_named(forest):
     def abort(name):
         (node,) = (each for each in forest.nodes(name) if each["spec"]["templateName"] == "both")
-        forest._annotate(SHIPPED.nodes, node["metadata"]["name"], {ABORT: "true"})
+        forest._patch(SHIPPED.nodes, node["metadata"]["name"], {"annotations": {ABORT: "true"}})
 
     both = template("both", "Parallel", children=["one", "two"])
     _, message, told = ended(forest, both, suspend("one", "1h"), suspend("two", "1h"), after=2, then=abort)
