@@ -57,8 +57,10 @@ def main(arguments: list[str]) -> int:
         waiters = [_waiter(path) for path in chosen.waiter]
         with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMANDS)) as cluster:
             theatre = open_theatre(cluster, terms, chosen.journal, waiters)
-            print(f"Scenarios are played from now on; controllers ask for their turn at {theatre.gate_url}CONTROLLER", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
+                print(
+                    f"Scenarios are played from now on; controllers ask for their turn at {theatre.gate_url}CONTROLLER", flush=True
+                )
                 while True:
                     cluster.advance(DAY)
     except (ClusterRefused, PreflightRefused, ApiError, OSError, ValueError) as error:

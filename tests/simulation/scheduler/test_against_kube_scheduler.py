@@ -7,7 +7,7 @@ import os
 import signal
 
 import pytest
-from test_small_and_large import some_node, some_pod
+from test_small_and_large import HOST, some_node, some_pod
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import WallRunner
@@ -141,6 +141,23 @@ class Rival:
         self.processes.close()
 
 
+def has_seen_all(rival):
+    """Wait until it knows the nodes: the last has room for one pod, which it places when it has seen that one without taints."""
+    amounts = {"cpu": "1", "memory": "1Gi", "pods": "1"}
+    labels = {HOST: "last"}
+    rival.add_node(
+        {
+            "metadata": {"name": "last", "labels": labels},
+            "spec": {},
+            "status": {"capacity": amounts, "allocatable": amounts},
+        }
+    )
+    spec = {"containers": [{"name": "c", "image": "app:1"}], "nodeSelector": labels}
+    probe = {"metadata": {"name": "probe", "namespace": "default"}, "spec": spec}
+    rival.ask(rival.api.create(PODS, probe))
+    assert rival.runner.until(lambda: rival.ask(rival.api.get(PODS, "probe", "default"))["spec"].get("nodeName"), PATIENCE)
+
+
 @pytest.fixture(scope="module")
 def rival():
     written = Layout.scheduler_configuration
@@ -226,6 +243,7 @@ def test_it_chooses_one_of_our_best(rival, ours, profile, seed):
     rival.clear()
     for number in range(NODE_COUNT):
         rival.add_node(some_node(draws, number))
+    has_seen_all(rival)
     mine, ties = ours(), 0
     for number in range(POD_COUNT):
         pod = some_pod(draws, number, kinds=8, classes=1)

@@ -1,9 +1,8 @@
 """The real kube-scheduler sends pods away, and we say whom and from where: it must be the same ones, of one of our best nodes."""
 
 import pytest
-from test_against_kube_scheduler import PATIENCE, ours, rival  # noqa: F401
+from test_against_kube_scheduler import PATIENCE, has_seen_all, ours, rival  # noqa: F401
 from test_small_and_large import HOST, ZONE
-from test_sociable_against_kube_scheduler import has_seen_all
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.objects.conditions import condition

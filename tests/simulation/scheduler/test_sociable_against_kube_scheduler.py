@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from test_against_kube_scheduler import PATIENCE, ours, rival, with_priority  # noqa: F401
+from test_against_kube_scheduler import has_seen_all, ours, rival, with_priority  # noqa: F401
 from test_small_and_large import HOST, ZONE, some_node, some_pod
 
 from pytest_kscen.chance import Chance
@@ -66,23 +66,6 @@ def with_service(rival):  # noqa: F811
     spec = {"selector": {"app": "a0"}, "ports": [{"port": 80}]}
     with contextlib.suppress(AlreadyExists):
         rival.ask(rival.api.create(SERVICES, {"metadata": {"name": "kin", "namespace": "default"}, "spec": spec}))
-
-
-def has_seen_all(rival):  # noqa: F811
-    """Wait until it knows the nodes: the last has room for one pod, which it places when it has seen that one without taints."""
-    amounts = {"cpu": "1", "memory": "1Gi", "pods": "1"}
-    labels = {HOST: "last"}
-    rival.add_node(
-        {
-            "metadata": {"name": "last", "labels": labels},
-            "spec": {},
-            "status": {"capacity": amounts, "allocatable": amounts},
-        }
-    )
-    spec = {"containers": [{"name": "c", "image": "app:1"}], "nodeSelector": labels}
-    probe = {"metadata": {"name": "probe", "namespace": "default"}, "spec": spec}
-    rival.ask(rival.api.create(PODS, probe))
-    assert rival.runner.until(lambda: rival.ask(rival.api.get(PODS, "probe", "default"))["spec"].get("nodeName"), PATIENCE)
 
 
 @pytest.mark.parametrize("seed", range(10))
