@@ -191,4 +191,6 @@ ACTORS: dict[Act, Callable[[Hands, Tree, Node], Awaitable[Happening | None]]] = 
 }
 OUTWARD = frozenset(ACTORS) - {Act.EVALUATE, Act.FIND_CHAOS, Act.LEAVE_CHAOS, Act.FIND_POD, Act.FIND_CHECK}
 """Before these the API knows of the node what they are a part of."""
+BEGINNING = frozenset({Act.CREATE_CHAOS, Act.RUN_POD, Act.CREATE_CHECK})
+"""These wait for that; what ends something does not."""
 REMOVING = frozenset({Act.DELETE_CHAOS, Act.END_POD, Act.DELETE_CHECK})

@@ -40,6 +40,8 @@ class Happening(StrEnum):
     """A probe has held, or failed, for good: that is to be remembered, and nothing else comes of it."""
     WAITS = "NodeTaskPodWaits"
     """What its pod waits for has changed, or nothing keeps it any longer: that is told, and nothing else comes of it."""
+    UNWRITTEN = "NodeStatusUnwritten"
+    """What the API has not taken of the workflow's statuses is offered again."""
     RESUMED = "EngineResumed"
     """The engine has come back, and knows what the API says of the node."""
 
@@ -48,6 +50,11 @@ ENDINGS = (Happening.DEADLINE, Happening.PARENT_DEADLINE, Happening.ABORTED, Hap
 """What ends a node before it is done."""
 GRAVITY = (*ENDINGS, Happening.NOT_CLEANED)
 """Why a node is not what it was to be, the gravest last."""
+ONWARD = (
+    *(Happening.CREATED, Happening.PICK, Happening.CHILD_SUCCEED, Happening.POD_SPAWNED, Happening.EVALUATED),
+    Happening.RESUMED,
+)
+"""What something new comes of, and is not told before it is written."""
 PASSED_ON = {
     Happening.DEADLINE: Happening.PARENT_DEADLINE,
     Happening.PARENT_DEADLINE: Happening.PARENT_DEADLINE,

@@ -29,14 +29,15 @@ from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event, Happening, Key
 from pytest_kscen.workflow.hypotheses import Hypotheses
 from pytest_kscen.workflow.playground import Playground
+from pytest_kscen.workflow.refusals import LONGEST_MESSAGE, MISREAD
 from pytest_kscen.workflow.remains import DELETED, Remains
 from pytest_kscen.workflow.replanting import LOST, replant
-from pytest_kscen.workflow.repository import PARENT, Repository, key_of
+from pytest_kscen.workflow.repository import PARENT, Repository, is_behind, key_of
 from pytest_kscen.workflow.stuck import Stuck
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
 from pytest_kscen.workflow.trigger import OperableTrigger, Rate
-from pytest_kscen.workflow.turns import LONGEST_MESSAGE, MISREAD, Turns
+from pytest_kscen.workflow.turns import Turns
 from pytest_kscen.workflow.validation import faults_of
 from pytest_kscen.workflow.voice import Voice
 from pytest_kscen.workflow.watches import Watches
@@ -138,6 +139,8 @@ class WorkflowManager:
 
     def _take_up(self, tree: Tree, watches: Watches) -> None:
         for node in (tree.root, *tree.nodes.values()):
+            if is_behind(node):
+                self._turns.debts.take_up(tree, node)
             if node.has_left:
                 self._hands.stuck.take(self._hands, tree, node)
             if not node.is_over:

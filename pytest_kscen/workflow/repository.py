@@ -11,6 +11,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.requests import JSON_PATCH
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.workflows import Family
 
 NAME_LENGTH, SUFFIX = 54, 5
+PATIENCE = 5.0
+"""Seconds for which a refused status is offered again at once: all else that happens to the workflow waits meanwhile."""
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes' generated names
 FROM_TEMPLATE = ("task", "children", "conditionalBranches", "schedule", "statusCheck", "abortWithStatusCheck", "retry", "probes")
 
@@ -52,18 +56,21 @@ class Repository:
         self.family = family
         self.trees: dict[Key, Tree] = {}
         self._actor = actor
+        self._hasty = actor.with_patience(PATIENCE).api
 
     # --- trees ---
 
     def plant(self, workflow: Obj) -> Tree:
         """The tree of a workflow that nobody knew; its nodes are added when they are read or made."""
-        status = workflow.get("status") or {}
+        status = _status_of(workflow)
         started = epoch_of(status["startTime"]) if "startTime" in status else self._actor.clock.now()
         root = Node(ROOT, Template(ROOT, "Workflow", {}), None, started, workflow)
-        root.phase = phase_of(workflow)
-        root.message = status.get("message", "")
+        root.phase = phase_of({"status": status})
         root.ending = Happening.ABORTED if is_true(workflow, ABORTED) else None
         engine = status.get("engine") or {}
+        root.message = engine.get("message", "") if "hindrance" in engine else status.get("message", "")
+        root.is_unsaved = "hindrance" in engine  # it is gone, or is met again
+        root.noted = engine.get("noted", "")
         if ending := engine.get("ending"):
             root.ending = Happening(ending)
         root.children = [name for name in (status.get("entryNode"), engine.get("exitNode")) if name]
@@ -87,18 +94,19 @@ class Repository:
 
     def graft(self, tree: Tree, obj: Obj, template: Template | None = None) -> Node:
         """Put a node, as the API has it, in its place; what its template was when it was begun stands in its spec."""
-        spec, status = obj["spec"], obj.get("status") or {}
+        spec, status = obj["spec"], _status_of(obj)
         engine = status.get("engine") or {}
         parent = obj["metadata"]["annotations"][PARENT]
         name = sys.intern(obj["metadata"]["name"])
         node = Node(name, template or _template_of(spec), parent, epoch_of(spec["startTime"]), obj)
-        node.phase = phase_of(obj)
+        node.phase = phase_of({"status": status})
+        node.noted = engine.get("noted", "")
         node.attempt = engine.get("attempt", 1)
         node.ending = Happening(engine["ending"]) if "ending" in engine else None
         node.is_called_off = engine.get("calledOff", node.ending not in (None, Happening.FAULT))
         node.is_cleaning = engine.get("cleaning", False)
         node.has_made = engine.get("made", False)
-        node.has_left = is_true(obj, CHAOS_LEFT)
+        node.has_left = is_true({"status": status}, CHAOS_LEFT)
         node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
         node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
         node.chosen = engine.get("chosen")
@@ -163,19 +171,30 @@ class Repository:
 
     async def save(self, tree: Tree, node: Node) -> None:
         """What has become of a node."""
-        status = self._root_status(tree) if node.name == ROOT else self._status(tree, node)
+        status = self._now(tree, node)
         before = node.obj.get("status") or {}
         if changed := {name: value for name, value in status.items() if before.get(name) != value}:
             write = self._write_root if node.name == ROOT else self._write
             node.obj = await write(tree, node, changed)
 
+    async def note(self, tree: Tree, node: Node, *, is_paid: bool) -> None:
+        """What cannot be written as its status, in an annotation; none if it could at last."""
+        resource = self.family.workflows if node.name == ROOT else self.family.nodes
+        node.noted = node.noted if is_paid else timestamp_of(self._actor.clock.now(), micro=True)
+        noted = None if is_paid else orjson.dumps(self._now(tree, node)).decode()
+        patch = {"metadata": {"annotations": {UNWRITTEN: noted}}}
+        await self._hasty.patch(resource, node.obj["metadata"]["name"], patch, tree.key.namespace)
+
+    def _now(self, tree: Tree, node: Node) -> Obj:
+        return self._root_status(tree) if node.name == ROOT else self._status(tree, node)
+
     async def _write(self, tree: Tree, node: Node, changed: Obj) -> Obj:
         patch, where = {"status": changed}, tree.key.namespace
-        return await self._actor.api.patch(self.family.nodes, node.name, patch, where, subresource="status")
+        return await self._hasty.patch(self.family.nodes, node.name, patch, where, subresource="status")
 
     async def _write_root(self, tree: Tree, root: Node, changed: Obj) -> Obj:
         """A workflow's name may be another's by now, and that one's status is not this one's: NotFound."""
-        api, resource, (name, namespace) = self._actor.api, self.family.workflows, (tree.key.name, tree.key.namespace)
+        api, resource, (name, namespace) = self._hasty, self.family.workflows, (tree.key.name, tree.key.namespace)
         uid = root.obj["metadata"]["uid"]
         status = {**(root.obj.get("status") or {}), **changed}
         patch = [
@@ -199,14 +218,15 @@ class Repository:
                 _condition(ACCOMPLISHED, holds=root.is_over, reason=root.phase if root.is_over else ""),
             ],
         }
-        if engine := _root_engine(tree):
+        before = root.obj.get("status") or {}
+        if (engine := _root_engine(tree)) or "engine" in before:
             status["engine"] = engine
         if root.ending is Happening.ABORTED:
             status["conditions"].append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
         if root.children:
             status["entryNode"] = root.children[0]
-        if root.message:
-            status["message"] = root.message
+        if (told := "; ".join(filter(None, (root.message, root.waits_for)))) or "message" in before:
+            status["message"] = told
         if root.probes:
             status["probes"] = root.probes
             status["resilienceScore"] = score_of(root.probes)
@@ -249,6 +269,9 @@ UNTIL = {
 PARENT = "workflow.kscen.io/parent"
 """The annotation that tells of a node whose child it is."""
 
+UNWRITTEN = "workflow.kscen.io/unwritten"
+"""The annotation with what the API does not take of a status."""
+
 
 def key_of(workflow: Obj) -> Key:
     return Key(workflow["metadata"].get("namespace", ""), workflow["metadata"]["name"])
@@ -262,6 +285,24 @@ def run_label(tree: Tree) -> dict[str, str]:
 
 def is_owned(obj: Obj, owner: Obj) -> bool:
     return any(each["uid"] == owner["metadata"]["uid"] for each in obj["metadata"].get("ownerReferences") or ())
+
+
+def is_behind(node: Node) -> bool:
+    """Whether the API has of it only what was noted."""
+    engine = (node.obj.get("status") or {}).get("engine") or {}
+    return bool(node.noted) and engine.get("noted") != node.noted
+
+
+def _status_of(obj: Obj) -> Obj:
+    """As it was written, or as it was noted since."""
+    status = obj.get("status") or {}
+    annotations = obj["metadata"].get("annotations") or {}
+    try:
+        noted = orjson.loads(annotations.get(UNWRITTEN) or "{}")
+        is_newer = noted["engine"]["noted"] != (status.get("engine") or {}).get("noted")
+    except (LookupError, TypeError, ValueError):
+        return status
+    return {**status, **noted} if is_newer else status
 
 
 def _template_of(spec: Obj) -> Template:
@@ -309,6 +350,9 @@ def _root_engine(tree: Tree) -> Obj:
         "ending": root.ending.value if root.ending else "",
         "entryPhase": children[0].phase if children and children[0].is_over else "",
         "exitNode": children[1].name if children[1:] else "",
+        "noted": root.noted,
+        "hindrance": root.waits_for,
+        "message": root.message if root.waits_for else "",
     }
     return {name: value for name, value in known.items() if value}
 
@@ -321,6 +365,7 @@ def _engine(node: Node) -> Obj:
         "calledOff": True if node.is_called_off and node.ending is Happening.FAULT else None,
         "cleaning": node.is_cleaning or None,
         "made": node.has_made or None,
+        "noted": node.noted or None,
         "chosen": node.chosen,
         **{key: timestamp_of(node.until[wait], micro=True) if wait in node.until else None for wait, key in UNTIL.items()},
     }

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 GONE = "workflow-gone"
-WAITS = "workflow-node-waits"
-ABOUT = frozenset({"workflow-phase", "workflow-node", WAITS, GONE})
+WAITS, HINDERED = "workflow-node-waits", "workflow-hindered"
+ABOUT = frozenset({"workflow-phase", "workflow-node", WAITS, HINDERED, GONE})
 """The notes that tell of a workflow."""
 
 
@@ -30,7 +30,7 @@ class Told:
     """Phases and when they began, in seconds since the run began."""
     said: str = ""
     waits_for: str = ""
-    """What its pod waits for."""
+    """What its pod waits for, or what keeps the workflow."""
 
     @property
     def message(self) -> str:
@@ -105,6 +105,8 @@ class Story:
             data = entry.data
             told = self.nodes.setdefault(data["node"], Told(data["node"], data["template"], data["type"], data["parent"]))
             told.add(entry)
+        elif entry.what == HINDERED:
+            self.workflow.waits_for = entry.data["message"]
         elif entry.what == WAITS and entry.data["node"] in self.nodes:
             self.nodes[entry.data["node"]].waits_for = entry.data["message"]
 

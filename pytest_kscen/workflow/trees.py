@@ -62,9 +62,11 @@ class Node:
     turn: int = 0
     """How often its phase has changed."""
     waits_for: str = ""
-    """What its pod waits for."""
+    """What its pod waits for, or what keeps the workflow."""
     trouble: str = ""
     """What was refused last."""
+    noted: str = ""
+    """When what the API does not take of its status was noted last."""
     is_lost: bool = False
     """Its WorkflowNode is gone, and nobody knows in which attempt it was."""
     is_at_a_loss: bool = False

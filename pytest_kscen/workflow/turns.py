@@ -7,17 +7,20 @@ at once, as the node's own next event takes it on, is written with what comes of
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import FAILED, INIT, OVER
-from pytest_kscen.workflow.actors import ACTORS, OUTWARD, REMOVING
-from pytest_kscen.workflow.events import PASSED_ON, Event, Happening, Impossible
+from pytest_kscen.workflow.actors import ACTORS, BEGINNING, OUTWARD, REMOVING
+from pytest_kscen.workflow.events import ONWARD, PASSED_ON, Event, Happening, Impossible
+from pytest_kscen.workflow.refusals import words_of
 from pytest_kscen.workflow.retries import may_retry
 from pytest_kscen.workflow.tables import WORKFLOW, machine_of
 from pytest_kscen.workflow.tables.machine import Act, Later, Over, Tell, To, Wait, Whom
 from pytest_kscen.workflow.trees import ROOT, lateness
+from pytest_kscen.workflow.unwritten import Debts, Unwritten
 
 if TYPE_CHECKING:
     from pytest_kscen.workflow.actors import Hands
@@ -36,9 +39,6 @@ INJECTED_WITHIN, CLEANED_WITHIN, CLEANED_AGAIN = 60.0, 300.0, 10.0
 """Seconds in which chaos has to be in effect, and to be gone, and until a removal that was refused is tried again."""
 LIMITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.LENGTH: None}
 """None: as long as its template says."""
-LONGEST_MESSAGE = 1000
-MISREAD = (LookupError, TypeError, ValueError, AttributeError)
-"""What comes of a template that nobody has validated."""
 BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
 BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
 MOST_NODES = 10_000
@@ -65,9 +65,13 @@ class Turns:
         self._clock = hands.playground.clock
         self._repository = repository
         self._trigger = trigger
+        self.debts = Debts(repository, trigger, voice, self._clock, self._write)
 
     async def take(self, event: Event) -> None:
         tree = self._repository.trees.get(event.workflow)
+        if tree and event.happening is Happening.UNWRITTEN:
+            await self.debts.settle(tree)
+            return
         node = tree.node(event.node) if tree else None
         if tree is None or node is None or node.is_over or event.turn not in (-1, node.turn):
             return
@@ -88,15 +92,11 @@ class Turns:
             self._remains.remove(tree, [node])
 
     async def _remember(self, tree: Tree, node: Node) -> None:
-        """How its probes have fared, or what it waits for; if that cannot be written now, it is with what is written next."""
-        try:
-            await self.save(tree, node)
-        except (ApiError, OSError) as error:
-            self.voice.unwritten(tree, node, _words(error))
+        """How its probes have fared, or what it waits for."""
+        with contextlib.suppress(Unwritten):
+            await self.debts.save(tree, node)
 
-    # --- what a turn needs ---
-
-    async def save(self, tree: Tree, node: Node) -> None:
+    async def _write(self, tree: Tree, node: Node) -> None:
         node.probes = self.hypotheses.shown(tree, node)
         try:
             await self._repository.save(tree, node)
@@ -104,10 +104,13 @@ class Turns:
             if node.name == ROOT:
                 self.forget(tree)
 
+    # --- what a turn needs ---
+
     def forget(self, tree: Tree) -> None:
         """The workflow is no more; one of the same name may be there already. What it has made is still to be removed."""
         if self._repository.knows(tree):
             self._repository.forget(tree)
+            self.debts.forget(tree)
             self.hypotheses.forget(tree)
             self._trigger.forget(tree.key)
             self._remains.remove(tree, tree.nodes.values())
@@ -116,9 +119,14 @@ class Turns:
         """Whether something else has happened to the workflow already."""
         return self._trigger.waits(tree.key)
 
-    def tell(self, tree: Tree, node: Node, happening: Happening, message: str = "") -> None:
-        if self._repository.knows(tree):
-            self._trigger.notify(Event(tree.key, node.name, happening, message))
+    def tell(self, tree: Tree, event: Event, *, by: Node) -> None:
+        """What something new comes of is not told before what has become of the node by which it comes is written."""
+        if not self._repository.knows(tree):
+            return
+        if event.happening in ONWARD and self.debts.owes(tree, by):
+            self.debts.hold(tree, by, event)
+        else:
+            self._trigger.notify(event)
 
     def tell_later(self, tree: Tree, node: Node, happening: Happening, instant: float, *, in_this_turn: bool = True) -> None:
         if self._repository.knows(tree):
@@ -163,18 +171,27 @@ class Turn:
         try:
             for step in self._steps():
                 await self._step(step)
+        except Unwritten:
+            self._begin_later()
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
-            await self._go_wrong(step, _words(error))
+            await self._go_wrong(step, words_of(error))
         if self._goes_on_at_once():
             self._node.is_unsaved = self._is_unsaved
         else:
             await self._save_at_last()
         for happening in self._come:  # before its time is told to be over
-            self._turns.tell(self._tree, self._node, happening)
+            self._turns.tell(self._tree, Event(self._tree.key, self._node.name, happening), by=self._node)
         for happening, instant, in_this_turn in self._later:
             self._turns.tell_later(self._tree, self._node, happening, instant, in_this_turn=in_this_turn)
         for node, happening, message in self._told:
-            self._turns.tell(self._tree, node, happening, message)
+            turn = node.turn if happening is Happening.RESUMED else -1
+            self._turns.tell(self._tree, Event(self._tree.key, node.name, happening, message, turn), by=self._node)
+
+    def _begin_later(self) -> None:
+        """What it is about is not begun before its status is written; only then its time to be in effect begins."""
+        self._node.until.pop(Wait.INJECTION, None)
+        self._later = [later for later in self._later if later[0] is not Happening.NOT_INJECTED]
+        self._told = [(self._node, Happening.RESUMED, "")]
 
     def _goes_on_at_once(self) -> bool:
         """Whether the workflow's next event is that this node picks its children, and an engine that has not heard would do so."""
@@ -324,8 +341,11 @@ class Turn:
     async def _play(self, act: Act) -> None:
         node = self._node
         node.is_cleaning = node.is_cleaning or act in REMOVING
-        if act in OUTWARD:
+        if act in BEGINNING:
             await self._save()
+        elif act in OUTWARD:
+            with contextlib.suppress(Unwritten):
+                await self._save()
         if act is Act.EVALUATE:
             self._turns.voice.pod_ended(node)
         if happening := await ACTORS[act](self._turns.hands, self._tree, node):
@@ -355,28 +375,22 @@ class Turn:
     async def _save(self) -> None:
         if self._is_unsaved:
             self._is_unsaved = False
-            await self._turns.save(self._tree, self._node)
+            await self._turns.debts.save(self._tree, self._node)
 
     async def _save_at_last(self) -> None:
-        """What cannot be written down fails the node, and it goes on to its end in memory."""
+        """What cannot be put into words fails the node."""
         try:
             await self._save()
+        except Unwritten:
+            pass
         except Exception as error:  # noqa: BLE001  # as above
-            self._turns.voice.unwritten(self._tree, self._node, _words(error))
+            self._turns.voice.unwritten(self._tree, self._node, words_of(error))
             if not self._node.is_over and self._event.happening is not Happening.FAULT:
-                self._told = [(self._node, Happening.FAULT, _words(error))]
+                self._told = [(self._node, Happening.FAULT, words_of(error))]
 
 
 def _machine(node: Node) -> Machine:
     return WORKFLOW if node.name == ROOT else machine_of(node.template.type)
-
-
-def _words(error: Exception) -> str:
-    """Why something could not be done, at a length that everybody takes."""
-    words = error.message if isinstance(error, ApiError) else str(error) or repr(error)
-    if isinstance(error, MISREAD) and not isinstance(error, UnicodeError):
-        words = f"what its template says cannot be read: {error!r}"
-    return words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
 
 
 def _with_name(node: Node) -> str:

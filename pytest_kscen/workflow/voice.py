@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.events import Recorder
 from pytest_kscen.objects.workflows import FAILED, SCHEDULE
 from pytest_kscen.workflow.events import Happening
+from pytest_kscen.workflow.story import HINDERED
 from pytest_kscen.workflow.tables.machine import Act
 from pytest_kscen.workflow.trees import ROOT, lateness
 
@@ -86,6 +87,16 @@ class Voice:
         """The API does not take what has become of a node."""
         self._actor.note("workflow-refused", workflow=str(tree.key), node=node.name, error=why)
         self._actor.log(logging.ERROR, "refused", workflow=str(tree.key), node=node.name, error=why)
+        self._recorder.warning(node.obj, "StatusNotWritten", f"its status cannot be written: {why}")
+
+    def hindered(self, tree: Tree, why: str) -> None:
+        """What keeps the workflow, or that nothing does any longer."""
+        self._actor.note(HINDERED, workflow=tree.key.name, namespace=tree.key.namespace, message=why)
+        self._actor.log(logging.WARNING if why else logging.INFO, "hindered", workflow=str(tree.key), why=why)
+        if why:
+            self._recorder.warning(tree.root.obj, "StatusNotWritten", why)
+        else:
+            self._recorder.normal(tree.root.obj, "StatusWritten", "all statuses are written again")
 
     def ended_from_outside(self, node: Node, why: str = "") -> None:
         reason = "WorkflowAborted" if node.name == ROOT else "NodeAborted"

@@ -23,6 +23,7 @@ from pytest_kscen.workflow.repository import PARENT
 from pytest_kscen.workflow.schedules import Schedules
 from pytest_kscen.workflow.status_checks import StatusChecks
 from pytest_kscen.workflow.trees import ROOT
+from pytest_kscen.workflow.unwritten import LONGEST_PAUSE
 
 CHAOS = [KINDS[kind].resource for kind in ("NetworkChaos", "PodChaos")]
 MADE = [*CHAOS, SHIPPED.schedules, SHIPPED.status_checks]
@@ -38,7 +39,8 @@ COMMAND = {"container": {"image": "busybox", "command": ["sh", "-c", "sleep 3"]}
 FORMS = [{"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": ABSENT}, {"command": COMMAND}]
 MISFORTUNES = (
     *("abort", "abort a node", "remove chaos", "stick", "stick", "remove a node", "pause", "vanish", "remove the workflow"),
-    *("remove a node", "orphan a node", "orphan the workflow", "disown", "remove a check", "remove a schedule", "nothing"),
+    *("remove a node", "orphan a node", "orphan the workflow", "disown", "remove a check", "remove a schedule"),
+    *("mute its nodes", "mute it", "nothing"),
 )
 """What may befall a workflow; the last is for its engine alone."""
 VICTIMS = {
@@ -146,6 +148,10 @@ class Forest:
         self.runner, self.api = self.cluster.runner, self.cluster.api("test")
         self.journal = Journal(self.runner.clock)
         self.cluster.admission.add(Hook("refuses", validate=_refuse, resources=CHAOS, operations=["CREATE"]))
+        self.muted, self.muted_until = None, 0.0
+        self.cluster.admission.add(
+            Hook("mutes", validate=self._mute, resources=[SHIPPED.nodes, SHIPPED.workflows], subresources=("status",))
+        )
         self.numbers, self.over = itertools.count(1), set()
         self.journal.follow(self._hear)
         for app, number in itertools.product("ab", (1, 2)):
@@ -187,6 +193,11 @@ class Forest:
         self.journal.close()
         self.cluster.close()
 
+    def _mute(self, review):
+        """For a while nobody writes these statuses."""
+        is_meant = self.muted and review.new["kind"] == self.muted.kind and self.runner.clock.now() < self.muted_until
+        return "mute" if is_meant else ""
+
     # --- one workflow ---
 
     def put_on(self, spec, name=""):
@@ -200,6 +211,9 @@ class Forest:
             match what:
                 case "nothing":
                     pass
+                case "mute its nodes" | "mute it":
+                    self.muted = SHIPPED.workflows if what == "mute it" else SHIPPED.nodes
+                    self.muted_until = self.runner.clock.now() + 5 * number
                 case "abort":
                     self._patch(SHIPPED.workflows, name, {"annotations": {ABORT: "true"}})
                 case "remove the workflow" | "orphan the workflow":
@@ -262,6 +276,9 @@ class Forest:
     def end(self, name):
         """Until it is over; what is then there: the workflow, unless somebody deletes it, and its nodes by name."""
         assert self.runner.until(lambda: name in self.over, 7200), self.shown(name)
+        if self.muted:
+            self.runner.advance(max(self.muted_until - self.runner.clock.now(), 0) + LONGEST_PAUSE + 1)
+            self.muted = None
         workflow = self.workflow(name)
         is_kept = workflow and "deletionTimestamp" not in workflow["metadata"]
         return workflow if is_kept else None, {node["metadata"]["name"]: node for node in self.nodes(name)}

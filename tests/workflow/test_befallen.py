@@ -256,14 +256,13 @@ def test_chaos_that_nobody_lets_go_is_tried_until_it_is_gone(forest, is_restarte
 
 def test_chaos_goes_though_its_node_cannot_write_so(forest):
     def refuse(review):
-        if review.subresource == "status":
-            raise Forbidden("nothing is written")
+        raise Forbidden("nothing is written")
 
     cut = partition("cut", "1h")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     name = forest.put_on({"entry": "cut", "templates": [cut]})
     forest.runner.advance(5)
-    hook = Hook("mute", validate=refuse, resources=[SHIPPED.nodes])
+    hook = Hook("mute", validate=refuse, resources=[SHIPPED.nodes], subresources=("status",))
     forest.cluster.admission.add(hook)
     forest.befall(name, "abort", 0)
     workflow, _ = forest.end(name)

@@ -73,7 +73,7 @@ WORKFLOW_STATUS = {
     "message": TEXT,
     "resilienceScore": NUMBER,
     "probes": many(PROBE_STATUS),
-    "engine": record(ending=TEXT, entryPhase=TEXT, exitNode=TEXT),
+    "engine": record(ending=TEXT, entryPhase=TEXT, exitNode=TEXT, noted=MOMENT, hindrance=TEXT, message=TEXT),
 }
 STATUS_CHECK_STATUS = {"message": TEXT}
 NODE = {"retry": RETRY, "probes": many(PROBE)}
@@ -94,6 +94,7 @@ NODE_STATUS = {
         injectedUntil=MOMENT,
         cleanedUntil=MOMENT,
         retryAt=MOMENT,
+        noted=MOMENT,
         children=TEXTS,
         chosen=TEXTS,
     ),

@@ -1,0 +1,235 @@
+"""While the API refuses what becomes of a workflow's nodes, or never answers, it says so, ends in time, does nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from test_engine_mistakes import Through
+from theatre import Theatre, partition, suspend, template
+
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.errors import Forbidden, InternalError
+from pytest_kscen.objects.resources import EVENTS
+from pytest_kscen.objects.workflows import FAILED, RUNNING, SHIPPED, SUCCEED, phase_of
+from pytest_kscen.workflow.manager import WorkflowManager
+from pytest_kscen.workflow.story import stories
+from pytest_kscen.workflow.unwritten import LONGEST_PAUSE, WRITTEN_WITHIN
+
+CUT = KINDS["NetworkChaos"].resource
+NODES, WORKFLOWS = SHIPPED.nodes, SHIPPED.workflows
+IN_EFFECT = {"experiment": {"desiredPhase": "Run"}, "conditions": [{"type": "AllInjected", "status": "True"}]}
+WORDS = {"refuses": "not by me", "never answers": "context deadline exceeded"}
+AGAIN = LONGEST_PAUSE + 20
+"""Seconds after which all that was refused is asked for again, also if somebody has to be waited for meanwhile."""
+HOWS = pytest.mark.parametrize("how", WORDS)
+
+
+class Guarded(Through):
+    """With a webhook before what is patched."""
+
+    def __init__(self, api, guard):
+        super().__init__(api)
+        self._guard = guard
+
+    async def patch(self, resource, *arguments, subresource="", **options):
+        await self._guard.judge(resource, subresource)
+        return await self._api.patch(resource, *arguments, subresource=subresource, **options)
+
+
+class Guard:
+    def __init__(self, clock):
+        self._clock = clock
+        self.how, self.refused = "", set()
+
+    async def judge(self, resource, subresource):
+        if (resource, subresource) in self.refused:
+            if self.how == "never answers":
+                await self._clock.sleep(10)
+                raise InternalError(WORDS[self.how])
+            raise Forbidden(WORDS[self.how])
+
+
+class Guarding(Theatre):
+    def __init__(self):
+        super().__init__("unwritten")
+        self.guard, self.engine, self.entries = Guard(self.clock), None, []
+        self.journal.follow(self.entries.append)
+        self.restart()
+
+    def restart(self):
+        self.stop()
+        stage = Stage(
+            lambda agent: Guarded(InProcessApi(self.server, agent=agent), self.guard), self.clock, self.chance, self.journal, "run"
+        )
+
+        async def begin():
+            return asyncio.get_running_loop().create_task(WorkflowManager(stage.actor("workflow-engine", passing=True)).run())
+
+        self.engine = self.call(begin())
+
+    def stop(self):
+        if self.engine:
+            self.engine.cancel()
+            self.call(asyncio.wait([self.engine]))
+
+    def refuse(self, how, *resources, also=()):
+        self.guard.how, self.guard.refused = how, {(resource, "status") for resource in resources} | set(also)
+
+    def allow(self):
+        self.guard.refused = set()
+
+    def inject(self):
+        """As whoever injects would say it of the only chaos that there is."""
+        (chaos,) = self.all(CUT)
+        self.call(self.api.patch(CUT, chaos["metadata"]["name"], {"status": IN_EFFECT}, "default"))
+
+    def told(self):
+        (workflow,) = self.all(WORKFLOWS)
+        return phase_of(workflow), (workflow.get("status") or {}).get("message", "")
+
+    def phases(self):
+        return {node["spec"]["templateName"]: phase_of(node) for node in self.all(NODES)}
+
+    def created(self):
+        """How many chaos resources."""
+        writes = [entry.data for entry in self.entries if entry.what == "wrote"]
+        return sum(data["verb"] == "create" and data["resource"].startswith("networkchaos.") for data in writes)
+
+    def story(self):
+        return stories(self.entries)["default", "w"].workflow
+
+
+@pytest.fixture
+def theatre():
+    theatre = Guarding()
+    yield theatre
+    theatre.stop()
+    theatre.close()
+
+
+TWO = (template("all", "Serial", children=["one", "two"]), suspend("one", "5s"), suspend("two", "2m"))
+
+
+@HOWS
+def test_a_workflow_says_which_status_cannot_be_written_and_no_longer_when_it_can(theatre, how, caplog):
+    theatre.put_on("all", *TWO)
+    theatre.runner.advance(2)
+    theatre.refuse(how, NODES)
+    theatre.runner.advance(40)
+    (one,) = (node["metadata"]["name"] for node in theatre.all(NODES) if node["spec"]["templateName"] == "one")
+    why = f"the status of {one} cannot be written: {WORDS[how]}"
+    assert theatre.told() == (RUNNING, why)
+    assert theatre.story().message == why
+    assert theatre.phases() == {"all": "WaitingForChild", "one": "Holding"}
+    said = {(event["involvedObject"]["kind"], event["type"], event["message"]) for event in theatre.all(EVENTS)}
+    assert {("Workflow", "Warning", why), ("WorkflowNode", "Warning", f"its status cannot be written: {WORDS[how]}")} <= said
+    assert why in caplog.text
+    theatre.allow()
+    theatre.runner.advance(AGAIN)
+    assert theatre.told() == (RUNNING, "")
+    assert theatre.story().message == ""
+    assert theatre.phases() == {"all": "WaitingForChild", "one": SUCCEED, "two": "Holding"}
+    assert "StatusWritten" in {event["reason"] for event in theatre.all(EVENTS)}
+    theatre.runner.advance(120)
+    assert theatre.told() == (SUCCEED, "")
+
+
+@HOWS
+@pytest.mark.parametrize("resource", [NODES, WORKFLOWS], ids=["of nodes", "of workflows"])
+@pytest.mark.parametrize("from_the_first", [True, False], ids=["from the first", "while chaos is on"])
+def test_a_workflow_whose_statuses_are_never_taken_ends_in_time_without_chaos(theatre, how, resource, from_the_first):
+    if from_the_first:
+        theatre.refuse(how, resource)
+    theatre.put_on("all", template("all", "Serial", children=["cut", "rest"]), partition("cut", "20s"), suspend("rest", "1h"))
+    theatre.runner.advance(5)
+    if not from_the_first:
+        theatre.inject()
+        theatre.runner.advance(1)
+        theatre.refuse(how, resource)
+    if resource == WORKFLOWS and not from_the_first:
+        patch = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
+        theatre.call(theatre.api.patch(WORKFLOWS, "w", patch, "default"))
+    theatre.runner.advance(WRITTEN_WITHIN + 4 * LONGEST_PAUSE)
+    assert theatre.all(CUT) == []
+    if resource == NODES:
+        phase, why = theatre.told()
+        assert phase == FAILED
+        assert f"could not be written within 300 s: {WORDS[how]}" in why
+    theatre.allow()
+    theatre.runner.advance(AGAIN)
+    assert set(theatre.phases().values()) == {FAILED} or theatre.phases() == {"all": FAILED, "cut": SUCCEED}
+    phase, why = theatre.told()
+    assert phase == FAILED
+    assert why == "it was aborted" if resource == WORKFLOWS and not from_the_first else f"within 300 s: {WORDS[how]}" in why
+    assert theatre.created() <= 1
+
+
+@HOWS
+def test_no_chaos_is_made_before_its_status_is_taken(theatre, how):
+    theatre.put_on("all", template("all", "Serial", children=["rest", "cut"]), suspend("rest", "5s"), partition("cut", "20s"))
+    theatre.runner.advance(4)
+    theatre.refuse(how, NODES)
+    theatre.runner.advance(100)
+    assert theatre.all(CUT) == []
+    theatre.allow()
+    while not theatre.all(CUT):
+        theatre.runner.advance(5)
+    theatre.inject()
+    theatre.runner.advance(21)
+    assert (theatre.told(), theatre.created()) == ((SUCCEED, ""), 1)
+
+
+@HOWS
+@pytest.mark.parametrize("is_back", [False, True], ids=["and is refused as well", "and is not"])
+@pytest.mark.parametrize("is_deaf", [False, True], ids=["", "and nothing can be noted"])
+def test_an_engine_that_is_started_anew_injects_nothing_twice(theatre, how, is_back, is_deaf):
+    theatre.put_on("all", template("all", "Serial", children=["cut", "rest"]), partition("cut", "20s"), suspend("rest", "5s"))
+    theatre.runner.advance(1)
+    theatre.inject()
+    theatre.runner.advance(1)
+    theatre.refuse(how, NODES, also={(NODES, "")} if is_deaf else ())
+    theatre.runner.advance(50)
+    assert (theatre.all(CUT), theatre.phases()["cut"]) == ([], "Holding")
+    theatre.stop()
+    if is_back:
+        theatre.allow()
+    theatre.restart()
+    theatre.runner.advance(100)
+    theatre.allow()
+    theatre.runner.advance(AGAIN)
+    phase, why = theatre.told()
+    assert (theatre.created(), theatre.all(CUT)) == (1, [])
+    if is_deaf:
+        assert (phase, why) == (FAILED, "cut: its resource is gone, and the engine has not removed it")
+    else:
+        assert (phase, why, theatre.phases()) == (SUCCEED, "", {"all": SUCCEED, "cut": SUCCEED, "rest": SUCCEED})
+
+
+def test_an_end_that_could_not_be_written_is_known_to_the_next_engine(theatre):
+    theatre.put_on("all", *TWO)
+    theatre.runner.advance(124)
+    theatre.refuse("refuses", WORKFLOWS)
+    theatre.runner.advance(20)
+    assert theatre.told() == (RUNNING, "")
+    theatre.stop()
+    theatre.allow()
+    theatre.restart()
+    theatre.runner.advance(20)
+    assert (theatre.told(), theatre.phases()) == ((SUCCEED, ""), {"all": SUCCEED, "one": SUCCEED, "two": SUCCEED})
+    assert all(
+        "workflow.kscen.io/unwritten" not in node["metadata"].get("annotations", {})
+        for node in (*theatre.all(NODES), *theatre.all(WORKFLOWS))
+    )
+
+
+def test_an_exit_handler_comes_to_its_end_too(theatre):
+    theatre.put_on("rest", suspend("rest", "5s"), partition("cut", "20s"), onExit="cut")
+    theatre.runner.advance(1)
+    theatre.refuse("refuses", NODES)
+    theatre.runner.advance(WRITTEN_WITHIN + 20)
+    phase, why = theatre.told()
+    assert (phase, theatre.created()) == (FAILED, 0)
+    assert "could not be written within 300 s: not by me" in why
