@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Resource
     from pytest_kscen.objects.workflows import Family
     from pytest_kscen.workflow.playground import Playground
-    from pytest_kscen.workflow.stuck import Stuck
     from pytest_kscen.workflow.trees import Node, Tree
     from pytest_kscen.workflow.watches import Watches
 
@@ -38,7 +37,6 @@ class Hands:
     family: Family
     playground: Playground
     watches: Watches
-    stuck: Stuck
 
 
 async def _resource(hands: Hands, node: Node) -> Resource:
@@ -76,14 +74,6 @@ async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None
 async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     if not await hands.playground.has(await _resource(hands, node), tree, node):
         raise Impossible("its resource is gone, and the engine has not removed it")
-    return None
-
-
-async def leave_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    """The node is over, its chaos is not."""
-    if not node.has_left:
-        node.has_left = True
-        hands.stuck.take(hands, tree, node)
     return None
 
 
@@ -179,7 +169,6 @@ ACTORS: dict[Act, Callable[[Hands, Tree, Node], Awaitable[Happening | None]]] = 
     Act.CREATE_CHAOS: create_chaos,
     Act.DELETE_CHAOS: delete_chaos,
     Act.FIND_CHAOS: find_chaos,
-    Act.LEAVE_CHAOS: leave_chaos,
     Act.RUN_POD: run_pod,
     Act.FIND_POD: find_pod,
     Act.END_POD: end_pod,
@@ -189,7 +178,7 @@ ACTORS: dict[Act, Callable[[Hands, Tree, Node], Awaitable[Happening | None]]] = 
     Act.DELETE_CHECK: delete_check,
     Act.ABORT_WORKFLOW: abort_workflow,
 }
-OUTWARD = frozenset(ACTORS) - {Act.EVALUATE, Act.FIND_CHAOS, Act.LEAVE_CHAOS, Act.FIND_POD, Act.FIND_CHECK}
+OUTWARD = frozenset(ACTORS) - {Act.EVALUATE, Act.FIND_CHAOS, Act.FIND_POD, Act.FIND_CHECK}
 """Before these the API knows of the node what they are a part of."""
 BEGINNING = frozenset({Act.CREATE_CHAOS, Act.RUN_POD, Act.CREATE_CHECK})
 """These wait for that; what ends something does not."""

@@ -11,11 +11,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
-from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.workflows import (
     ABORT,
-    CHAOS_LEFT,
     INIT,
     SCHEDULE,
     SHIPPED,
@@ -32,8 +30,7 @@ from pytest_kscen.workflow.playground import Playground
 from pytest_kscen.workflow.refusals import LONGEST_MESSAGE, MISREAD
 from pytest_kscen.workflow.remains import DELETED, Remains
 from pytest_kscen.workflow.replanting import LOST, replant
-from pytest_kscen.workflow.repository import PARENT, Repository, is_behind, key_of
-from pytest_kscen.workflow.stuck import Stuck
+from pytest_kscen.workflow.repository import PARENT, Repository, is_behind, is_settled, key_of
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
 from pytest_kscen.workflow.trigger import OperableTrigger, Rate
@@ -81,11 +78,10 @@ class WorkflowManager:
             await self._nodes.synced()
             watches = Watches(self._actor, self._family, self._trigger, group)
             playground = Playground(self._actor.with_patience(PATIENCE))
-            stuck = Stuck(self._actor, self._repository, self._voice, group)
-            self._hands = Hands(self._family, playground, watches, stuck)
+            hands = Hands(self._family, playground, watches)
             hypotheses = Hypotheses(self._actor, self._trigger, group)
-            self._remains = Remains(self._actor, self._repository, self._hands, group)
-            self._turns = Turns(self._repository, self._trigger, self._voice, self._hands, hypotheses, remains=self._remains)
+            self._remains = Remains(self._actor, self._repository, self._voice, hands, group)
+            self._turns = Turns(self._repository, self._trigger, self._voice, hands, hypotheses, remains=self._remains)
             self._resume(watches)
             self._workflows.on_change(self._workflow_changed)
             self._nodes.on_change(self._node_changed)
@@ -142,7 +138,7 @@ class WorkflowManager:
             if is_behind(node):
                 self._turns.debts.take_up(tree, node)
             if node.has_left:
-                self._hands.stuck.take(self._hands, tree, node)
+                self._remains.remove(tree, [node])
             if not node.is_over:
                 self._see(node, watches)
                 lost = Event(tree.key, node.name, Happening.ABORTED, LOST)
@@ -153,15 +149,11 @@ class WorkflowManager:
         tree = self._repository.trees.get(key)
         stray = self._repository.headless(key)
         for obj in (obj for children in below.values() for obj in children):
-            has_left = not is_over(obj) or is_true(obj, CHAOS_LEFT)
-            if has_left and not (tree and obj["metadata"]["name"] in tree.nodes):
+            if not is_settled(obj) and not (tree and obj["metadata"]["name"] in tree.nodes):
                 with contextlib.suppress(*MISREAD):
                     self._repository.graft(stray, obj)
         why = "its workflow was over" if self._workflows.get(key.name, key.namespace) else DELETED
         self._remains.remove(stray, stray.nodes.values(), why)
-        for node in stray.nodes.values():
-            if node.has_left:
-                self._hands.stuck.take(self._hands, stray, node)
 
     def _planted(self, workflow: Obj) -> Tree:
         """One that can only hang or fail fails at once: not every API has somebody who refuses it."""

@@ -1,6 +1,8 @@
-"""What a workflow leaves that is no more: chaos, pods, checks and Schedules of nodes that were on.
+"""What is removed beside all else, for as long as it takes: what nodes could not remove in time, and what those have left that
+were on when their workflow was deleted, or over.
 
-A garbage collector removes most of it, but not what was orphaned, and none of it where there is no such collector.
+A garbage collector removes much of it, but not what was orphaned, and nothing where there is none. A node's condition tells
+that something of it is left, so an engine that is started anew goes on with it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import FAILED, PARALLEL, SERIAL, STATUS_CHECK, SUSPEND, TASK
 from pytest_kscen.workflow.actors import ACTORS
+from pytest_kscen.workflow.events import Happening
+from pytest_kscen.workflow.refusals import words_of
 from pytest_kscen.workflow.tables.machine import Act
 from pytest_kscen.workflow.trees import ROOT
 
@@ -23,57 +27,76 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.actors import Hands
     from pytest_kscen.workflow.repository import Repository
     from pytest_kscen.workflow.trees import Node, Tree
+    from pytest_kscen.workflow.voice import Voice
 
 DELETED = "its workflow was deleted"
-AGAIN, TRIES = 10.0, 30
-"""Seconds until what was refused is tried again, and how often."""
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 60.0
+"""Seconds between two attempts; each pause is twice as long as the one before."""
 REMOVALS = {SERIAL: None, PARALLEL: None, SUSPEND: None, TASK: Act.END_POD, STATUS_CHECK: Act.DELETE_CHECK}
 
 
 class Remains:
-    """Of all workflows."""
+    """One engine's."""
 
-    def __init__(self, actor: Actor, repository: Repository, hands: Hands, group: asyncio.TaskGroup) -> None:
+    def __init__(self, actor: Actor, repository: Repository, voice: Voice, hands: Hands, group: asyncio.TaskGroup) -> None:
         self._actor = actor
         self._repository = repository
+        self._voice = voice
         self._hands = hands
         self._group = group
 
+    def leave(self, tree: Tree, node: Node) -> None:
+        """The node is over, what it has made is not: the last attempt has just been made."""
+        if not node.has_left:
+            node.has_left = True
+            self._begin(tree, node, after=FIRST_PAUSE)
+
     def remove(self, tree: Tree, nodes: Iterable[Node], why: str = DELETED) -> None:
-        """What these have made, if they were on: beside all else that goes on."""
-        if left := [node for node in nodes if not node.is_over]:
-            self._group.create_task(self._remove(tree, left, why), name=f"remains of {tree.key}")
+        """What these have left; those that are on have failed by that."""
+        for node in nodes:
+            self._begin(tree, node, why)
 
     async def clear(self, tree: Tree, node: Node) -> bool:
-        """Whether what it has made is gone, or on its way."""
-        try:
-            act = None if node.name == ROOT else REMOVALS.get(node.template.type, Act.DELETE_CHAOS)
-            if act:
-                await ACTORS[act](self._hands, tree, node)
-        except Exception as error:  # noqa: BLE001  # what one workflow leaves stops no other
-            self._refused(tree, node, "cannot be removed", error)
-            return False
-        return True
+        """What a node has made is removed, whatever its table says; whether nobody has to see that it is gone."""
+        act = None if node.name == ROOT else REMOVALS.get(node.template.type, Act.DELETE_CHAOS)
+        happening = await ACTORS[act](self._hands, tree, node) if act else None
+        return act is not Act.DELETE_CHAOS or happening is Happening.CLEANED
 
-    async def _remove(self, tree: Tree, nodes: list[Node], why: str) -> None:
-        for _ in range(TRIES):
-            nodes = [node for node in nodes if not await self._is_done(tree, node, why)]
-            if not nodes:
-                return
-            await self._actor.clock.sleep(AGAIN)
+    def _begin(self, tree: Tree, node: Node, why: str = "", after: float = 0.0) -> None:
+        self._group.create_task(self._insist(tree, node, why, after), name=f"remains of {node.name} of {tree.key}")
+
+    async def _insist(self, tree: Tree, node: Node, why: str, pause: float) -> None:
+        while True:
+            if pause:
+                await self._actor.clock.sleep(pause)
+            try:
+                if await self._is_done(tree, node, why):
+                    return
+            except Exception as error:  # noqa: BLE001  # what one workflow leaves stops no other
+                about = {"workflow": str(tree.key), "node": node.name, "resource": node.made}
+                self._actor.log(logging.WARNING, "left", **about, why=words_of(error))
+            pause = min(2 * pause, LONGEST_PAUSE) or FIRST_PAUSE
 
     async def _is_done(self, tree: Tree, node: Node, why: str) -> bool:
-        """Whether nothing is left to be done for it; a node that has outlived its workflow is over by that."""
-        if not await self.clear(tree, node):
-            return False
-        try:
-            await self._repository.save(tree, replace(node, phase=FAILED, message=why, children=[]))
-        except NotFound:
+        """Whether nothing is left, and the API knows; of a node that has outlived its workflow the API sees to what goes."""
+        if node.has_left:
+            if not await self.clear(tree, node):
+                return False
+            if await self._is_written(tree, replace(node, has_left=False)):
+                node.has_left = False
+                self._voice.gone_at_last(tree, node)
             return True
-        except Exception as error:  # noqa: BLE001  # as above
-            self._refused(tree, node, "refused", error)
-            return False
+        if node.is_over:
+            await self._is_written(tree, node)
+            return True
+        await self.clear(tree, node)
+        await self._is_written(tree, replace(node, phase=FAILED, message=why, children=[]))
         return True
 
-    def _refused(self, tree: Tree, node: Node, what: str, error: Exception) -> None:
-        self._actor.log(logging.WARNING, what, workflow=str(tree.key), node=node.name, error=str(error))
+    async def _is_written(self, tree: Tree, node: Node) -> bool:
+        """Whether the node is still there."""
+        try:
+            await self._repository.save(tree, node)
+        except NotFound:
+            return False
+        return True

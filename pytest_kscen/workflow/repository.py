@@ -29,6 +29,7 @@ from pytest_kscen.objects.workflows import (
     SCHEDULED,
     STATUS_CHECK,
     WORKFLOW_LABEL,
+    is_over,
     phase_of,
 )
 from pytest_kscen.workflow.events import Happening, Key
@@ -293,6 +294,11 @@ def is_behind(node: Node) -> bool:
     return bool(node.noted) and engine.get("noted") != node.noted
 
 
+def is_settled(obj: Obj) -> bool:
+    """Whether nothing is left to be done for a node, whatever becomes of its workflow."""
+    return is_over(obj) and not is_true(obj, CHAOS_LEFT) and UNWRITTEN not in (obj["metadata"].get("annotations") or {})
+
+
 def _status_of(obj: Obj) -> Obj:
     """As it was written, or as it was noted since."""
     status = obj.get("status") or {}
@@ -333,7 +339,7 @@ def _conditions(node: Node) -> list[Obj]:
     conditions.append(_condition(DEADLINE_EXCEED, holds=by_time is not None, reason=by_time.value if by_time else ""))
     if node.template.is_chaos:
         conditions.append(_condition(CHAOS_INJECTED, holds=was_held, reason=""))
-    if node.ending is Happening.NOT_CLEANED:
+    if node.has_left or node.ending is Happening.NOT_CLEANED:
         conditions.append(_condition(CHAOS_LEFT, holds=node.has_left, reason=Happening.NOT_CLEANED.value if node.has_left else ""))
     if node.ending is Happening.ABORTED:
         conditions.append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))

@@ -16,6 +16,7 @@ from pytest_kscen.objects.workflows import FAILED, INIT, OVER
 from pytest_kscen.workflow.actors import ACTORS, BEGINNING, OUTWARD, REMOVING
 from pytest_kscen.workflow.events import ONWARD, PASSED_ON, Event, Happening, Impossible
 from pytest_kscen.workflow.refusals import words_of
+from pytest_kscen.workflow.remains import FIRST_PAUSE
 from pytest_kscen.workflow.retries import may_retry
 from pytest_kscen.workflow.tables import WORKFLOW, machine_of
 from pytest_kscen.workflow.tables.machine import Act, Later, Over, Tell, To, Wait, Whom
@@ -23,6 +24,8 @@ from pytest_kscen.workflow.trees import ROOT, lateness
 from pytest_kscen.workflow.unwritten import Debts, Unwritten
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kscen.workflow.actors import Hands
     from pytest_kscen.workflow.hypotheses import Hypotheses
     from pytest_kscen.workflow.remains import Remains
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INJECTED_WITHIN, CLEANED_WITHIN, CLEANED_AGAIN = 60.0, 300.0, 10.0
-"""Seconds in which chaos has to be in effect, and to be gone, and until a removal that was refused is tried again."""
+INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
+"""Seconds in which chaos has to be in effect, and to be gone."""
 LIMITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.LENGTH: None}
 """None: as long as its template says."""
 BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
@@ -89,7 +92,7 @@ class Turns:
             return
         await Turn(self, tree, node, event).take()
         if not self._repository.knows(tree):  # it was deleted meanwhile, and this may have made something more
-            self._remains.remove(tree, [node])
+            self._remains.remove(tree, _on([node]))
 
     async def _remember(self, tree: Tree, node: Node) -> None:
         """How its probes have fared, or what it waits for."""
@@ -113,7 +116,7 @@ class Turns:
             self.debts.forget(tree)
             self.hypotheses.forget(tree)
             self._trigger.forget(tree.key)
-            self._remains.remove(tree, tree.nodes.values())
+            self._remains.remove(tree, _on(tree.nodes.values()))
 
     def has_more(self, tree: Tree) -> bool:
         """Whether something else has happened to the workflow already."""
@@ -133,8 +136,14 @@ class Turns:
             self._trigger.notify_at(Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1), instant)
 
     async def clear(self, tree: Tree, node: Node) -> None:
-        """What a node has made is removed, if it can be, whatever its table says."""
-        await self._remains.clear(tree, node)
+        """What a node has made is removed; if that cannot be done now, it is beside all else."""
+        try:
+            await self._remains.clear(tree, node)
+        except Exception:  # noqa: BLE001  # whatever it is
+            self.leave(tree, node)
+
+    def leave(self, tree: Tree, node: Node) -> None:
+        self._remains.leave(tree, node)
 
     async def make(self, tree: Tree, parent: Node, templates: list[Template]) -> None:
         tree.made += len(templates)
@@ -308,7 +317,7 @@ class Turn:
         if wait in LIMITS and wait not in node.until:
             node.until[wait] = now + (LIMITS[wait] or node.template.deadline or 0.0)
             self._is_unsaved = True
-        instant = now + CLEANED_AGAIN if wait is Wait.AGAIN else node.until.get(wait, now)
+        instant = now + FIRST_PAUSE if wait is Wait.AGAIN else node.until.get(wait, now)
         self._later.append((happening, instant, True))
 
     def _deadline(self) -> float | None:
@@ -335,6 +344,8 @@ class Turn:
                 await self._turns.make(self._tree, node, [self._tree.template(self._tree.definition.exit)])
             case Act.HEAR_CHILDREN:
                 self._hear_children()
+            case Act.LEAVE_CHAOS:
+                self._turns.leave(self._tree, self._node)
             case _:
                 await self._play(act)
 
@@ -391,6 +402,10 @@ class Turn:
 
 def _machine(node: Node) -> Machine:
     return WORKFLOW if node.name == ROOT else machine_of(node.template.type)
+
+
+def _on(nodes: Iterable[Node]) -> list[Node]:
+    return [node for node in nodes if not node.is_over]
 
 
 def _with_name(node: Node) -> str:

@@ -14,7 +14,7 @@ from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.workflows import ABORT, CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
-from pytest_kscen.workflow.stuck import LONGEST_PAUSE
+from pytest_kscen.workflow.remains import LONGEST_PAUSE
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
@@ -105,9 +105,46 @@ def test_a_removal_of_what_a_deleted_workflow_has_left_is_tried_again(forest):
     hook = Hook("keeps", validate=refuse, resources=[NETWORK_CHAOS], operations=["DELETE"])
     forest.cluster.admission.add(hook)
     forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
-    forest.runner.advance(30)
+    forest.runner.advance(35)
     forest.cluster.admission.remove(hook)
     assert (forest.chaos(name), len(refusals)) == ([], 3)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
+def test_what_a_deleted_workflow_has_left_is_tried_for_as_long_as_it_takes(forest, is_restarted):
+    name = long_cut(forest)
+    hook = Hook("keeps", validate=lambda _: "not yet", resources=[NETWORK_CHAOS], operations=["DELETE"])
+    forest.cluster.admission.add(hook)
+    forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
+    forest.runner.advance(1800)
+    if is_restarted:
+        forest.stop()
+        forest.start()
+        forest.runner.advance(1800)
+    assert len(forest.chaos(name)) == 1
+    forest.cluster.admission.remove(hook)
+    forest.runner.advance(LONGEST_PAUSE + 1)
+    assert (forest.chaos(name), {phase_of(node) for node in forest.nodes(name)}) == ([], {FAILED})
+
+
+def test_that_chaos_is_gone_at_last_is_written_when_it_can_be(forest):
+    """Whoever refuses that is one node's affair."""
+    held = {"metadata": {"finalizers": ["example.com/stuck"]}}
+    name = long_cut(forest)
+    (chaos,) = forest.chaos(name)
+    forest.call(forest.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], held, "default"))
+    forest.befall(name, "abort", 0)
+    forest.end(name)
+    mute = Hook("mute", validate=lambda _: "nothing is written", resources=[SHIPPED.nodes], subresources=("status",))
+    forest.cluster.admission.add(mute)
+    forest.call(forest.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], {"metadata": {"finalizers": None}}, "default"))
+    forest.runner.advance(2 * LONGEST_PAUSE)
+    forest.cluster.admission.remove(mute)
+    assert not forest.engine.done()
+    forest.runner.advance(2 * LONGEST_PAUSE)
+    states = {condition(node, CHAOS_LEFT)["status"] for node in forest.nodes(name) if node["spec"]["type"] == "NetworkChaos"}
+    assert (forest.chaos(name), states) == ([], {"False"})
+    forest.free(name)
 
 
 def test_what_a_node_makes_while_its_workflow_is_orphaned_is_removed(forest):

@@ -8,8 +8,9 @@ from theatre import Theatre, partition, suspend, template
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import Forbidden, InternalError
-from pytest_kscen.objects.workflows import FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
+from pytest_kscen.objects.workflows import CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.workflow.manager import WorkflowManager
 from pytest_kscen.workflow.retries import LONGEST, Retry
 from pytest_kscen.workflow.trees import Tree
@@ -178,6 +179,35 @@ def test_what_a_chaos_node_has_made_is_removed_if_nothing_else_can_be_done_for_i
     monkeypatch.setattr("pytest_kscen.workflow.turns.Turn._step", break_down)
     theatre.runner.advance(70)
     assert theatre.all(CUT) == []
+
+
+class Keeping(Through):
+    """Lets nobody remove a NetworkChaos."""
+
+    keeps = True
+
+    async def delete(self, resource, *arguments, **options):
+        if resource == CUT and Keeping.keeps:
+            raise Forbidden("not yet")
+        return await self._api.delete(resource, *arguments, **options)
+
+
+def test_what_cannot_be_removed_of_such_a_node_is_tried_for_as_long_as_it_takes(theatre, monkeypatch):
+    def break_down(*_):
+        raise ZeroDivisionError("nobody has foreseen this")
+
+    begin(theatre, Keeping)
+    theatre.put_on("cut", partition("cut", "1h"))
+    theatre.runner.advance(2)
+    monkeypatch.setattr(Keeping, "keeps", True)
+    monkeypatch.setattr("pytest_kscen.workflow.turns.Turn._step", break_down)
+    theatre.runner.advance(1000)
+    (node,) = theatre.all(SHIPPED.nodes)
+    assert (phase_of(node), is_true(node, CHAOS_LEFT), len(theatre.all(CUT))) == (FAILED, True, 1)
+    monkeypatch.setattr(Keeping, "keeps", False)
+    theatre.runner.advance(130)
+    (node,) = theatre.all(SHIPPED.nodes)
+    assert (theatre.all(CUT), is_true(node, CHAOS_LEFT)) == ([], False)
 
 
 @pytest.mark.parametrize("edge", ["at_start", "at_end"])

@@ -57,10 +57,10 @@ class NoWatches:
         return "so it says"
 
 
-class NoneStuck:
+class NoneLeft(Remains):
     """Nor is what becomes of what is left."""
 
-    def take(self, hands, tree, node):
+    def leave(self, tree, node):
         pass
 
 
@@ -97,9 +97,10 @@ class Cells:
         actor = self.theatre.actor()
         repository = Repository(actor, SHIPPED)
         trigger = OperableTrigger("cells", actor.clock)
-        hands = Hands(SHIPPED, Playground(actor), NoWatches(), NoneStuck())
-        hypotheses, remains = Hypotheses(actor, trigger, None), Remains(actor, repository, hands, None)
-        turns = Turns(repository, trigger, Voice(actor), hands, hypotheses, remains=remains)
+        hands = Hands(SHIPPED, Playground(actor), NoWatches())
+        hypotheses, voice = Hypotheses(actor, trigger, None), Voice(actor)
+        remains = NoneLeft(actor, repository, voice, hands, None)
+        turns = Turns(repository, trigger, voice, hands, hypotheses, remains=remains)
         tree = repository.plant(workflow)
         tree.definition = Definition.of(workflow["spec"])
         return SimpleNamespace(number=number, repository=repository, trigger=trigger, turns=turns, tree=tree, workflow=workflow)
