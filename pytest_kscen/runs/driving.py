@@ -32,6 +32,7 @@ from pytest_kscen.workflow.observing.tracing import tracer_to
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Entry
+    from pytest_kscen.objects.workflows import Family
 
 LOOK_AGAIN = 1.0  # seconds between two looks at whether all actors are well
 
@@ -70,9 +71,22 @@ def _rate(text: str) -> float:
 
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
-    runner = cluster.runner
-    journal = Journal(runner.clock, chosen.journal)
-    metrics = Metrics()
+    """Until Ctrl-C or SIGTERM, which may come at any moment; an actor that crashes ends it too."""
+    word = Signal()
+    journal = contextlib.closing(Journal(cluster.runner.clock, chosen.journal))
+    with heard(cluster.runner.loop, word.give, awaited=lambda: True), journal as noted:
+        family = _begin(cluster, noted, chosen)
+        try:
+            judge_workflows(cluster, family)
+            while not word.given:
+                cluster.runner.call(word.within(cluster.runner.clock, LOOK_AGAIN))
+        finally:
+            cluster.runner.call(unregister(cluster.api(ENGINE)))
+    return 0
+
+
+def _begin(cluster: Cluster, journal: Journal, chosen: argparse.Namespace) -> Family:
+    runner, metrics = cluster.runner, Metrics()
     journal.follow(metrics.take)
     journal.follow(_tell)
     if chosen.traces:
@@ -83,21 +97,7 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
     if chosen.metrics is not None:
         runner.start(serve(metrics, chosen.metrics), "metrics")
     print(f"Workflows and Schedules of {family.group} are driven from now on", flush=True)
-    judge_workflows(cluster, family)
-    try:
-        _until_told(cluster)
-    finally:
-        runner.call(unregister(cluster.api(ENGINE)))
-        journal.close()
-    return 0
-
-
-def _until_told(cluster: Cluster) -> None:
-    """Live until Ctrl-C or SIGTERM; an actor that crashes ends it too."""
-    word = Signal()
-    with heard(cluster.runner.loop, word.give, awaited=lambda: True):
-        while not word.given:
-            cluster.runner.call(word.within(cluster.runner.clock, LOOK_AGAIN))
+    return family
 
 
 def _tell(entry: Entry) -> None:
