@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pytest_kscen.objects.workflows import OWN, SHIPPED
@@ -47,6 +48,19 @@ def family_on(cluster: Cluster) -> Family:
     family = OWN if runner.call(_is_theirs(api)) else SHIPPED
     runner.call(install(api, runner.clock, (*engine_definitions(family.group), cron_workflow_definition())))
     return family
+
+
+def has_definitions(cluster: Cluster) -> bool:
+    """Whether there is any kind of chaos that could be made."""
+
+    async def look() -> bool:
+        try:
+            await cluster.api("workflow-installer").get(CUSTOM_RESOURCE_DEFINITIONS, KINDS["NetworkChaos"].resource.qualified)
+        except NotFound:
+            return False
+        return True
+
+    return cluster.runner.call(look())
 
 
 async def _is_theirs(api: Api) -> bool:

@@ -20,7 +20,7 @@ from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.errors import ApiError
-from pytest_kscen.runs.chaos_mesh import family_on
+from pytest_kscen.runs.chaos_mesh import family_on, has_definitions
 from pytest_kscen.runs.interrupts import heard
 from pytest_kscen.runs.workflow_admission import judge_workflows, unregister
 from pytest_kscen.workflow.engine import ENGINE, drive
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
     from pytest_kscen.objects.workflows import Family
 
+NO_CHAOS = (
+    "this cluster has no definitions of Chaos Mesh, so every node that is to inject chaos fails: install Chaos Mesh on it or, "
+    "if it is the port of an embedded cluster, have its test say run.workflows.drive() instead of starting this command"
+)
 LOOK_AGAIN = 1.0  # seconds between two looks at whether all actors are well
 
 
@@ -93,6 +97,8 @@ def _begin(cluster: Cluster, journal: Journal, chosen: argparse.Namespace) -> Fa
         journal.follow(Tracing(tracer_to(chosen.traces), runner.clock).take)
     stage = Stage(cluster.api, runner.clock, cluster.chance, journal, cluster.chance.stream(ENGINE).suffix(8), owned=False)
     family = family_on(cluster)
+    if not has_definitions(cluster):
+        print(NO_CHAOS, file=sys.stderr, flush=True)
     runner.start(drive(stage, family, concurrency=chosen.concurrency, per_second=chosen.rate), ENGINE)
     if chosen.metrics is not None:
         runner.start(serve(metrics, chosen.metrics), "metrics")

@@ -6,6 +6,8 @@ import argparse
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -30,3 +32,21 @@ def test_who_ends_it_as_it_begins_gets_no_traceback(monkeypatch, capsys, where, 
         assert driving._drive(cluster, CHOSEN) == 0
     assert signal.getsignal(number) is before
     assert capsys.readouterr().out == "Workflows and Schedules of chaos-mesh.org are driven from now on\n"
+
+
+def test_it_says_that_its_cluster_has_no_definitions_of_chaos_and_goes_on():
+    with contextlib.closing(EmbeddedCluster("port", nodes=0)) as cluster:
+        command = [sys.executable, "-m", "pytest_kscen", "workflow-engine", "--kubeconfig", str(cluster.kubeconfig)]
+        engine = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        greeting = engine.stdout.readline()
+        engine.send_signal(signal.SIGINT)
+        said = engine.communicate(timeout=60)[1]
+    assert (greeting, engine.returncode) == ("Workflows and Schedules of chaos-mesh.org are driven from now on\n", 0)
+    assert said.splitlines() == [driving.NO_CHAOS]
+
+
+def test_it_says_nothing_of_that_where_they_are(capsys, monkeypatch):
+    monkeypatch.setattr(driving, "judge_workflows", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    with contextlib.closing(EmbeddedCluster("whole", nodes=0)) as cluster:
+        driving._drive(cluster, CHOSEN)
+    assert capsys.readouterr().err == ""
