@@ -13,6 +13,7 @@ from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.objects.workflows import OWN, SHIPPED
 from pytest_kscen.scenario import validation
+from pytest_kscen.workflow import expectations
 from pytest_kscen.workflow.files import judged, told
 from pytest_kscen.workflow.validation import ERROR, WARNING, is_known
 from pytest_kscen.workflow.validation.faults import KINDS
@@ -49,9 +50,9 @@ def main(arguments: list[str]) -> int:
             continue
         if not found:
             print(f"{path}: skipped: it is empty")
-        scenarios = [each for each in [*found, *_beside(path)] if each.kind_is(SCENARIOS.api_version, SCENARIOS.kind)]
+        played = [*found, *_beside(path)]
         for document in found:
-            for severity, said in _lines(document, scenarios, strict=chosen.strict):
+            for severity, said in _lines(document, played, strict=chosen.strict):
                 print(said)
                 if severity in counted:
                     counted[severity] += 1
@@ -63,30 +64,48 @@ def main(arguments: list[str]) -> int:
 def _beside(path: pathlib.Path) -> list[Document]:
     """What is played beside a file of expectations."""
     stem, _, ending = path.name.rpartition(".expect.")
-    file = path.with_name(f"{stem}.scenario.{ending}")
+    files = [path.with_name(f"{stem}.{word}.{ending}") for word in ("scenario", "workflow")]
     try:
-        return documents(file) if stem and file.is_file() else []
+        return [each for file in files if stem and file.is_file() for each in documents(file)]
     except DocumentRefused:
         return []
 
 
-def _lines(document: Document, scenarios: list[Document], *, strict: bool) -> Iterator[Line]:
+def _lines(document: Document, played: list[Document], *, strict: bool) -> Iterator[Line]:
     obj = document.content
     if _is_meant(document):
         for fault in judged(document):
             severity = ERROR if strict else fault.severity
             yield severity, told(document, fault, severity)
-    elif document.kind_is(SCENARIOS.api_version, SCENARIOS.kind):
+    elif _is_scenario(document):
         yield from _as_lines(validation.errors(document), ERROR)
         yield from _as_lines(validation.warnings(document), ERROR if strict else WARNING)
-    elif document.kind_is(expecting.API_VERSION, expecting.KIND) and scenarios:
-        yield from _as_lines(validation.wrong_expectations(document, scenarios), ERROR)
     elif document.kind_is(expecting.API_VERSION, expecting.KIND):
-        yield "", f"{document.at()}: skipped: expectations are read beside what they are of, when the tests are collected"
+        yield from _of_expectations(document, played)
     elif not isinstance(obj, dict) or not obj.get("kind"):
         yield ERROR, f"{document.at()}: {ERROR}: no object is there that Kubernetes could know: it has no kind"
     else:
         yield "", f"{document.at()}: skipped: {obj.get('apiVersion')} {obj['kind']} is none of {', '.join(KNOWN)}"
+
+
+def _of_expectations(document: Document, played: list[Document]) -> Iterator[Line]:
+    """They are of a workflow if they say so, or if nothing else is there."""
+    scenarios = [each for each in played if _is_scenario(each)]
+    workflows = [each for each in played if _is_workflow(each)]
+    if workflows and ("workflow" in document.content or not scenarios):
+        yield from _as_lines(expectations.wrong_expectations(document, workflows), ERROR)
+    elif scenarios:
+        yield from _as_lines(validation.wrong_expectations(document, scenarios), ERROR)
+    else:
+        yield "", f"{document.at()}: skipped: expectations are read beside what they are of, when the tests are collected"
+
+
+def _is_scenario(document: Document) -> bool:
+    return document.kind_is(SCENARIOS.api_version, SCENARIOS.kind)
+
+
+def _is_workflow(document: Document) -> bool:
+    return any(document.kind_is(each.workflows.api_version, each.workflows.kind) for each in (SHIPPED, OWN))
 
 
 def _is_meant(document: Document) -> bool:

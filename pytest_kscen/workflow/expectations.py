@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.objects.documents import DocumentRefused
 from pytest_kscen.objects.durations import in_words, seconds_of_text
 from pytest_kscen.objects.expecting import Unmet, a_map, known, one_of, refused, unmet
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.workflows import FAILED, NODE_PHASES, SUCCEED
+from pytest_kscen.workflow.validation.reading import drafts_in, map_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kscen.objects.documents import Document
     from pytest_kscen.objects.resources import Obj
@@ -40,9 +42,9 @@ class Expectations:
         obj = document.content
         known(document, (), obj, ("apiVersion", "kind", "workflow", *CHECKS))
         wanted = {key: obj[key] for key in obj if key in CHECKS}
-        templates = [each["name"] for each in workflow["spec"]["templates"]]
         for key, value in wanted.items():
             CHECKS[key](document, (key,), value)
+        templates = [draft.name for draft in drafts_in(map_in(workflow, "spec"), ("spec",))]
         for name in wanted.get("nodes", {}):
             if name not in templates:
                 raise refused(document, ("nodes", str(name)), f"there is no template {name!r}", one_of(name, templates))
@@ -102,6 +104,21 @@ class Expectations:
 
 
 # --- what makes sense ---
+
+
+def wrong_expectations(document: Document, workflows: Sequence[Document]) -> Iterator[str]:
+    """With file and line, what makes no sense of this; the Workflows are those of which it may be."""
+    names, of = [each.name for each in workflows], document.content.get("workflow")
+    if of is None and len(names) > 1:
+        yield f"{document.at()}: of which workflow is this expected? Write workflow: NAME; there are {', '.join(names)}"
+        return
+    if of is not None and of not in names:
+        yield f"{document.at('workflow')}: there is no Workflow {of!r}{nearest(str(of), names)}; there is {', '.join(names)}"
+        return
+    try:
+        Expectations.of(document, workflows[0 if of is None else names.index(of)].content)
+    except DocumentRefused as refusal:
+        yield from str(refusal).splitlines()
 
 
 def _fits(test: Callable[[Any], bool], what: str) -> Callable[[Document, Path, Any], None]:

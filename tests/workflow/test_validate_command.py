@@ -139,6 +139,42 @@ def test_our_samples_are_right(capsys):
     assert main(["validate", "--strict", *samples]) == 0, capsys.readouterr().out
 
 
+EXPECTED = "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n"
+RIGHT = yaml.safe_dump(workflow(suspend()), sort_keys=False)
+MISTAKES = {
+    "phase: Done\n": ":3: error: phase: 'Done' is no phase: there are Succeed, Failed",
+    "nodes:\n  pauze: {ran: true}\n": ":4: error: nodes.pauze: there is no template 'pauze': there are pause (did",
+    "workflow: other\n": ":3: error: there is no Workflow 'other'; there is",
+    "nodes: {pause: {duration: {least: soon}}}\n": ":3: error: nodes.pause.duration.least: 'soon' does not fit: give a duration",
+    "phase: Failed\n": "",
+}
+
+
+@pytest.mark.parametrize("where", ["beside it", "in the file"])
+@pytest.mark.parametrize("text", MISTAKES)
+def test_what_is_expected_of_a_workflow(text, where, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    beside = where == "beside it"
+    pathlib.Path("it.workflow.yaml").write_text(RIGHT if beside else f"{EXPECTED}{text}---\n{RIGHT}")
+    name = "it.expect.yaml" if beside else "it.workflow.yaml"
+    if beside:
+        pathlib.Path(name).write_text(f"{EXPECTED}{text}")
+    why = MISTAKES[text]
+    assert main(["validate", name]) == bool(why)
+    assert capsys.readouterr().out.startswith(f"{name}{why}" if why else "0 errors")
+
+
+def test_of_which_of_two_workflows_it_is_expected(validate):
+    first, second = (yaml.safe_dump({**workflow(suspend()), "metadata": {"name": name}}) for name in "ab")
+    code, lines = validate(f"{EXPECTED}phase: Failed\n---\n{first}---\n{second}")
+    assert (code, lines[0]) == (1, "0.yaml:1: error: of which workflow is this expected? Write workflow: NAME; there are a, b")
+
+
+def test_what_is_expected_of_a_workflow_that_is_none(validate):
+    code, lines = validate(f"{EXPECTED}nodes: {{all: {{ran: true}}}}\n---\n{BROKEN.replace('templates:', 'templatez:')}")
+    assert (code, lines[0].startswith("0.yaml:3: error: nodes.all: there is no template 'all'")) == (1, True)
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.dates() | st.binary(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3),
