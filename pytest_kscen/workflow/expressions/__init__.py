@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.workflow.expressions.evaluating import Evaluation
-from pytest_kscen.workflow.expressions.kinds import result_of
+from pytest_kscen.workflow.expressions.kinds import result_of, settled_by_kinds
 from pytest_kscen.workflow.expressions.mistakes import ExpressionError, Mistake
 from pytest_kscen.workflow.expressions.parsing import parse
 from pytest_kscen.workflow.expressions.syntax import Name, walk
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.workflow.expressions.syntax import Node
 
-__all__ = ["TASK_VARIABLES", "Expression", "ExpressionError", "compile_expression", "mistake_in", "select"]
+__all__ = ["TASK_VARIABLES", "Expression", "ExpressionError", "compile_expression", "mistake_in", "oddity_in", "select"]
 
 TASK_VARIABLES = {"exitCode": INT, "stdout": STRING}
 """What a Task's branches may ask about, and its kinds."""
@@ -82,3 +82,13 @@ def mistake_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
             return str(Mistake(why, node.at).within(text))
     kind = expression.result(variables)
     return "" if kind in {"", BOOL} else str(Mistake(f"a branch needs a bool, and this is of kind {kind}").within(text))
+
+
+def oddity_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
+    """Which comparison in it, if it can be read, comes to the same whatever the Task will say; or nothing."""
+    try:
+        expression = compile_expression(text)
+    except ExpressionError:
+        return ""
+    why, at = settled_by_kinds(expression.tree, variables)
+    return str(Mistake(why, at).within(text)) if why else ""

@@ -15,8 +15,9 @@ from pytest_kscen.workflow.expressions.syntax import (
     Pairs,
     Slice,
     Unary,
+    walk,
 )
-from pytest_kscen.workflow.expressions.values import ARRAY, BOOL, FLOAT, INT, MAP, STRING, kind_of
+from pytest_kscen.workflow.expressions.values import ARRAY, BOOL, FLOAT, INT, MAP, NIL, NUMBERS, STRING, kind_of, with_article
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,9 @@ RESULTS = {
     **dict.fromkeys(("%", "len", "count"), INT),
 }
 UNKNOWN = ""
+EQUALITIES = ("==", "!=")
+ALWAYS = {"==": False, "!=": True, "in": False, "not in": True}
+"""What comes of these where nothing can be equal."""
 
 
 def result_of(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911 — a line for each sort of node
@@ -55,6 +59,39 @@ def result_of(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911
             return MAP
         case _:
             return UNKNOWN
+
+
+def settled_by_kinds(tree: Node, variables: Mapping[str, str]) -> tuple[str, int]:
+    """Why a comparison comes to the same whatever is compared, as the kinds of its sides differ; and where it stands."""
+    for node, _ in walk(tree):
+        if isinstance(node, Binary) and node.operator in ALWAYS:
+            left, right = result_of(node.left, variables), _kind_among(node, variables)
+            if _never_equal(left, right):
+                hint = _hint(node, left, right)
+                always = str(ALWAYS[node.operator]).lower()
+                return f"{with_article(left)} is never equal to {with_article(right)}, so this is always {always}{hint}", node.at
+    return "", 0
+
+
+def _kind_among(node: Binary, variables: Mapping[str, str]) -> str:
+    """That of the right side, or of all that the left is to be one of."""
+    if node.operator in EQUALITIES:
+        return result_of(node.right, variables)
+    items = node.right.items if isinstance(node.right, Array) else ()
+    kinds = {result_of(item, variables) for item in items}
+    return kinds.pop() if len(kinds) == 1 else UNKNOWN
+
+
+def _never_equal(left: str, right: str) -> bool:
+    """Whoever asks for nil may know that it can be that."""
+    return not {left, right} & {UNKNOWN, NIL} and left != right and not {left, right} <= set(NUMBERS)
+
+
+def _hint(node: Binary, left: str, right: str) -> str:
+    """What somebody meant who put a number in quotes."""
+    literals = [each.value for each in (node.left, node.right) if isinstance(each, Literal) and isinstance(each.value, str)]
+    number = next((each for each in literals if each.isdecimal()), "")
+    return f" (did you mean {number}, without quotes?)" if number and {left, right} & set(NUMBERS) else ""
 
 
 def _sum(left: str, right: str) -> str:

@@ -216,7 +216,10 @@ def _both(sign: str, kind: str, left: Any, right: Any) -> None:
 
 
 def _a(value: Any) -> str:
-    kind = kind_of(value)
+    return with_article(kind_of(value))
+
+
+def with_article(kind: str) -> str:
     return kind if kind == NIL else f"an {kind}" if kind[0] in "ai" else f"a {kind}"
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.workflow.expressions import oddity_in
 from pytest_kscen.workflow.probes import WrongProbe, probes_of
-from pytest_kscen.workflow.validation.fault import Fault, error
+from pytest_kscen.workflow.probes.forms.command import Command
+from pytest_kscen.workflow.validation.fault import Fault, error, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +20,9 @@ STEP = re.compile(r"[^.\[\]]+")
 
 def faults_of_probes(probes: Any, path: Path) -> Iterator[Fault]:
     try:
-        probes_of(probes, "probes")
+        for number, probe in enumerate(probes_of(probes, "probes")):
+            if isinstance(probe.form, Command) and (odd := oddity_in(probe.form.expression)):
+                yield warning((*path, str(number), "command", "expression"), odd)
     except WrongProbe as wrong:
         for mistake in wrong.mistakes:
             below = STEP.findall(mistake.path)[1:]

@@ -9,7 +9,7 @@ from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.durations import in_words
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.workflows import PARALLEL, SCHEDULE, SERIAL, STATUS_CHECK, SUSPEND, TASK, TYPES
-from pytest_kscen.workflow.expressions import mistake_in
+from pytest_kscen.workflow.expressions import mistake_in, oddity_in
 from pytest_kscen.workflow.validation.chaos import faults_of_chaos
 from pytest_kscen.workflow.validation.fault import Fault, error, warning
 from pytest_kscen.workflow.validation.probing import faults_of_probes
@@ -206,6 +206,8 @@ def _expressions(draft: Draft) -> Iterator[Fault]:
         expression: Any = branch.get("expression")
         if isinstance(expression, str) and (wrong := mistake_in(expression)):
             yield error((*path, "expression"), wrong)
+        elif isinstance(expression, str) and (odd := oddity_in(expression)):
+            yield warning((*path, "expression"), odd)
 
 
 def _retry(draft: Draft) -> Iterator[Fault]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_kscen.workflow.expressions import ExpressionError, compile_expression, mistake_in, select
+from pytest_kscen.workflow.expressions import ExpressionError, compile_expression, mistake_in, oddity_in, select
 
 SEEN = {
     "exitCode": 3,
@@ -171,6 +171,38 @@ def test_a_branch_needs_a_bool():
 )
 def test_what_is_wrong_beforehand(text, why):
     found = mistake_in(text)
+    assert found.endswith(why)
+    assert bool(found) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "exitCode == '0'",
+            "an int is never equal to a string, so this is always false (did you mean 0, without quotes?)",
+        ),
+        (
+            "'1' != exitCode",
+            "a string is never equal to an int, so this is always true (did you mean 1, without quotes?)",
+        ),
+        ("stdout == 1 || exitCode == 2", "column 8: a string is never equal to an int, so this is always false"),
+        ("!(exitCode == true)", "column 12: an int is never equal to a bool, so this is always false"),
+        ("exitCode in ['0', '1']", "column 10: an int is never equal to a string, so this is always false"),
+        ("exitCode not in ['0']", "column 10: an int is never equal to a string, so this is always true"),
+        ("len(stdout) == 'a'", "column 13: an int is never equal to a string, so this is always false"),
+        ("exitCode == 0", ""),
+        ("exitCode == 0.0", ""),
+        ("exitCode in [0, '1']", ""),
+        ("exitCode in []", ""),
+        ("stdout[0] == 1", ""),
+        ("stdout == nil", ""),
+        ("stdout in {a: 1}", ""),
+        ("exitCode ==", ""),
+    ],
+)
+def test_what_comes_to_the_same_whatever_the_task_says(text, why):
+    found = oddity_in(text)
     assert found.endswith(why)
     assert bool(found) == bool(why)
 

@@ -294,6 +294,7 @@ def test_what_can_only_hang_or_fail_is_an_error(obj, words):
         assert any(each in line for line in told), told
 
 
+PROBE = {"name": "p", "when": "End"}
 ODD = [
     (
         of("deadlin", "1s"),
@@ -313,6 +314,14 @@ ODD = [
     (
         workflow(suspend(), suspend("b")),
         "spec.templates[1]: template 'b': nothing leads to it from the entry 'pause': it never runs",
+    ),
+    (
+        workflow(task("a", ("pause", "exitCode == '0'")), suspend()),
+        "spec.templates[0].conditionalBranches[0].expression: template 'a': expression \"exitCode == '0'\", column 10: an",
+    ),
+    (
+        workflow(suspend(), probes=[{**PROBE, "command": {"container": {"image": "busybox"}, "expression": "exitCode == '0'"}}]),
+        "spec.probes[0].command.expression: expression \"exitCode == '0'\", column 10: an int is never equal to a string",
     ),
     (
         workflow(serial("a", "pause", deadline="1m"), suspend(deadline="2m")),
