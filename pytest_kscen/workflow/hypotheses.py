@@ -84,7 +84,7 @@ class Hypotheses:
     def result(self, tree: Tree, node: Node, phase: str) -> tuple[str, str]:
         """In which phase the node is over by what was said, and why if that is another."""
         hypothesis = self._of.get((tree.key, node.name))
-        if hypothesis and hypothesis.refuted and phase == SUCCEED:
+        if hypothesis and hypothesis.refuted and (phase == SUCCEED or node.ending is Happening.PARENT_DEADLINE):
             return FAILED, hypothesis.refuted
         return phase, ""
 

@@ -269,6 +269,8 @@ class Turn:
         if hypotheses.must_be_asked_last(self._tree, node, self._event):
             return
         phase, refuted = hypotheses.result(self._tree, node, phase)
+        if refuted and node.ending is Happening.PARENT_DEADLINE:  # a failure outweighs that
+            node.mark(Happening.FAULT, refuted)
         if phase == FAILED:
             of_child = self._of_children() if node.ending in BY_TIME else ""
             node.message = refuted or of_child or node.message or self._event.message or self._of_children()

@@ -162,6 +162,20 @@ def test_a_back_off_is_not_cut_short_by_a_restart(played):
     assert node["status"]["engine"]["attempt"] == 3
 
 
+@pytest.mark.parametrize("above", ["Serial", "Parallel"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_task_that_is_cut_off_and_whose_last_probe_has_failed_is_a_failure_above(played, above, restarts):
+    tried = task("late", probes=[namespace_probe("false")], retry={"limit": 3})
+    played.put_on("all", template("all", above, children=["late"], deadline="10s"), tried)
+    played.runner.advance(5)
+    if restarts:
+        played.restart()
+    played.runner.advance(10)
+    phase, why = played.told()["late"]
+    assert (phase, why.partition(": ")[0]) == ("Failed", "the probe 'calm' has failed")
+    assert [played.told()[name] for name in ("all", "")] == [("Failed", f"late: {why}")] * 2
+
+
 def failing(name, **retry):
     """Fails after a second."""
     return task(name, ("rest", "exitCode % 0 == 1"), **({"retry": retry} if retry else {}))
