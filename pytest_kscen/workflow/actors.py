@@ -9,7 +9,7 @@ import orjson
 
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
-from pytest_kscen.objects.workflows import ABORT, SCHEDULE
+from pytest_kscen.objects.workflows import ABORT, RUNNING, SCHEDULE
 from pytest_kscen.workflow.events import Happening, Impossible
 from pytest_kscen.workflow.output import exit_code_of, written_by
 from pytest_kscen.workflow.tables.machine import Act
@@ -72,9 +72,10 @@ async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None
 
 
 async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
+    """A Schedule is in effect by that, as when it was made."""
     if not await hands.playground.has(await _resource(hands, node), tree, node):
         raise Impossible("its resource is gone, and the engine has not removed it")
-    return None
+    return Happening.INJECTED if node.template.type == SCHEDULE and node.phase == RUNNING else None
 
 
 async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:

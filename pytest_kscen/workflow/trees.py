@@ -45,7 +45,7 @@ class Node:
     is_cleaning: bool = False
     """What it has made is being removed."""
     has_made: bool = False
-    """A StatusCheck's check, once it was there: whoever finds it gone does not make another."""
+    """Its chaos or its check was there: whoever finds it gone does not make another."""
     has_left: bool = False
     """It is over, and what it has made is not gone yet."""
     until: dict[Wait, float] = field(default_factory=dict)
@@ -215,7 +215,7 @@ def _pod_counts(tree: Tree, node: Node) -> bool:  # noqa: ARG001
     return node.chosen is None
 
 
-def _check_made(tree: Tree, node: Node) -> bool:  # noqa: ARG001
+def _made(tree: Tree, node: Node) -> bool:  # noqa: ARG001
     return node.has_made
 
 
@@ -244,7 +244,7 @@ _GUARDS: dict[Guard, Callable[[Tree, Node], bool]] = {
     Guard.IS_CLEANING: _is_cleaning,
     Guard.CLEANING_AND_ENDING: _cleaning_and_ending,
     Guard.POD_COUNTS: _pod_counts,
-    Guard.CHECK_MADE: _check_made,
+    Guard.MADE: _made,
     Guard.ABORTS: _aborts,
     Guard.EXIT_LEFT: _exit_left,
     Guard.EXIT_BEGUN: _exit_begun,

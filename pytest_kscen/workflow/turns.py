@@ -363,7 +363,7 @@ class Turn:
             self._turns.voice.pod_ended(node)
         if happening := await ACTORS[act](self._turns.hands, self._tree, node):
             self._come.append(happening)
-        if act is Act.CREATE_CHECK:
+        if act in (Act.CREATE_CHAOS, Act.CREATE_CHECK):
             node.has_made = self._is_unsaved = True
         self._turns.voice.did(act, node)
 

@@ -136,6 +136,24 @@ def test_chaos_has_a_minute_to_be_in_effect_and_five_to_be_gone_whatever_becomes
     assert played.told()["cut"] == ("Failed", "it was not gone within 300 s; its removal goes on being tried")
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["while an engine is there", "while none is"])
+def test_chaos_that_somebody_removes_before_it_is_in_effect_is_not_made_again(played, is_there):
+    played.put_on("cut", partition("cut", "100s"))
+    played.runner.advance(1)
+    (chaos,) = played.all(NETWORK_CHAOS)
+    if not is_there:
+        played.stop()
+    played.call(played.api.delete(NETWORK_CHAOS, chaos["metadata"]["name"], "default"))
+    played.runner.advance(1)
+    if not is_there:
+        played.restart()
+    played.runner.advance(1)
+    what = "its resource or its labels are gone" if is_there else "its resource is gone"
+    assert played.told()["cut"][0] == "Failed"
+    assert played.told()["cut"][1].startswith(f"{what}, and the engine has not removed")
+    assert played.all(NETWORK_CHAOS) == []
+
+
 def test_chaos_that_went_while_there_was_no_engine_is_gone_in_time(played):
     played.put_on("cut", partition("cut", "5s"))
     played.runner.advance(1)

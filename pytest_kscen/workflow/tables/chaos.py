@@ -49,7 +49,9 @@ CHAOS = Machine(
         **every(ENDINGS, ENDED),
         Happening.RESUMED: {
             INIT: do(BEGIN_AGAIN),
-            RUNNING: if_(Guard.IS_CLEANING, *REMOVE) + do(INJECTED_IN_TIME, Act.CREATE_CHAOS),
+            RUNNING: if_(Guard.IS_CLEANING, *REMOVE)
+            + if_(Guard.MADE, INJECTED_IN_TIME, Act.FIND_CHAOS)
+            + do(INJECTED_IN_TIME, Act.CREATE_CHAOS),
             HOLDING: do(Later(Happening.AWAKE, Wait.LENGTH), Act.FIND_CHAOS),
         },
     },

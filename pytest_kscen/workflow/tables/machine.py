@@ -34,7 +34,7 @@ class Guard(StrEnum):
     IS_CLEANING = "what it has made is being removed"
     CLEANING_AND_ENDING = "what it has made is being removed, because it is being ended"
     POD_COUNTS = "its pod's end has not been looked at"
-    CHECK_MADE = "its status check has been made"
+    MADE = "what it is about has been made"
     ABORTS = "it takes the workflow with it"
     EXIT_LEFT = "the exit handler is left to be run"
     EXIT_BEGUN = "the exit handler has begun"

@@ -32,7 +32,7 @@ STATUS_CHECK = Machine(
         Happening.RESUMED: {
             INIT: do(DEADLINE, BEGIN_AGAIN),
             RUNNING: if_(Guard.IS_CLEANING, Act.DELETE_CHECK, over(Result.AS_ENDED))
-            + if_(Guard.CHECK_MADE, DEADLINE, Act.FIND_CHECK)
+            + if_(Guard.MADE, DEADLINE, Act.FIND_CHECK)
             + do(DEADLINE, Act.CREATE_CHECK),
         },
     },

@@ -175,6 +175,8 @@ def chaos_cells(kind):
         "does again": {
             "it was made": situation(again),
             "it was not": situation(f"create {kind}; {again}", exists=False),
+            "that is known": situation(again, engine={"made": True}),
+            "somebody has removed it": situation(f"itself told NodeFault; {GIVEN_TIME}", exists=False, engine={"made": True}),
             "it was being removed": situation(remove, engine=CLEANING),
             "it was removed": situation(f"itself told NodeChaosCleaned; {GONE_BY}", exists=False, engine=CLEANING),
         },
