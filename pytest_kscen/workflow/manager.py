@@ -30,7 +30,8 @@ from pytest_kscen.workflow.playground import Playground
 from pytest_kscen.workflow.refusals import LONGEST_MESSAGE, MISREAD
 from pytest_kscen.workflow.remains import DELETED, Remains
 from pytest_kscen.workflow.replanting import LOST, replant
-from pytest_kscen.workflow.repository import PARENT, Repository, is_behind, is_settled, key_of
+from pytest_kscen.workflow.repository import PARENT, Repository, key_of
+from pytest_kscen.workflow.statuses import is_behind, is_settled
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
 from pytest_kscen.workflow.trigger import OperableTrigger, Rate

@@ -9,9 +9,7 @@ import hashlib
 import itertools
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.kube.actor import RUN_LABEL
@@ -21,20 +19,12 @@ from pytest_kscen.objects.errors import AlreadyExists, Invalid, NotFound, not_fo
 from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import (
     ABORTED,
-    ACCOMPLISHED,
-    CHAOS_INJECTED,
     CHAOS_LEFT,
-    DEADLINE_EXCEED,
-    INIT,
-    SCHEDULED,
-    STATUS_CHECK,
     WORKFLOW_LABEL,
-    is_over,
     phase_of,
 )
 from pytest_kscen.workflow.events import Happening, Key
-from pytest_kscen.workflow.probes import score_of
-from pytest_kscen.workflow.tables.machine import Wait
+from pytest_kscen.workflow.statuses import CHILDREN, UNTIL, UNWRITTEN, note_of, read, status_now
 from pytest_kscen.workflow.templates import Definition, Template
 from pytest_kscen.workflow.trees import ROOT, Node, Tree
 
@@ -63,7 +53,11 @@ class Repository:
 
     def plant(self, workflow: Obj) -> Tree:
         """The tree of a workflow that nobody knew; its nodes are added when they are read or made."""
-        status = _status_of(workflow)
+        root = read(workflow, self._root)
+        tree = self.trees[key_of(workflow)] = Tree(key_of(workflow), Definition("", {}), root)
+        return tree
+
+    def _root(self, workflow: Obj, status: Obj) -> Node:
         started = epoch_of(status["startTime"]) if "startTime" in status else self._actor.clock.now()
         root = Node(ROOT, Template(ROOT, "Workflow", {}), None, started, workflow)
         root.phase = phase_of({"status": status})
@@ -75,8 +69,7 @@ class Repository:
         if ending := engine.get("ending"):
             root.ending = Happening(ending)
         root.children = [name for name in (status.get("entryNode"), engine.get("exitNode")) if name]
-        tree = self.trees[key_of(workflow)] = Tree(key_of(workflow), Definition("", {}), root)
-        return tree
+        return root
 
     def headless(self, key: Key) -> Tree:
         """A tree for nodes whose workflow is no more; nobody knows it by its name."""
@@ -95,26 +88,7 @@ class Repository:
 
     def graft(self, tree: Tree, obj: Obj, template: Template | None = None) -> Node:
         """Put a node, as the API has it, in its place; what its template was when it was begun stands in its spec."""
-        spec, status = obj["spec"], _status_of(obj)
-        engine = status.get("engine") or {}
-        parent = obj["metadata"]["annotations"][PARENT]
-        name = sys.intern(obj["metadata"]["name"])
-        node = Node(name, template or _template_of(spec), parent, epoch_of(spec["startTime"]), obj)
-        node.phase = phase_of({"status": status})
-        node.noted = engine.get("noted", "")
-        node.attempt = engine.get("attempt", 1)
-        node.ending = Happening(engine["ending"]) if "ending" in engine else None
-        node.is_called_off = engine.get("calledOff", node.ending not in (None, Happening.FAULT))
-        node.is_cleaning = engine.get("cleaning", False)
-        node.has_made = engine.get("made", False)
-        node.has_left = is_true({"status": status}, CHAOS_LEFT)
-        node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
-        node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
-        node.chosen = engine.get("chosen")
-        node.message = status.get("message", "") if node.is_over or node.ending else ""  # else it says what its pod waits for
-        branches = status.get("conditionalBranchesStatus") or {}
-        node.evaluations, node.context = branches.get("branches", []), branches.get("context", [])
-        node.ended = epoch_of(status["endTime"]) if "endTime" in status else None
+        node = read(obj, lambda obj, status: _node(obj, status, template))
         tree.nodes[node.name] = node
         return node
 
@@ -172,7 +146,7 @@ class Repository:
 
     async def save(self, tree: Tree, node: Node) -> None:
         """What has become of a node."""
-        status = self._now(tree, node)
+        status = status_now(tree, node)
         before = node.obj.get("status") or {}
         if changed := {name: value for name, value in status.items() if before.get(name) != value}:
             write = self._write_root if node.name == ROOT else self._write
@@ -182,12 +156,9 @@ class Repository:
         """What cannot be written as its status, in an annotation; none if it could at last."""
         resource = self.family.workflows if node.name == ROOT else self.family.nodes
         node.noted = node.noted if is_paid else timestamp_of(self._actor.clock.now(), micro=True)
-        noted = None if is_paid else orjson.dumps(self._now(tree, node)).decode()
+        noted = None if is_paid else note_of(tree, node)
         patch = {"metadata": {"annotations": {UNWRITTEN: noted}}}
         await self._hasty.patch(resource, node.obj["metadata"]["name"], patch, tree.key.namespace)
-
-    def _now(self, tree: Tree, node: Node) -> Obj:
-        return self._root_status(tree) if node.name == ROOT else self._status(tree, node)
 
     async def _write(self, tree: Tree, node: Node, changed: Obj) -> Obj:
         patch, where = {"status": changed}, tree.key.namespace
@@ -209,69 +180,9 @@ class Repository:
                 raise not_found(resource, name) from None
             raise
 
-    def _root_status(self, tree: Tree) -> Obj:
-        root = tree.root
-        status: Obj = {
-            "phase": root.phase,
-            "startTime": timestamp_of(root.started),
-            "conditions": [
-                _condition(SCHEDULED, holds=root.phase != INIT, reason=""),
-                _condition(ACCOMPLISHED, holds=root.is_over, reason=root.phase if root.is_over else ""),
-            ],
-        }
-        before = root.obj.get("status") or {}
-        if (engine := _root_engine(tree)) or "engine" in before:
-            status["engine"] = engine
-        if root.ending is Happening.ABORTED:
-            status["conditions"].append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
-        if root.children:
-            status["entryNode"] = root.children[0]
-        if (told := "; ".join(filter(None, (root.message, root.waits_for)))) or "message" in before:
-            status["message"] = told
-        if root.probes:
-            status["probes"] = root.probes
-            status["resilienceScore"] = score_of(root.probes)
-        if root.ended is not None:
-            status["endTime"] = timestamp_of(root.ended)
-        return status
 
-    def _status(self, tree: Tree, node: Node) -> Obj:
-        status: Obj = {"phase": node.phase, "conditions": _conditions(node), "engine": _engine(node)}
-        if node.attempt > 1:
-            status |= {FINISHED: [], ACTIVE: [], "message": "", "conditionalBranchesStatus": None}
-        if node.told or (node.obj.get("status") or {}).get("message"):
-            status["message"] = node.told
-        if node.children:
-            children = tree.children(node)
-            status[FINISHED] = [{"name": child.name} for child in children if child.is_over]
-            status[ACTIVE] = [{"name": child.name} for child in children if not child.is_over]
-        if node.chosen is not None:
-            status["conditionalBranchesStatus"] = {"branches": node.evaluations, "context": node.context}
-        if node.template.is_chaos:
-            made = node.template.chaos_kind.resource
-            status["chaosResource"] = {"apiGroup": made.group, "kind": made.kind, "name": node.made}
-        if node.probes:
-            status["probes"] = node.probes
-        if node.ended is not None:
-            status["endTime"] = timestamp_of(node.ended, micro=True)
-        return status
-
-
-FINISHED, ACTIVE = "finishedChildren", "activeChildren"
-CHILDREN = (FINISHED, ACTIVE)
-UNTIL = {
-    Wait.LENGTH: "heldUntil",
-    Wait.DEADLINE: "deadlineAt",
-    Wait.INJECTION: "injectedUntil",
-    Wait.CLEANING: "cleanedUntil",
-    Wait.BACK_OFF: "retryAt",
-}
-"""Where the engine writes down until when a node waits."""
 PARENT = "workflow.kscen.io/parent"
 """The annotation that tells of a node whose child it is."""
-
-UNWRITTEN = "workflow.kscen.io/unwritten"
-"""The annotation with what the API does not take of a status."""
 
 
 def key_of(workflow: Obj) -> Key:
@@ -288,27 +199,28 @@ def is_owned(obj: Obj, owner: Obj) -> bool:
     return any(each["uid"] == owner["metadata"]["uid"] for each in obj["metadata"].get("ownerReferences") or ())
 
 
-def is_behind(node: Node) -> bool:
-    """Whether the API has of it only what was noted."""
-    engine = (node.obj.get("status") or {}).get("engine") or {}
-    return bool(node.noted) and engine.get("noted") != node.noted
-
-
-def is_settled(obj: Obj) -> bool:
-    """Whether nothing is left to be done for a node, whatever becomes of its workflow."""
-    return is_over(obj) and not is_true(obj, CHAOS_LEFT) and UNWRITTEN not in (obj["metadata"].get("annotations") or {})
-
-
-def _status_of(obj: Obj) -> Obj:
-    """As it was written, or as it was noted since."""
-    status = obj.get("status") or {}
-    annotations = obj["metadata"].get("annotations") or {}
-    try:
-        noted = orjson.loads(annotations.get(UNWRITTEN) or "{}")
-        is_newer = noted["engine"]["noted"] != (status.get("engine") or {}).get("noted")
-    except (LookupError, TypeError, ValueError):
-        return status
-    return {**status, **noted} if is_newer else status
+def _node(obj: Obj, status: Obj, template: Template | None) -> Node:
+    spec = obj["spec"]
+    engine = status.get("engine") or {}
+    parent = obj["metadata"]["annotations"][PARENT]
+    name = sys.intern(obj["metadata"]["name"])
+    node = Node(name, template or _template_of(spec), parent, epoch_of(spec["startTime"]), obj)
+    node.phase = phase_of({"status": status})
+    node.noted = engine.get("noted", "")
+    node.attempt = engine.get("attempt", 1)
+    node.ending = Happening(engine["ending"]) if "ending" in engine else None
+    node.is_called_off = engine.get("calledOff", node.ending not in (None, Happening.FAULT))
+    node.is_cleaning = engine.get("cleaning", False)
+    node.has_made = engine.get("made", False)
+    node.has_left = is_true({"status": status}, CHAOS_LEFT)
+    node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
+    node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
+    node.chosen = engine.get("chosen")
+    node.message = status.get("message", "") if node.is_over or node.ending else ""  # else it says what its pod waits for
+    branches = status.get("conditionalBranchesStatus") or {}
+    node.evaluations, node.context = branches.get("branches", []), branches.get("context", [])
+    node.ended = epoch_of(status["endTime"]) if "endTime" in status else None
+    return node
 
 
 def _template_of(spec: Obj) -> Template:
@@ -330,49 +242,3 @@ def _name(tree: Tree, parent: Node, template: Template, draw: int) -> str:
 def stem_of(template: Template) -> str:
     """What the names of all its nodes begin with."""
     return template.name[:NAME_LENGTH].rstrip("-.")
-
-
-def _conditions(node: Node) -> list[Obj]:
-    by_time = node.ending if node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE) else None
-    was_held = Wait.LENGTH in node.until and node.template.type != STATUS_CHECK
-    conditions = [_condition(ACCOMPLISHED, holds=node.is_over, reason=node.phase if node.is_over else "")]
-    conditions.append(_condition(DEADLINE_EXCEED, holds=by_time is not None, reason=by_time.value if by_time else ""))
-    if node.template.is_chaos:
-        conditions.append(_condition(CHAOS_INJECTED, holds=was_held, reason=""))
-    if node.has_left or node.ending is Happening.NOT_CLEANED:
-        conditions.append(_condition(CHAOS_LEFT, holds=node.has_left, reason=Happening.NOT_CLEANED.value if node.has_left else ""))
-    if node.ending is Happening.ABORTED:
-        conditions.append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
-    return conditions
-
-
-def _condition(type_: str, *, holds: bool, reason: str) -> Obj:
-    return {"type": type_, "status": "True" if holds else "False", "reason": reason}
-
-
-def _root_engine(tree: Tree) -> Obj:
-    root, children = tree.root, tree.children(tree.root)
-    known = {
-        "ending": root.ending.value if root.ending else "",
-        "entryPhase": children[0].phase if children and children[0].is_over else "",
-        "exitNode": children[1].name if children[1:] else "",
-        "noted": root.noted,
-        "hindrance": root.waits_for,
-        "message": root.message if root.waits_for else "",
-    }
-    return {name: value for name, value in known.items() if value}
-
-
-def _engine(node: Node) -> Obj:
-    """What only the engine needs, to go on after it was cut off. A merge patch takes away by null what was of another attempt."""
-    known: dict[str, Any] = {
-        "attempt": node.attempt if node.attempt > 1 else None,
-        "ending": node.ending.value if node.ending else None,
-        "calledOff": True if node.is_called_off and node.ending is Happening.FAULT else None,
-        "cleaning": node.is_cleaning or None,
-        "made": node.has_made or None,
-        "noted": node.noted or None,
-        "chosen": node.chosen,
-        **{key: timestamp_of(node.until[wait], micro=True) if wait in node.until else None for wait, key in UNTIL.items()},
-    }
-    return known if node.attempt > 1 else {name: value for name, value in known.items() if value is not None}

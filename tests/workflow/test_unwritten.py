@@ -233,3 +233,36 @@ def test_an_exit_handler_comes_to_its_end_too(theatre):
     phase, why = theatre.told()
     assert (phase, theatre.created()) == (FAILED, 0)
     assert "could not be written within 300 s: not by me" in why
+
+
+def test_what_was_noted_of_another_is_not_this_ones(theatre):
+    theatre.put_on("all", *TWO)
+    theatre.runner.advance(2)
+    theatre.refuse("refuses", WORKFLOWS)
+    theatre.runner.advance(WRITTEN_WITHIN)
+    (workflow,) = theatre.all(WORKFLOWS)
+    annotations = workflow["metadata"]["annotations"]
+    theatre.allow()
+    theatre.call(theatre.api.delete(WORKFLOWS, "w", "default"))
+    theatre.runner.advance(5)
+    metadata = {"name": "copy", "namespace": "default", "annotations": annotations}
+    theatre.create(WORKFLOWS, {"metadata": metadata, "spec": workflow["spec"]})
+    theatre.runner.advance(130)
+    assert theatre.told() == (SUCCEED, "")
+
+
+@pytest.mark.parametrize(
+    "text", ["1", "{", "[]", '{"uid": "%s"}', '{"uid": "%s", "status": {"engine": {"noted": "x", "ending": "y"}}}']
+)
+def test_a_note_that_makes_no_sense_is_none(theatre, text):
+    theatre.put_on("all", *TWO)
+    theatre.runner.advance(2)
+    theatre.stop()
+    for resource in (WORKFLOWS, NODES):
+        for obj in theatre.all(resource):
+            note = {"workflow.kscen.io/unwritten": text.replace("%s", obj["metadata"]["uid"])}
+            patch = {"metadata": {"annotations": note}}
+            theatre.call(theatre.api.patch(resource, obj["metadata"]["name"], patch, "default"))
+    theatre.restart()
+    theatre.runner.advance(130)
+    assert theatre.told() == (SUCCEED, "")
