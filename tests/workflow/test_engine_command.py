@@ -53,6 +53,45 @@ def test_what_is_applied_is_driven(family, theirs, free_port):
         assert 'kscen_workflow_workflows{phase="Succeed"} 1' in metrics.splitlines()
 
 
+POLICY = {
+    "matchConstraints": {
+        "resourceRules": [
+            {
+                "apiGroups": [SHIPPED.group],
+                "apiVersions": ["*"],
+                "operations": ["UPDATE"],
+                "resources": [f"{SHIPPED.nodes.plural}/status"],
+            }
+        ]
+    },
+    "validations": [{"expression": "false", "message": "not by me"}],
+}
+BINDING = {"policyName": "mute", "validationActions": ["Deny"]}
+
+
+def test_a_workflow_whose_statuses_somebody_refuses_says_so_and_goes_on_when_they_are_taken(free_port):
+    from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+
+    with contextlib.closing(ControlPlaneCluster("mute", nodes=0)) as cluster, engine(cluster.kubeconfig, free_port):
+        api, call = cluster.api("kubectl"), cluster.runner.call
+        for kind, spec in (("ValidatingAdmissionPolicy", POLICY), ("ValidatingAdmissionPolicyBinding", BINDING)):
+            resource = call(api.resource_of("admissionregistration.k8s.io/v1", kind))
+            call(api.create(resource, {"metadata": {"name": "mute"}, "spec": spec}))
+        cluster.advance("5s")  # until the API server has heard of it
+
+        def told():
+            workflow = call(api.get(SHIPPED.workflows, "w", "default"))
+            return phase_of(workflow), (workflow.get("status") or {}).get("message", "")
+
+        call(api.create(SHIPPED.workflows, APPLIED, "default"))
+        cluster.until(lambda: "cannot be written" in told()[1], "1m")
+        assert told()[0] == "Running"
+        assert "not by me" in told()[1]
+        call(api.delete(resource, "mute"))
+        cluster.until(lambda: told() == ("Succeed", ""), "2m")
+        assert {phase_of(node) for node in call(api.list(SHIPPED.nodes, "default")).items} == {"Succeed"}
+
+
 @pytest.fixture
 def free_port():
     import socket
