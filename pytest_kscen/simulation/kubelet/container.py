@@ -140,7 +140,10 @@ class ContainerLife:
                 return
             context, images = process.context, self.host.images
             self._readiness = HttpReadiness(probe, self.record.spec, context, images, lambda: self._pod.pod)
-            await self._readiness.keep()
+            try:
+                await self._readiness.keep()
+            finally:
+                self._readiness = None
 
     def look_again(self) -> None:
         """The pod's annotations have changed."""

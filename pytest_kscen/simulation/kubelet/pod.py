@@ -106,7 +106,9 @@ class PodLife:
         for record in self._facts.records:
             if record.process:
                 record.process.kill()
+                record.process = None
         self._free()
+        self._let_go()
 
     def kill(self, container: str, code: int, reason: str) -> None:
         """End a container's run from outside."""
@@ -275,6 +277,11 @@ class PodLife:
 
     def _forget(self) -> None:
         self.host.logs.forget(self.pod)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Nobody knows it any more, and it no longer holds what holds it: so many end that nobody is to search for them."""
+        self._containers, self._stopping, self._deadline = {}, None, None
 
 
 async def all_of(lives: list[Coroutine[Any, Any, None]]) -> None:

@@ -45,6 +45,8 @@ class Process:
             context.write(f"{type(error).__name__}: {error}\n")
             logger.warning("%s in %s crashed", context.name, context.pod["metadata"]["name"], exc_info=error)
             code = 1
+        finally:
+            self._task = None  # whose traceback may lead back here
         self._end(Exit(code, context.exit_reason or ("Error" if code else "Completed")))
 
     def _end(self, exit_: Exit) -> None:

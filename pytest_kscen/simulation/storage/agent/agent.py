@@ -44,29 +44,30 @@ class Agent:
         self._plant = plant
         self._node = container.node
         self._bench = Bench.of(f"{NAME} on {container.node}", container.api, container.clock, plant.informers)
-        self._controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas)
         self._configs: dict[str, Config] = {}
         self._read: dict[str, _Read] = {}
         self._pace = Pace()
 
     async def run(self) -> None:
         await self._plant.synced()
-        leave = self._plant.join_agents(self._node, self._hear, self._feel)
+        controller = self._bench.controller(self._reconcile, self._plant.volumes, self._plant.replicas)
+
+        def hear(volume: str) -> None:
+            controller.enqueue_after(volume, SETTLES)
+
+        def feel(volume: str) -> None:
+            """The kernel has news, which want a look when they are due."""
+            wait = self._due_in(volume)
+            if wait is not None:
+                controller.enqueue_after(volume, max(SETTLES, wait))
+
+        leave = self._plant.join_agents(self._node, hear, feel)
         try:
             for obj in self._plant.replicas_by_node.of(self._node):
-                self._controller.enqueue(obj["spec"]["replicatedVolumeName"])
-            await self._controller.run()
+                controller.enqueue(obj["spec"]["replicatedVolumeName"])
+            await controller.run()
         finally:
             leave()
-
-    def _hear(self, volume: str) -> None:
-        self._controller.enqueue_after(volume, SETTLES)
-
-    def _feel(self, volume: str) -> None:
-        """The kernel has news, which want a look when they are due."""
-        wait = self._due_in(volume)
-        if wait is not None:
-            self._controller.enqueue_after(volume, max(SETTLES, wait))
 
     def _due_in(self, volume: str) -> float | None:
         known, status = self._read.get(volume), self._plant.drbd.status(self._node, volume)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.brood import Brood
 from pytest_kscen.simulation.storage.controller import attachments, releasing
 from pytest_kscen.simulation.storage.controller.deciding import PROMPT, decide
 from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding, perform
@@ -17,6 +17,7 @@ from pytest_kscen.simulation.storage.lease import Lease
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.simulation.controller import Controller
     from pytest_kscen.simulation.images import ContainerContext
     from pytest_kscen.simulation.storage.controller.view import Attachment
     from pytest_kscen.simulation.storage.plant import Plant
@@ -34,8 +35,6 @@ class Leader:
         self._plant = plant
         self._container = container
         self._bench = Bench.of(NAME, container.api, container.clock, plant.informers)
-        pictures = (plant.volumes, plant.replicas, plant.attachments, plant.classes)
-        self._controller = self._bench.controller(self._reconcile, *pictures)
         self._chance = plant.chance.stream(NAME)
         self._news: dict[str, float] = {}
         """When what is untold of a volume came up."""
@@ -45,24 +44,25 @@ class Leader:
         await self._plant.synced()
         await lease.acquire()
         self._container.write("became the leader\n")
-        leave = self._plant.join_leaders(self._hear)
+        controller = self._controller()
+        leave = self._plant.join_leaders(lambda volume: controller.enqueue_after(volume, SETTLES))
+        together = Brood()
+        together.start(lease.keep(), f"lease of {NAME}")
+        together.start(controller.run(), NAME)
         try:
-            self._begin()
-            async with asyncio.TaskGroup() as together:
-                together.create_task(lease.keep(), name=f"lease of {NAME}")
-                together.create_task(self._controller.run(), name=NAME)
+            await together.watch()
         finally:
             leave()
 
-    def _hear(self, volume: str) -> None:
-        self._controller.enqueue_after(volume, SETTLES)
-
-    def _begin(self) -> None:
+    def _controller(self) -> Controller[str]:
         """Everything that there is wants a look."""
-        known = [volume["metadata"]["name"] for volume in self._plant.volumes]
-        concerned = [one["spec"]["replicatedVolumeName"] for one in [*self._plant.replicas, *self._plant.attachments]]
+        plant = self._plant
+        controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas, plant.attachments, plant.classes)
+        known = [volume["metadata"]["name"] for volume in plant.volumes]
+        concerned = [one["spec"]["replicatedVolumeName"] for one in [*plant.replicas, *plant.attachments]]
         for name in dict.fromkeys([*known, *concerned]):
-            self._controller.enqueue(name)
+            controller.enqueue(name)
+        return controller
 
     async def _reconcile(self, name: str) -> float | None:
         await self._bench.api.caught_up()  # numbers and room that others were given just now are seen

@@ -59,7 +59,9 @@ class Drbd:
         """Create, or adjust what is there. A new disk is Inconsistent; one that was there remembers its data."""
         self._timers.learn_loop()
         self._reach(node, resource)
-        self._volumes.setdefault(resource, Volume(resource, self._kernel)).up(node, config)
+        if resource not in self._volumes:
+            self._volumes[resource] = Volume(resource, self._kernel)
+        self._volumes[resource].up(node, config)
 
     def down(self, node: str, resource: str, *, wipe: bool = False) -> None:
         """End it here, whatever its role; `wipe` forgets the data too. Nothing, where it is not known."""
@@ -68,7 +70,7 @@ class Drbd:
         if volume and node in volume.replicas:
             volume.down(node, wipe=wipe)
             if volume.is_gone:
-                del self._volumes[resource]
+                self._volumes.pop(resource).end()
 
     def initialize(self, node: str, resource: str) -> None:
         """Declare a new disk UpToDate, by force. One that has data is left as it is."""

@@ -12,18 +12,17 @@ if TYPE_CHECKING:
 class Timer:
     """Something that is going to happen, unless it is cancelled."""
 
-    __slots__ = ("_act", "_handle", "_timers")
+    __slots__ = ("_act", "_timers")
 
-    def __init__(self, timers: Timers, loop: asyncio.AbstractEventLoop, seconds: float, act: Callable[[], None]) -> None:
+    def __init__(self, timers: Timers, act: Callable[[], None]) -> None:
         self._timers = timers
         self._act = act
-        self._handle = loop.call_later(seconds, self._ring)
 
     def cancel(self) -> None:
-        self._timers.forget(self)
-        self._handle.cancel()
+        if handle := self._timers.forget(self):
+            handle.cancel()
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
         self._timers.forget(self)
         self._act()
 
@@ -33,7 +32,7 @@ class Timers:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._set: dict[Timer, None] = {}
+        self._set: dict[Timer, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
         return len(self._set)
@@ -43,12 +42,12 @@ class Timers:
 
     def after(self, seconds: float, act: Callable[[], None]) -> Timer:
         assert self._loop, "a timer before the first command"
-        timer = Timer(self, self._loop, seconds, act)
-        self._set[timer] = None
+        timer = Timer(self, act)
+        self._set[timer] = self._loop.call_later(seconds, timer.ring)
         return timer
 
-    def forget(self, timer: Timer) -> None:
-        self._set.pop(timer, None)
+    def forget(self, timer: Timer) -> asyncio.TimerHandle | None:
+        return self._set.pop(timer, None)
 
     def soon(self, act: Callable[[], None]) -> None:
         """Within this instant, from whatever thread; never where nothing can have begun yet, or all is over."""

@@ -43,6 +43,10 @@ class Volume:
         """Whether its amounts stay what they are until its replicas agree anew."""
         return not self.accord.resyncs and not self.writes.are_missed
 
+    def end(self) -> None:
+        """It is gone, and its parts no longer hold each other: so many come and go that nobody is to search for what is left."""
+        del self.mesh, self.accord
+
     def agree(self) -> None:
         self.accord.reach()
         self.faces.clear()
