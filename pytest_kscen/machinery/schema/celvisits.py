@@ -88,7 +88,7 @@ def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
     compiled: list[Rule] = []
     paths: list[Path] = []
     looked_at: frozenset[str] | None = None
-    agreed: set[bytes] = set()
+    agreed: set[str] = set()
 
     def ask(value: Any, path: str, old: Any, unchanged: Unchanged) -> Iterator[Cause]:
         nonlocal looked_at
@@ -120,14 +120,17 @@ def _paths(rules: list[Rule]) -> set[Path]:
     return {()} if any("__" in step for path in found for step in path) else found
 
 
-def _question(value: Any, old: Any, paths: list[Path]) -> bytes:
-    """All that rules could see of a value and of the old one; nothing, if that is too much to remember."""
+def _question(value: Any, old: Any, paths: list[Path]) -> str:
+    """All that rules could see of a value and of the old one; nothing, if that is too much to remember.
+
+    As text: orjson's bytes hold four KiB each, however short they are.
+    """
     try:
         seen = [_at(value, path) for path in paths]
         asked = orjson.dumps([seen] if old is UNKNOWN else [seen, [_at(old, path) for path in paths]])
     except TypeError:  # no plain JSON
-        return b""
-    return asked if len(asked) <= LONGEST else b""
+        return ""
+    return asked.decode() if len(asked) <= LONGEST else ""
 
 
 def _at(value: Any, path: Path) -> Any:

@@ -154,7 +154,7 @@ def _lists(schema: Obj) -> Walk:
     scalars, element = _take(schema.get("items", NO_SCHEMA))
     least, most, form = schema.get("minItems"), schema.get("maxItems"), schema.get("x-kubernetes-list-type")
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
-    known: dict[bytes, Any] = {}  # what was made of elements, by their content
+    known: dict[str, Any] = {}  # what was made of elements, by their content
     right: dict[int, Any] = {}  # and the same by its id, as long as it is kept here
 
     def take(value: Any, _old: Any) -> Any:
@@ -181,8 +181,9 @@ def _lists(schema: Obj) -> Walk:
     return take
 
 
-def _content(part: Obj) -> bytes:
+def _content(part: Obj) -> str:
+    """As text: orjson's bytes hold four KiB each, however short they are."""
     try:
-        return orjson.dumps(part)
+        return orjson.dumps(part).decode()
     except TypeError:  # no plain JSON
         raise Doubt from None
