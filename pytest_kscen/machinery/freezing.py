@@ -1,6 +1,7 @@
 """The garbage collector belongs to the whole process: while any store wants that, what is settled stays out of its sight.
 
-It need not look often then either: a store asks it to, each time that it has settled.
+What ends here leaves it next to nothing. So it need not look often: at what is new when that has become much, at everything
+when there is twice as much as when it last did.
 """
 
 from __future__ import annotations
@@ -12,26 +13,33 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kscen.machinery.store import Store
 
-YOUNG = 100_000  # new objects that are worth a look before a store asks for one
+YOUNG = 100_000  # new objects that are worth a look, or half of them when a store asks for one
 
 _holders: weakref.WeakSet[Store] = weakref.WeakSet()
 _usual = gc.get_threshold()
+_seen = 0  # objects that were left when it last looked at everything
 
 
-def freeze(holder: Store, *, again: bool = False) -> None:
+def freeze(holder: Store) -> None:
     """Keep it from walking through all that is there now each time that this has grown by a quarter.
 
-    It looks a last time before, or else what is garbage by now would stay; and again at all that has been frozen so far.
+    It looks a last time before, or else what is garbage by now would stay.
     """
-    global _usual  # noqa: PLW0603  # as the collector is
+    global _usual, _seen  # noqa: PLW0603  # as the collector is
     if not _holders:
-        _usual = gc.get_threshold()
+        _usual, _seen = gc.get_threshold(), 0
         gc.set_threshold(YOUNG, *_usual[1:])
     _holders.add(holder)
-    if again:
+    new = gc.get_count()[0]
+    if _seen and new < YOUNG // 2:
+        return
+    has_doubled = gc.get_freeze_count() + new >= 2 * _seen
+    if has_doubled:
         gc.unfreeze()
     gc.collect()
     gc.freeze()
+    if has_doubled:
+        _seen = gc.get_freeze_count()
 
 
 def thaw(holder: Store) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 SETTLED = 5_000  # revisions after which what is stored is taken for lasting
-DOUBTED = 4 * SETTLED  # revisions after which it is looked at once more, unless that would take long for its size
 
 
 class Key(NamedTuple):
@@ -35,7 +34,6 @@ class Store:
     def __init__(self) -> None:
         self.revision = 1
         self._compacted = 0
-        self._looked_at = 0
         self._shelves: dict[tuple[str, str], Shelf] = {}
         self.forgetful: dict[Listener, None] = {}
         """Those of the idle ones who want to be reminded of the time."""
@@ -108,11 +106,7 @@ class Store:
             if key not in self._written and (lasting := self.get(key)):
                 settle(lasting)
         self._written_before, self._written = self._written, {}
-        objects = sum(len(bucket.objects) for shelf in self._shelves.values() for bucket in shelf.buckets.values())
-        again = self.revision - self._looked_at >= max(DOUBTED, 4 * objects)
-        if again:
-            self._looked_at = self.revision
-        freeze(self, again=again)
+        freeze(self)
 
     def remove(self, key: Key) -> Obj:
         """Delete; the last state carries the revision of its deletion, as Kubernetes shows it."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kscen.machinery import shelves
+from pytest_kscen.machinery import freezing, shelves
 from pytest_kscen.machinery import store as stores
 from pytest_kscen.machinery.shelves import in_order
 from pytest_kscen.machinery.store import Key, Store
@@ -161,21 +161,54 @@ class Ring:
         self.itself = self
 
 
-def test_garbage_is_not_kept_out_of_sight(monkeypatch):
+@pytest.fixture
+def watchful(monkeypatch):
+    """The collector is asked at every fourth revision, and finds anything new worth a look."""
     monkeypatch.setattr(stores, "SETTLED", 4)
-    monkeypatch.setattr(stores, "DOUBTED", 12)
-    store, lasting, early = Store(), Ring(), Ring()
-    was_early, did_last = weakref.ref(early), weakref.ref(lasting)
+    monkeypatch.setattr(freezing, "YOUNG", 0)
+
+
+@pytest.mark.usefixtures("watchful")
+def test_garbage_is_not_kept_out_of_sight():
+    store, ring = Store(), Ring()
+    was = weakref.ref(ring)
     put(store, "a", "x")
-    del early
+    del ring
     put(store, "a", "x")
     put(store, "a", "x")
-    assert was_early() is None
-    del lasting
-    for _ in range(8):
-        assert did_last() is not None
+    assert was() is None
+    store.close()
+
+
+@pytest.mark.usefixtures("watchful")
+def test_what_became_garbage_out_of_sight_is_looked_for_when_there_is_twice_as_much():
+    store, ring = Store(), Ring()
+    was = weakref.ref(ring)
+    for _ in range(3):
         put(store, "a", "x")
-    assert did_last() is None
+    del ring
+    much = [[] for _ in range(gc.get_freeze_count() // 2)]
+    for _ in range(4):
+        put(store, "a", "x")
+    assert was() is not None
+    much += [[] for _ in range(gc.get_freeze_count() // 2)]
+    for _ in range(4):
+        put(store, "a", "x")
+    assert was() is None
+    store.close()
+
+
+def test_little_that_is_new_is_not_worth_a_look(monkeypatch):
+    monkeypatch.setattr(stores, "SETTLED", 4)
+    store = Store()
+    for _ in range(3):
+        put(store, "a", "x")
+    ring = Ring()
+    was = weakref.ref(ring)
+    del ring
+    for _ in range(4):
+        put(store, "a", "x")
+    assert was() is not None
     store.close()
 
 
