@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.picture import Index, Picture, Ref, age
+from pytest_kscen.kube.picture import Index, Picture, Ref, age, is_newer
 from pytest_kscen.kube.requests import Handing
 from pytest_kscen.objects.errors import ApiError, error_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Event
     from pytest_kscen.objects.resources import Resource
 
-__all__ = ["Index", "Informer", "Informers", "Ref", "age"]
+__all__ = ["Index", "Informer", "Informers", "Ref", "age", "is_newer"]
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.8, 30.0
 CALM = 120.0  # seconds without a failure, after which back-off begins anew
@@ -121,7 +121,7 @@ class Informer(Picture):
             raise error_of(event.object)
         obj = event.object
         version = obj["metadata"]["resourceVersion"]
-        if age(version) <= age(self.version):
+        if not is_newer(version, self.version):
             return
         if event.type != "BOOKMARK":
             self._replace(Ref.of(obj), None if event.type == "DELETED" else obj)
@@ -152,8 +152,12 @@ class Informers:
         return self._informers.get(resource)
 
     def drop(self, resource: Resource) -> None:
-        """Follow this resource no more: it is served no longer."""
-        self._informers.pop(resource).release()
+        """Follow this resource no more, which is served no longer; but for those who are still told of it, should it come back."""
+        informer = self._informers[resource]
+        informer.release()
+        if informer.has_listeners:
+            return
+        del self._informers[resource]
         if task := self._tasks.pop(resource, None):
             task.cancel()
 

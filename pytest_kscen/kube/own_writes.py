@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.kube.informer import Ref, age
+from pytest_kscen.kube.informer import Ref, is_newer
 from pytest_kscen.kube.requests import MERGE_PATCH
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class OwnWrites(ForwardingApi):
     def _note(self, resource: Resource, answer: Obj) -> Obj:
         version = (answer.get("metadata") or {}).get("resourceVersion", "")
         written = self._written.setdefault(self._about, {})
-        if age(version) > age(written.get(resource, "")):
+        if is_newer(version, written.get(resource, "")):
             written[resource] = version
         return answer
 

@@ -36,6 +36,11 @@ def age(version: str) -> tuple[int, str]:
     return len(version), version
 
 
+def is_newer(version: str, other: str) -> bool:
+    """Whether the one is of a later state than the other."""
+    return version > other if len(version) == len(other) else len(version) > len(other)
+
+
 class Index:
     """The objects of a picture by the keys that a function finds in them."""
 
@@ -92,13 +97,17 @@ class Picture:
         """Tell this one no more."""
         self._handlers.remove(handler)
 
+    @property
+    def has_listeners(self) -> bool:
+        return bool(self._handlers)
+
     async def synced(self) -> None:
         """Wait for the first list."""
         await self.reached("")
 
     async def reached(self, version: str) -> None:
         """Wait until the picture is at least as new as this write."""
-        await self._until(lambda: bool(self.version) and age(self.version) >= age(version))
+        await self._until(lambda: bool(self.version) and not is_newer(version, self.version))
 
     async def lost(self, ref: Ref, uid: str) -> None:
         """Wait until the picture does not show this object any more."""
@@ -123,9 +132,10 @@ class Picture:
 
     def _stand_at(self, version: str) -> None:
         self.version = version
-        for future, held in list(self._waiting.items()):
-            if not future.done() and held():
-                future.set_result(None)
+        if self._waiting:
+            for future, held in list(self._waiting.items()):
+                if not future.done() and held():
+                    future.set_result(None)
 
     def _replace(self, ref: Ref, new: Obj | None) -> None:
         old = self.objects.get(ref)

@@ -26,5 +26,6 @@ def bring_storage(cluster: Cluster, generation: str) -> None:
             raise PreflightRefused(
                 "the cluster has no nodes, and the storage lives on them: give @pytest.mark.cluster(nodes=...) some"
             )
-        attach(cluster.site, cluster.api("replicated-storage"), runner.clock, cluster.chance, generation)  # type: ignore[attr-defined]  # what simulated clusters have
+        site = cluster.site  # type: ignore[attr-defined]  # what simulated clusters have
+        attach(site, site.informers, runner.clock, cluster.chance, generation)
         runner.call(install(api, runner.clock, generation))

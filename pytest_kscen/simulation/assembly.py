@@ -93,7 +93,7 @@ def actors(
     The cluster is born with so many machines, or with those of a site that the caller keeps a hand on.
     """
     site = site or Site.of(clock, chance, nodes=nodes)
-    informers = Informers(api_for("informers"), clock, chance)
+    informers = site.informers = Informers(api_for("informers"), clock, chance)
 
     def bench(name: str) -> Bench:
         return Bench.of(name, api_for(name), clock, informers).behind(site.gates.of(IN_SCENARIOS.get(name, name)))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.informer import Informers
     from pytest_kscen.simulation.kubelet.kubelets import Kubelets
     from pytest_kscen.simulation.scheduler import Scheduler
 
@@ -31,6 +32,8 @@ class Site:
     network: Network
     hosts: Hosts
     kubelets: Kubelets | None = None
+    informers: Informers | None = None
+    """The pictures that the cluster's controllers share, when they are there."""
     scheduler: Scheduler | None = None
     """The embedded one; a real control plane brings its own."""
     gates: Gates = field(default_factory=Gates)

@@ -342,6 +342,18 @@ def test_informers_share_and_end_together(runner, api):
     assert api.open == []
 
 
+def test_whoever_is_told_of_a_dropped_resource_hears_of_it_when_it_is_back(runner, api):
+    informers = Informers(api, runner.clock)
+    runner.start(informers.run(), "informers")
+    told = []
+    informers.of(CONFIG_MAPS).on_change(lambda new, old: told.append((new or old)["metadata"]["name"]))
+    informers.drop(CONFIG_MAPS)
+    api.write("a")
+    runner.advance(0)
+    assert told == ["a"]
+    assert informers.known(CONFIG_MAPS) is informers.of(CONFIG_MAPS)
+
+
 def test_waiting_for_a_dropped_informer_ends(runner, api):
     informers = Informers(api, runner.clock)
     runner.start(informers.run(), "informers")

@@ -18,6 +18,7 @@ from pytest_kscen.simulation.garbage.owners import Owners, State
 if TYPE_CHECKING:
     from typing import Any
 
+    from pytest_kscen.kube.picture import Handler
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.simulation.bench import Bench
 
@@ -32,7 +33,7 @@ class GarbageCollector:
         self._bench = bench
         self._family = Family()
         self._owners = Owners(bench, self._family)
-        self._followed: dict[Resource, None] = {}
+        self._followed: dict[Resource, Handler] = {}
         self._controller = bench.controller(self._reconcile)
         self._definitions = bench.informers.of(CUSTOM_RESOURCE_DEFINITIONS)
 
@@ -47,8 +48,8 @@ class GarbageCollector:
         served = [row for row in await self._bench.api.resources() if row.plural != EVENTS.plural]
         for resource in served:
             if resource not in self._followed:
-                self._followed[resource] = None
-                self._bench.informers.of(resource).on_change(functools.partial(self._see, resource))
+                handler = self._followed[resource] = functools.partial(self._see, resource)
+                self._bench.informers.of(resource).on_change(handler)
         for resource in [resource for resource in self._followed if resource not in served]:
             self._forget(resource)
         for place in self._owners.take_puzzling():
@@ -56,9 +57,10 @@ class GarbageCollector:
 
     def _forget(self, resource: Resource) -> None:
         """The resource is served no longer, so all of it is gone."""
-        del self._followed[resource]
-        for obj in self._bench.informers.of(resource):
-            self._see(resource, None, obj)
+        handler, informer = self._followed.pop(resource), self._bench.informers.of(resource)
+        informer.off_change(handler)
+        for obj in informer:
+            handler(None, obj)
         self._bench.informers.drop(resource)
 
     # --- what makes whom be judged ---

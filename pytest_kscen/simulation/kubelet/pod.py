@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import epoch_of
-from pytest_kscen.kube.informer import age
+from pytest_kscen.kube.informer import is_newer
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.simulation.kubelet import timings
 from pytest_kscen.simulation.kubelet.container import ContainerLife
@@ -76,7 +76,7 @@ class PodLife:
 
     def see(self, pod: Obj) -> None:
         """The API shows the pod as it is now."""
-        if age(pod["metadata"]["resourceVersion"]) <= age(self.pod["metadata"]["resourceVersion"]):
+        if not is_newer(pod["metadata"]["resourceVersion"], self.pod["metadata"]["resourceVersion"]):
             return
         old, self.pod = self.pod, pod
         if pod["spec"] is not old["spec"]:

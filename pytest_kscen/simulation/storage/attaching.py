@@ -14,14 +14,14 @@ from pytest_kscen.simulation.storage.workloads import IMAGE
 if TYPE_CHECKING:
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.informer import Informers
     from pytest_kscen.simulation.images import ContainerContext
     from pytest_kscen.simulation.site import Site
 
 
-def attach(site: Site, api: Api, clock: Clock, chance: Chance, generation: str = DEFAULT) -> Plant:
+def attach(site: Site, informers: Informers, clock: Clock, chance: Chance, generation: str = DEFAULT) -> Plant:
     """Once for a cluster, before the storage's pods start. The kernels that are returned outlive all pods."""
-    plant = Plant(site, api, clock, chance, GENERATIONS[generation])
+    plant = Plant(site, informers, clock, chance, GENERATIONS[generation])
 
     async def lead(container: ContainerContext) -> int:
         return await plant.staff(container, Leader(plant, container).run())

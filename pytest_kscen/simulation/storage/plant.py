@@ -1,4 +1,4 @@
-"""What all pods of one cluster's storage have in common: the kernels under them, one picture of the API, and who is at work.
+"""What all pods of one cluster's storage have in common: the kernels under them, the picture of the API, and who is at work.
 
 What changes is passed on to those who are at work at that moment; whoever comes to work begins with what is there.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.storage import (
     REPLICATED_STORAGE_CLASSES,
     REPLICATED_VOLUME_ATTACHMENTS,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.informer import Informers
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.images import ContainerContext
     from pytest_kscen.simulation.site import Site
@@ -37,11 +36,12 @@ if TYPE_CHECKING:
 class Plant:
     """One cluster's storage."""
 
-    def __init__(self, site: Site, api: Api, clock: Clock, chance: Chance, generation: Generation) -> None:
+    def __init__(self, site: Site, informers: Informers, clock: Clock, chance: Chance, generation: Generation) -> None:
+        """`informers` are those of all the cluster's controllers, which somebody else keeps alive."""
         self.machines, self.clock, self.chance, self.generation = site.machines, clock, chance, generation
         self.readings = Readings(generation)
         self.drbd = Drbd(site.machines, site.network, clock, chance)
-        self.informers = Informers(api, clock, chance)
+        self.informers = informers
         self.volumes = self.informers.of(REPLICATED_VOLUMES)
         self.replicas = self.informers.of(REPLICATED_VOLUME_REPLICAS)
         self.attachments = self.informers.of(REPLICATED_VOLUME_ATTACHMENTS)
@@ -50,7 +50,6 @@ class Plant:
         self.replicas_by_volume = self.replicas.index("volume", _volume_of)
         self.replicas_by_node = self.replicas.index("node", _node_of)
         self.attachments_by_volume = self.attachments.index("volume", _volume_of)
-        self._pictures: asyncio.Task[None] | None = None
         self._leaders: list[Hear] = []
         self._agents: dict[str, list[tuple[Hear, Hear]]] = {}
         self.volumes.on_change(self._volume_changed)
@@ -61,16 +60,15 @@ class Plant:
         self.drbd.on_change(self._kernel_changed)
 
     async def staff(self, container: ContainerContext, life: Coroutine[Any, Any, None]) -> int:
-        """Live this life in a container until it is asked to stop; a crash of the life or of the pictures is the container's."""
+        """Live this life in a container until it is asked to stop; a crash of the life is the container's."""
         loop = asyncio.get_running_loop()
-        self._pictures = self._pictures or loop.create_task(self.informers.run(), name="informers of the storage")
         tasks = [
             loop.create_task(life, name=f"life of {container.pod['metadata']['name']}"),
             loop.create_task(container.stopping(), name=f"end of {container.pod['metadata']['name']}"),
         ]
         try:
-            await asyncio.wait([*tasks, self._pictures], return_when=asyncio.FIRST_COMPLETED)
-            for task in [*tasks, self._pictures]:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
                 if task.done():
                     task.result()
         finally:
