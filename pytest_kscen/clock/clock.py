@@ -58,7 +58,7 @@ class Runner(Protocol):
 def timestamp_of(seconds: float, *, micro: bool = False) -> str:
     """Kubernetes' Time (whole seconds) or MicroTime for an instant."""
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    return moment.isoformat(timespec="microseconds" if micro else "seconds").replace("+00:00", "Z")
 
 
 def epoch_of(timestamp: str) -> float:

@@ -103,6 +103,8 @@ class Subscription:
     # --- what the store tells of ---
 
     def notice(self, change: Change) -> None:
+        if self._is_called:  # and reads it then
+            return
         self._position += 1
         event = self._event(change)
         if event:
@@ -120,6 +122,8 @@ class Subscription:
         return self.until < math.inf
 
     def remind(self, now: float) -> None:
+        if self._is_called:
+            return
         if now >= self.until:
             self.expire()
         elif self._bookmarks and self._has_news():
@@ -199,14 +203,17 @@ class Subscription:
     # --- the reader ---
 
     def _wake(self) -> None:
-        self._leave()
-        if self._reader is None or self._reader.done() or self._is_called:
+        """Whoever is called stays where he is told of changes, and reads all that there are by then."""
+        if self._is_called:
             return
-        if self._taker and not self.is_over:
+        reader = self._reader if self._reader and not self._reader.done() else None
+        if reader and self._taker and not self.is_over:
             self._is_called = True
-            self._reader.get_loop().call_soon(self._hand_over, context=self._context)
-        else:
-            self._reader.set_result(None)
+            reader.get_loop().call_soon(self._hand_over, context=self._context)
+            return
+        self._leave()
+        if reader:
+            reader.set_result(None)
 
     def __aiter__(self) -> Self:
         return self
@@ -260,14 +267,18 @@ class Subscription:
                 self._taker(event)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is the reader's
             if not self._reader.done():
+                self._leave()
                 self._reader.set_exception(error)
             return
         if self._reader.done():
             return
         if self.is_over:
+            self._leave()
             self._reader.set_result(None)
         else:
-            self._stand_by()
+            idle = self._shelf.idle
+            del idle[self]
+            idle[self] = None  # who has been told takes his place anew, as plain readers do
 
     def _next(self) -> Event | None:
         """What can be read without waiting."""
