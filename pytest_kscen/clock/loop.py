@@ -123,19 +123,21 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._steps += len(ready)
         if self._steps > STEPS_PER_INSTANT:
             raise stalled(f"{self._steps} steps were taken in one instant (at {self._now} s) and time did not move", self._tasks)
-        for _ in range(len(ready)):
-            self._run(ready.popleft())
+        self._run(ready, len(ready))
 
-    def _run(self, handle: Handle) -> None:
-        try:
-            handle.run()
-        except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
-            self.call_exception_handler({"message": "error in a callback", "exception": error})
+    def _run(self, handles: collections.deque[Handle], count: int) -> None:
+        """So many of them."""
+        for _ in range(count):
+            handle = handles.popleft()
+            try:
+                handle.run()
+            except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
+                self.call_exception_handler({"message": "error in a callback", "exception": error})
 
     def admit(self) -> None:
         """Run what other threads have asked for, and nothing else: time and everybody in it stand still."""
         while self._arrivals:
-            self._run(self._arrivals.popleft())
+            self._run(self._arrivals, 1)
 
     def is_busy(self) -> bool:
         """Whether something can run now."""

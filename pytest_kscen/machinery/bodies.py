@@ -27,8 +27,8 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
         _refuse_other_kind(kind, body)
     known = None if kind.custom and kind.conversion else old  # which another version's schema knows
     decoded = kind.schema.decode(body, known, strictness=request.options.field_validation, warnings=request.warnings)
-    head = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": dict(decoded.get("metadata") or {})}
-    obj = {**head, **{name: value for name, value in decoded.items() if name not in head}}
+    head = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": {**(decoded.get("metadata") or {})}}
+    obj = {**head, **decoded, **head}
     put_in_place(kind, request, obj["metadata"])
     for path in kind.rules.empties:
         if field_at(body, path) == []:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.machinery.store import Key, Store
     from pytest_kscen.objects.resources import Obj
 
     Maker = Callable[[Obj | None], Obj]
@@ -96,7 +97,9 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         track(kind, request, new, old, core.clock.now())
         await _agree(core, kind, request, new, old)
         if core.store.get(key) is stored:
-            return Answer(_commit(core, kind, request, new, old))
+            kept = kind.kept(new)
+            new = kind.shown(kept)
+            return Answer(new if request.options.dry_run else _commit(core.store, key, kept, new, old))
 
 
 async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
@@ -144,7 +147,9 @@ def prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> Non
         kind.rules.prepare_update(new, old, core)
     metadata = new["metadata"]
     metadata.setdefault("uid", before["uid"])
-    metadata.update({name: before[name] for name in STAYS if name in before})
+    for name in STAYS:
+        if name in before:
+            metadata[name] = before[name]
     if "deletionGracePeriodSeconds" in before:
         metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
     if kind.rules.generation and request.subresource != "status" and kind.rules.generation(new, old):
@@ -158,18 +163,14 @@ def _carry(new: Obj, old: Obj, name: str) -> None:
         new.pop(name, None)
 
 
-def _commit(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> Obj:
-    kept = kind.kept(new)
-    new = kind.shown(kept)
-    if request.options.dry_run:
-        return new
-    key = key_of(kind, request, request.name)
+def _commit(store: Store, key: Key, kept: Obj, new: Obj, old: Obj) -> Obj:
+    """What the object is from now on, as it is shown; `kept` is how the store has it."""
     if _is_released(new, old):
-        core.store.remove(key)
+        store.remove(key)
     elif _is_same(new, old):
         return old
     else:
-        core.store.commit(key, kept)
+        store.commit(key, kept)
     return new
 
 
@@ -191,7 +192,11 @@ def _is_same(new: Obj, old: Obj) -> bool:
 
 def _alike_but(name: str, new: Obj, old: Obj) -> bool:
     """Whether both have the same, leaving out one field; a null is as good as nothing."""
-    return all(each == name or alike(new.get(each), old.get(each)) for each in {**new, **old})
+    for each in {**new, **old}:
+        now, was = new.get(each), old.get(each)
+        if now is not was and each != name and not alike(now, was):
+            return False
+    return True
 
 
 def alike(new: Any, old: Any) -> bool:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     Known = Mapping[type, dict[Any, Any]]
 
-LONGEST_ELEMENT = 2048  # bytes of a list's element that is remembered
+ELEMENTS = 5_000  # of one list's, that are remembered: more than all the objects of a busy cluster have at once
+LONGEST_ELEMENT = 2048  # bytes of one
 
 UNHEARD: Known = {}
 
@@ -172,7 +173,7 @@ def _lists(schema: Obj) -> Walk:
         if found is None:
             found = element(part, None)
             if len(content) <= LONGEST_ELEMENT:
-                if len(known) == REMEMBERED:
+                if len(known) == ELEMENTS:
                     known.clear()
                     right.clear()
                 known[content] = right[id(found)] = found
