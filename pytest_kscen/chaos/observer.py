@@ -16,6 +16,7 @@ from pytest_kscen.chaos import troubles
 from pytest_kscen.chaos.blame import SETTLED, Suspect, whose
 from pytest_kscen.chaos.replicas import node_of
 from pytest_kscen.kube.informer import Informer, Ref
+from pytest_kscen.kube.looking import SharedInformers
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, volume_of
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.chaos.troubles import Aspect
-    from pytest_kscen.kube.actor import Actor, Stage
-    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.looking import Ears
+    from pytest_kscen.objects.resources import Obj
 
 NAME = "chaos-observer"
 FIRST_LOOK = 5.0  # seconds within which the pictures should be there; a resource that is not served has none
@@ -146,31 +148,33 @@ class Observer:
             self._look_anew()
 
     async def _look(self) -> None:
-        replicas = self._informer(self._actor, REPLICATED_VOLUME_REPLICAS)
-        volumes = self._informer(self._actor, REPLICATED_VOLUMES)
-        of_volume = replicas.index("by volume", lambda replica: [volume_of(replica)])
+        shared, machines = SharedInformers.of_run(self._stage), self._machines()
+        async with shared.heard() as ears, asyncio.TaskGroup() as looking:
+            replicas, volumes, nodes = map(shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES))
+            of_volume = replicas.index("volume", lambda replica: [volume_of(replica)])
 
-        def seats_of(volume: Obj) -> tuple[str, ...]:
-            return tuple(node_of(replica) for replica in of_volume.of(volume["metadata"]["name"]))
+            def seats_of(volume: Obj) -> tuple[str, ...]:
+                return tuple(node_of(replica) for replica in of_volume.of(volume["metadata"]["name"]))
 
-        self._follow(replicas, lambda replica: troubles.of_replica(replica, of_volume.of(volume_of(replica))))
-        self._follow(volumes, lambda volume: troubles.of_volume(volume, self._stage.health, seats_of(volume)))
-        informers = [replicas, volumes, self._follow(self._informer(self._actor, NODES), troubles.of_node)]
-        if self._stage.parent:
-            machines = self._informer(self._stage.in_parent(NAME), VIRTUAL_MACHINES, self._stage.parent.namespace)
-            informers.append(self._follow(machines, troubles.of_machine))
-        async with asyncio.TaskGroup() as looking:
-            for informer in informers:
-                looking.create_task(informer.run(), name=f"{NAME} of {informer.resource.plural}")
-            for informer in informers:
+            looking.create_task(ears.run(), name=NAME)
+            for machine in machines:
+                looking.create_task(machine.run(), name=f"{NAME} of {machine.resource.plural}")
+                self._follow(ears, machine, troubles.of_machine)
+            self._follow(ears, replicas, lambda replica: troubles.of_replica(replica, of_volume.of(volume_of(replica))))
+            self._follow(ears, volumes, lambda volume: troubles.of_volume(volume, self._stage.health, seats_of(volume)))
+            self._follow(ears, nodes, troubles.of_node)
+            for informer in (replicas, volumes, nodes, *machines):
                 await informer.synced()
             self._seen.set()
 
-    def _informer(self, actor: Actor, resource: Resource, namespace: str = "") -> Informer:
-        jitter = self._stage.chance.stream(f"{NAME} of {resource.qualified}")
-        return Informer(actor.api, actor.clock, resource, namespace, jitter=jitter)
+    def _machines(self) -> list[Informer]:
+        """The picture of the parent cluster's, if there is one."""
+        if self._stage.parent is None:
+            return []
+        actor, jitter = self._stage.in_parent(NAME), self._stage.chance.stream(f"{NAME} of {VIRTUAL_MACHINES.qualified}")
+        return [Informer(actor.api, actor.clock, VIRTUAL_MACHINES, self._stage.parent.namespace, jitter=jitter)]
 
-    def _follow(self, informer: Informer, aspects: Callable[[Obj], Iterable[Aspect]]) -> Informer:
+    def _follow(self, ears: Ears, informer: Informer, aspects: Callable[[Obj], Iterable[Aspect]]) -> None:
         shown: dict[Ref, list[Aspect]] = {}
 
         def handler(new: Obj | None, old: Obj | None) -> None:
@@ -182,8 +186,7 @@ class Observer:
                 shown[ref] = now
             self._troubles.see(before, now, going=bool(new and new["metadata"].get("deletionTimestamp")))
 
-        informer.on_change(handler)
-        return informer
+        ears.on_change(informer, handler)
 
     # --- whose trouble it is ---
 

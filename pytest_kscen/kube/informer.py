@@ -161,6 +161,11 @@ class Informers:
         if task := self._tasks.pop(resource, None):
             task.cancel()
 
+    def forget(self) -> None:
+        """What was seen before they run anew is no news then."""
+        for informer in self._informers.values():
+            informer.forget()
+
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         self._crash = loop.create_future()

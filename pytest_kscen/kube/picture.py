@@ -51,6 +51,9 @@ class Index:
     def of(self, key: Hashable) -> list[Obj]:
         return list(self._shelves.get(key, {}).values())
 
+    def clear(self) -> None:
+        self._shelves.clear()
+
     def see(self, ref: Ref, new: Obj | None, old: Obj | None) -> None:
         wanted = list(self._keys(new)) if new else []
         for key in self._keys(old) if old else ():
@@ -74,7 +77,7 @@ class Picture:
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     def get(self, name: str, namespace: str = "") -> Obj | None:
-        return self.objects.get(Ref(namespace, name))
+        return self.objects.get((namespace, name))  # type: ignore[call-overload,no-any-return]  # equal to a Ref
 
     def __iter__(self) -> Iterator[Obj]:
         return iter(list(self.objects.values()))
@@ -127,6 +130,13 @@ class Picture:
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
+
+    def forget(self) -> None:
+        """Be as before the first list; nobody is told."""
+        self.objects.clear()
+        self.version = ""
+        for index in self._indexes.values():
+            index.clear()
 
     # --- changing it ---
 

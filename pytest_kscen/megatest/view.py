@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kscen.kube.informer import Informers
+from pytest_kscen.kube.looking import SharedInformers
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import (
     NODE_LABEL,
@@ -36,10 +36,9 @@ class View:
     """Entered by everybody who looks; the first begins it, the last ends it."""
 
     def __init__(self, stage: Stage) -> None:
-        actor = stage.actor("volume-view")
         self._listeners: dict[str, dict[Listener, None]] = {}
         self._awaited: dict[asyncio.Future[Any], None] = {}
-        self._informers = Informers(actor.api, actor.clock, stage.chance)
+        self._informers = SharedInformers.of_run(stage)
         self._nodes = self._informers.of(NODES)
         self._volumes = self._informers.of(REPLICATED_VOLUMES)
         self._replicas = self._informers.of(REPLICATED_VOLUME_REPLICAS)
@@ -54,15 +53,14 @@ class View:
     async def __aenter__(self) -> Self:
         self._lookers += 1
         if self._lookers == 1:
-            self._life = asyncio.get_running_loop().create_task(self._informers.run(), name="the volumes' view")
+            self._life = self._informers.look()
             self._life.add_done_callback(self._ended)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._lookers -= 1
-        if self._lookers == 0 and self._life:
-            self._life.cancel()
-            await asyncio.wait((self._life,))
+        if self._lookers == 0:
+            await self._informers.leave()
 
     def volume(self, name: str) -> Obj | None:
         return self._volumes.get(name)
