@@ -58,6 +58,8 @@ def doubtful_finalizers(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:
     if not kind.custom or not (finalizers := new["metadata"].get("finalizers")):
         return
     before = (old["metadata"].get("finalizers") if old else None) or ()
+    if before is finalizers:
+        return
     for finalizer in sorted({*finalizers}):
         if finalizer in before or "/" in finalizer or finalizer in WELL_KNOWN_FINALIZERS:
             continue

@@ -58,8 +58,8 @@ def _apart(new: Obj, old: Obj | None, *, whole: bool) -> tuple[Obj, Obj]:
 
 def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
     """The parts of each that are not the same in the other."""
-    before = {name: was for name, was in old.items() if name not in besides and new.get(name, ABSENT) is not was}
-    after = {name: value for name, value in new.items() if name not in besides and old.get(name, ABSENT) is not value}
+    before = {name: was for name, was in old.items() if new.get(name, ABSENT) is not was and name not in besides}
+    after = {name: value for name, value in new.items() if old.get(name, ABSENT) is not value and name not in besides}
     return before, after
 
 

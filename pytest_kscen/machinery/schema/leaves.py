@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -165,14 +165,14 @@ def _in_utc(value: str, digits: int) -> str:
     try:
         if parts is None or (digits and len(parts[3] or "") != digits):
             raise ValueError  # noqa: TRY301 - both refusals are worded below
-        when = datetime.fromisoformat(f"{parts[1]}{parts[2]:0>8}").replace(tzinfo=UTC)
+        when = datetime.fromisoformat(f"{parts[1]}{parts[2]:0>8}")
         if parts[5]:
             away = timedelta(hours=int(parts[6]), minutes=int(parts[7]))
             when += -away if parts[5] == "+" else away
     except (ValueError, OverflowError):
         raise Unfit(_unparsable(value, digits)) from None
     fraction = f".{parts[3]}" if digits else ""
-    return f"{when:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+    return f"{when.isoformat()}{fraction}Z"
 
 
 def _unparsable(value: str, digits: int) -> str:
