@@ -86,12 +86,12 @@ class Accord:
         seen, quorate, voters = 1, 0, int(config.diskful)
         for name, peer in config.peers.items():
             voters += peer.diskful
-            if view := self._mesh.seen(replica, name):
+            if other := self._mesh.seen(replica, name):
                 seen += 1
-                if view.disk is Disk.UP_TO_DATE:
+                if other.disk is Disk.UP_TO_DATE:
                     up_to_date += 1
-                    quorate += view.quorum
-                elif view.disk is Disk.DISKLESS:
+                    quorate += other.quorum
+                elif other.disk is Disk.DISKLESS:
                     diskless += 1
         present, all_diskless = seen - up_to_date - diskless, 1 + len(config.peers) - voters
         return Sight(up_to_date, present, voters, diskless, all_diskless, quorate)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.words import Config
 
 FALLS_SILENT = (Event.SHUT, Event.DIED)
+NOBODY: dict[str, Link] = {}
 
 
 class Mesh:
@@ -23,6 +24,8 @@ class Mesh:
 
     def __init__(self, resource: str, replicas: dict[str, Replica], kernel: Kernel, agree: Callable[[], None]) -> None:
         self.links: dict[tuple[str, str], Link] = {}
+        self._links_from: dict[str, dict[str, Link]] = {}
+        """The same, by one end and the other."""
         self._resource = resource
         self._replicas = replicas
         self._kernel = kernel
@@ -31,10 +34,10 @@ class Mesh:
     # --- who hears whom ---
 
     def link(self, one: str, other: str) -> Link | None:
-        return self.links.get((one, other) if one < other else (other, one))
+        return self._links_from.get(one, NOBODY).get(other)
 
     def links_of(self, node: str) -> list[Link]:
-        return [link for ends, link in self.links.items() if node in ends]
+        return list(self._links_from.get(node, NOBODY).values())
 
     def connected(self, one: Replica, other: Replica) -> bool:
         """Really: what one of them writes, the other gets."""
@@ -43,16 +46,17 @@ class Mesh:
 
     def peers(self, replica: Replica) -> Iterator[Replica]:
         """Those that it is really connected to."""
-        return (peer for peer in self._replicas.values() if peer is not replica and self.connected(replica, peer))
+        links = self._links_from.get(replica.node, NOBODY)
+        return (peer for peer in self._replicas.values() if (link := links.get(peer.node)) and link.connected)
 
-    def seen(self, replica: Replica, peer: str) -> View | None:
-        """What this replica believes of a peer, if it believes in their connection."""
-        link = self.link(replica.node, peer)
-        return self.view_over(link, replica, peer) if link else None
+    def seen(self, replica: Replica, peer: str) -> Replica | View | None:
+        """A peer as this replica believes it to be, if it believes in their connection."""
+        link = self._links_from.get(replica.node, NOBODY).get(peer)
+        return self.seen_over(link, replica, peer) if link else None
 
-    def view_over(self, link: Link, replica: Replica, peer: str) -> View | None:
+    def seen_over(self, link: Link, replica: Replica, peer: str) -> Replica | View | None:
         """The same, of those who have this link."""
-        return self._replicas[peer].view() if link.phase is Phase.CONNECTED else link.last_seen.get(replica.node)
+        return self._replicas[peer] if link.phase is Phase.CONNECTED else link.last_seen.get(replica.node)
 
     # --- what happens to them ---
 
@@ -100,11 +104,22 @@ class Mesh:
             for peer in replica.config.peers
         }
         for ends in [ends for ends in self.links if ends not in wanted]:
-            self.links.pop(ends).end()
+            self._drop(*ends)
         for one, other in wanted:
             if (one, other) not in self.links:
-                stream = self._kernel.stream(self._resource, one, other)
-                self.links[one, other] = Link((one, other), stream, self._kernel.timers, self._kernel.figures, self._ring)
+                self._lay(one, other)
+
+    def _lay(self, one: str, other: str) -> None:
+        stream = self._kernel.stream(self._resource, one, other)
+        link = Link((one, other), stream, self._kernel.timers, self._kernel.figures, self._ring)
+        self.links[one, other] = link
+        for here, there in ((one, other), (other, one)):
+            self._links_from.setdefault(here, {})[there] = link
+
+    def _drop(self, one: str, other: str) -> None:
+        self.links.pop((one, other)).end()
+        for here, there in ((one, other), (other, one)):
+            del self._links_from[here][there]
 
     def _begin_anew(self, link: Link) -> None:
         link.usable = False

@@ -76,13 +76,15 @@ def _size(volume: Volume, replica: Replica) -> int:
 def _side(volume: Volume, replica: Replica, peer: str) -> Side:
     link = volume.mesh.link(replica.node, peer)
     assert link, "a peer that is wanted has a link"
-    view = volume.mesh.view_over(link, replica, peer)
-    if view is None:
+    seen = volume.mesh.seen_over(link, replica, peer)
+    if seen is None:
         return Side(SHOWN[link.phase], Role.UNKNOWN, Disk.UNKNOWN, Replication.OFF)
-    return Side(SHOWN[link.phase], view.role, view.disk, _replication(volume, replica.node, peer))
+    return Side(SHOWN[link.phase], seen.role, seen.disk, _replication(volume, replica.node, peer))
 
 
 def _replication(volume: Volume, node: str, peer: str) -> Replication:
+    if not volume.accord.resyncs:
+        return Replication.ESTABLISHED
     mine, theirs = volume.accord.resyncs.get(node), volume.accord.resyncs.get(peer)
     if mine and mine.source == peer:
         return Replication.SYNC_TARGET
