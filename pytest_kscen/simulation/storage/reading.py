@@ -26,7 +26,7 @@ class Readings:
         self._judged: dict[str, tuple[Replica, Host, Replica]] = {}
         self._attachments: dict[str, Attachment] = {}
         self._layouts: dict[str, tuple[Obj | None, Obj, Layout]] = {}
-        self._told: dict[str, tuple[Replica, object]] = {}
+        self._told: dict[str, tuple[Replica | Attachment, object]] = {}
 
     def of(self, obj: Obj, volume: Obj | None) -> Replica:
         name, beside = obj["metadata"]["name"], self._generation.read_beside(volume)
@@ -47,13 +47,13 @@ class Readings:
         self._judged[replica.name] = replica, host, result
         return result
 
-    def is_told(self, replica: Replica, grounds: object) -> bool:
-        """Whether it was found before that the replica says already all that follows from these grounds."""
-        known = self._told.get(replica.name)
-        return known is not None and known[0] is replica and known[1] == grounds
+    def is_told(self, part: Replica | Attachment, grounds: object) -> bool:
+        """Whether it was found before that this part of a volume says already all that follows from these grounds."""
+        known = self._told.get(part.name)
+        return known is not None and known[0] is part and known[1] == grounds
 
-    def note_told(self, replica: Replica, grounds: object) -> None:
-        self._told[replica.name] = replica, grounds
+    def note_told(self, part: Replica | Attachment, grounds: object) -> None:
+        self._told[part.name] = part, grounds
 
     def attachment(self, obj: Obj) -> Attachment:
         name = obj["metadata"]["name"]
@@ -79,6 +79,7 @@ class Readings:
 
     def forget_attachment(self, name: str) -> None:
         self._attachments.pop(name, None)
+        self._told.pop(name, None)
 
     def forget_volume(self, name: str) -> None:
         self._layouts.pop(name, None)

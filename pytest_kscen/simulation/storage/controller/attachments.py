@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.objects.storage import TIE_BREAKER
 from pytest_kscen.simulation.storage.controller.view import Finding
@@ -19,33 +18,13 @@ PHASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """How an attachment stands."""
 
     phase: str
     attached: Finding
     replica: Finding
     ready: Finding
-
-
-def desired_nodes(view: View, before: list[str]) -> list[str]:
-    """First come, first served; who was served stays, and a volume that goes is attached nowhere else."""
-    wanted = [attachment.node for attachment in view.attachments if not attachment.leaving]
-    desired = [node for node in before if node in wanted and _is_possible(view, node)]
-    if not view.leaving:
-        for node in wanted:
-            if node not in desired and len(desired) < view.layout.attachments and _is_possible(view, node):
-                desired.append(node)
-    return desired
-
-
-def _is_possible(view: View, node: str) -> bool:
-    return not view.layout.is_local or _has_disk(view.on(node))
-
-
-def _has_disk(replica: Replica | None) -> bool:
-    return replica is not None and replica.is_diskful
 
 
 def primaries(view: View, *, io_ready: bool) -> dict[str, bool]:
@@ -95,7 +74,7 @@ def _attached(view: View, attachment: Attachment, replica: Replica | None, *, io
     node = attachment.node
     if replica and replica.primary:
         return Finding(holds=True, reason="Attached", message=f"the replica on {node} is Primary")
-    if view.layout.is_local and not _has_disk(replica):
+    if not view.may_be_on(node):
         return _not_local(view, node)
     rows = [
         (node not in view.desired, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be"),

@@ -5,7 +5,6 @@ Replicas first: as long as some are to be made, changed or removed, nothing is t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of
@@ -27,11 +26,9 @@ PROMPT = 2.0  # seconds within which an agent that works answers
 
 
 def decide(view: View, means: Means) -> list[Deed]:
-    desired, minor, secret, size = means.generation.before(view.volume)
-    view = replace(view, desired=attachments.desired_nodes(view, desired))
     if not view.leaving and (forming := hold(view) + form(view, means)):
         return [*_turn_away(view), *forming]
-    decision = _decision(view, means, minor, secret, size)
+    decision = _decision(view, means)
     deeds = [*_turn_away(view), *_remove_all(view), *_let_go(view, decision.quorum)]
     return deeds if _is_about_to_change(view, means.now) or _is_over(view) else [*deeds, *tell(view, means, decision)]
 
@@ -85,17 +82,17 @@ def _let_go(view: View, quorum: Quorum) -> list[Deed]:
     return deeds
 
 
-def _decision(view: View, means: Means, minor: int | None, secret: str, size: int) -> Decision:
+def _decision(view: View, means: Means) -> Decision:
     living = [replica for replica in view.living if replica.node]
     diskful = [replica for replica in living if replica.is_diskful]
     quorum = means.generation.quorum(view.layout, len(diskful), len(living))
-    generation = means.generation
+    generation, past = means.generation, view.past
     io_ready, has_quorum = generation.io_ready(view, quorum), generation.has_quorum(view, quorum)
     return Decision(
         quorum=quorum,
-        minor=means.free_minor() if minor is None else minor,
-        secret=secret or means.chance.suffix(32),
-        size=max(size, parse(view.volume["spec"]["size"]).value),
+        minor=means.free_minor() if past.minor is None else past.minor,
+        secret=past.secret or means.chance.suffix(32),
+        size=max(past.size, parse(view.volume["spec"]["size"]).value),
         primaries=attachments.primaries(view, io_ready=bool(io_ready.holds)),
         two_primaries=len(view.desired) > 1,
         complete=all(replica.address or view.host(replica).trouble for replica in view.mesh),

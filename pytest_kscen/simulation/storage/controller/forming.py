@@ -25,8 +25,8 @@ def hold(view: View) -> list[Deed]:
     """Whatever is ours or concerns us is not to vanish without us. The volume's own comes with its first status."""
     deeds: list[Deed] = []
     for replica in view.living:
-        wanted = releasing.with_finalizers(replica.obj, *releasing.finalizers_of_replica(replica.node))
-        if len(wanted) > len(replica.obj["metadata"].get("finalizers", ())):
+        if not replica.held or (replica.node and not replica.tended):
+            wanted = releasing.with_finalizers(replica.obj, *releasing.finalizers_of_replica(replica.node))
             deeds.append(holding(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
     return deeds
 
@@ -38,7 +38,7 @@ def form(view: View, means: Means) -> list[Deed]:
         return generation.tie_breakers(asked, diskful, access)
 
     missing = _missing_disks(view, generation)
-    if not missing and all(replica.node for replica in view.living) and layout.changes(view, (), tie_breakers).is_nothing:
+    if not missing and all(replica.node for replica in view.living) and not any(layout.changes(view, (), tie_breakers)):
         return []
     hands = _Hands(view, means)
     homes = [hands.find(DISKFUL) for _ in range(missing)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.objects.storage import ACCESS, DISKFUL, REPLICAS, TIE_BREAKER
@@ -49,37 +49,34 @@ class Quorum(NamedTuple):
     redundancy: int
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """What is wrong with a volume's replicas."""
 
-    tie_breakers: int = 0
-    access: int = 0
-    converted: list[Replica] = field(default_factory=list)
+    tie_breakers: int
+    access: int
+    converted: list[Replica]
     """Tie-breakers that are to give access."""
-    surplus: list[Replica] = field(default_factory=list)
-
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.tie_breakers or self.access or self.converted or self.surplus)
+    surplus: list[Replica]
 
 
 def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[int, int], int]) -> Changes:
     """With disks that come to these homes; `tie_breakers` tells how many belong to so many diskful and so many access replicas."""
     living = view.living
     access = [replica for replica in living if replica.type == ACCESS]
-    ties = [replica for replica in living if replica.is_tie_breaker]
+    ties = [replica for replica in living if replica.type == TIE_BREAKER]
     remote = [] if view.layout.is_local else view.desired
     converted = [replica for replica in ties if replica.node in remote]
     bare = [node for node in remote if view.on(node) is None and node not in homes]
     unplaced = [replica for replica in access if not replica.node]
     waiting = unplaced[: len(bare)]
-    in_use = dict.fromkeys([*view.desired, *view.actual])
+    in_use = (*view.desired, *view.actual)
     idle = [replica for replica in access if replica not in waiting and replica.node not in in_use]
     new = len(bare) - len(waiting)
     needed = tie_breakers(len(view.diskful) + len(homes), len(access) - len(idle) + len(converted) + new)
-    kept = [replica for replica in ties if replica not in converted]
-    spare = sorted(kept, key=lambda replica: (bool(replica.node), -replica.number))[: max(0, len(kept) - needed)]
+    kept = [replica for replica in ties if replica not in converted] if converted else ties
+    spare = []
+    if len(kept) > needed:
+        spare = sorted(kept, key=lambda replica: (bool(replica.node), -replica.number))[: len(kept) - needed]
     return Changes(max(0, needed - len(kept)), new, converted, [*idle, *spare])
 
 

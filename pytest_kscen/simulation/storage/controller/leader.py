@@ -107,6 +107,7 @@ class Leader:
             replicas=[one for one in replicas if one not in doubles] if doubles else replicas,
             attachments=self._attachments(name),
             fleet=fleet,
+            past=plant.generation.before(volume),
             doubles=doubles,
         )
 
@@ -127,7 +128,7 @@ class Leader:
 
     def _free_minor(self) -> int:
         """The first number that no volume has."""
-        taken = dict.fromkeys(self._plant.generation.before(volume)[1] for volume in self._plant.volumes)
+        taken = dict.fromkeys(self._plant.generation.before(volume).minor for volume in self._plant.volumes)
         return next(number for number in range(MINORS) if number not in taken)
 
     def _without_volume(self, name: str) -> list[Deed]:

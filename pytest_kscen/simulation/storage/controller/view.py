@@ -52,6 +52,8 @@ class Replica:
     """Its deletion was asked for."""
     held: bool
     """The controller has its finalizer on it."""
+    tended: bool = field(default=False, compare=False)
+    """The agent has its own."""
     address: Address | None = None
     initialized: bool = False
     in_quorum: bool = False
@@ -119,9 +121,23 @@ class Attachment:
         return cls(obj, metadata["name"], obj["spec"]["nodeName"], "deletionTimestamp" in metadata, held)
 
 
-@dataclass(frozen=True)
+class Past(NamedTuple):
+    """What was decided of a volume before."""
+
+    desired: list[str]
+    """The nodes where it was to be attached."""
+    minor: int | None
+    secret: str
+    size: int
+    """Bytes."""
+
+
+NO_PAST = Past([], None, "", 0)
+
+
+@dataclass
 class View:
-    """One volume and all that concerns it, at one instant; what follows from it is found once."""
+    """One volume and all that concerns it, at one instant. Nobody changes one; it is not frozen, for many are made."""
 
     name: str
     volume: Obj
@@ -131,27 +147,42 @@ class View:
     attachments: list[Attachment]
     """In the order in which they came."""
     fleet: Fleet
-    desired: list[str] = field(default_factory=list)
-    """The nodes where it is to be attached."""
+    past: Past = NO_PAST
     doubles: list[Replica] = field(default_factory=list)
     """Those on nodes that others had before: nobody tends them."""
+    living: list[Replica] = field(init=False)
+    diskful: list[Replica] = field(init=False)
+    """Those that live and have a disk."""
+    mesh: list[Replica] = field(init=False)
+    actual: list[str] = field(init=False)
+    """The nodes where it is attached."""
 
-    @cached_property
+    def __post_init__(self) -> None:
+        self.living = [replica for replica in self.replicas if not replica.leaving]
+        self.diskful = [replica for replica in self.living if replica.type == DISKFUL]
+        self.mesh = [replica for replica in self.replicas if replica.in_mesh]
+        self.actual = [replica.node for replica in self.replicas if replica.primary]
+
+    @property
     def leaving(self) -> bool:
         return "deletionTimestamp" in self.volume["metadata"]
 
     @cached_property
-    def living(self) -> list[Replica]:
-        return [replica for replica in self.replicas if not replica.leaving]
+    def desired(self) -> list[str]:
+        """The nodes where it is to be attached: who was served stays, else first come, first served; if it goes, nobody else."""
+        wanted = [attachment.node for attachment in self.attachments if not attachment.leaving and self.may_be_on(attachment.node)]
+        desired = [node for node in self.past.desired if node in wanted]
+        if not self.leaving:
+            new = [node for node in dict.fromkeys(wanted) if node not in desired]
+            desired += new[: max(0, self.layout.attachments - len(desired))]
+        return desired
 
-    @cached_property
-    def diskful(self) -> list[Replica]:
-        """Those that live and have a disk."""
-        return [replica for replica in self.living if replica.is_diskful]
-
-    @cached_property
-    def mesh(self) -> list[Replica]:
-        return [replica for replica in self.replicas if replica.in_mesh]
+    def may_be_on(self, node: str) -> bool:
+        """Whether it can be used there, by its class."""
+        if not self.layout.is_local:
+            return True
+        replica = self.on(node)
+        return replica is not None and replica.is_diskful
 
     @cached_property
     def seats(self) -> list[tuple[str, str, Address | None, str]]:
@@ -159,17 +190,15 @@ class View:
         return [(replica.name, replica.node, replica.address, replica.type) for replica in self.mesh]
 
     @cached_property
-    def actual(self) -> list[str]:
-        """The nodes where it is attached."""
-        return [replica.node for replica in self.replicas if replica.primary]
-
-    @cached_property
     def speaking(self) -> list[Replica]:
         """Those of the mesh whose agents work, so that what they tell is so."""
         return [replica for replica in self.mesh if not self.host(replica).trouble]
 
     def on(self, node: str) -> Replica | None:
-        return next((replica for replica in self.replicas if replica.node == node), None)
+        for replica in self.replicas:
+            if replica.node == node:
+                return replica
+        return None
 
     def host(self, replica: Replica) -> Host:
         return self.fleet.host(replica.node)

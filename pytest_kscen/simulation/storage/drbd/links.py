@@ -92,6 +92,7 @@ class Link:
     ) -> None:
         self.ends = ends
         self.phase = Phase.WAITING
+        self.shown = SHOWN[self.phase]
         self.weather = DARK
         self.usable = False
         """Both ends are up, want each other, and packets come through."""
@@ -119,7 +120,7 @@ class Link:
         phase = TRANSITIONS.get((self.phase, event))
         if phase is None:
             return
-        self.phase = phase
+        self.phase, self.shown = phase, SHOWN[phase]
         self.last_seen = views if self.silent else {}
         self._wait_for_next(event)
 

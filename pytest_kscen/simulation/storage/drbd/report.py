@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.simulation.storage.drbd.links import SHOWN
 from pytest_kscen.simulation.storage.drbd.words import Connection, Disk, Replication, Role, State, Status
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ def _side(volume: Volume, replica: Replica, peer: str) -> Side:
     assert link, "a peer that is wanted has a link"
     seen = volume.mesh.seen_over(link, replica, peer)
     if seen is None:
-        return Side(SHOWN[link.phase], Role.UNKNOWN, Disk.UNKNOWN, Replication.OFF)
-    return Side(SHOWN[link.phase], seen.role, seen.disk, _replication(volume, replica.node, peer))
+        return Side(link.shown, Role.UNKNOWN, Disk.UNKNOWN, Replication.OFF)
+    return Side(link.shown, seen.role, seen.disk, _replication(volume, replica.node, peer))
 
 
 def _replication(volume: Volume, node: str, peer: str) -> Replication:

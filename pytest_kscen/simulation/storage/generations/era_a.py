@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.objects.quantities import parse
 from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
-from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
+from pytest_kscen.simulation.storage.controller.view import Address, Finding, Past, Replica
 from pytest_kscen.simulation.storage.definitions import ERA_A
 from pytest_kscen.simulation.storage.drbd import Config, Disk, Peer, QuorumRule, Role
 from pytest_kscen.simulation.storage.generations.era_a_replicas import findings_of, has_begun, kernel, progress
@@ -19,7 +19,6 @@ from pytest_kscen.simulation.storage.generations.generation import (
     basics,
     is_first,
     size_of,
-    told,
     with_findings,
 )
 
@@ -96,12 +95,13 @@ class EraA(Generation):
         config, actual, state = drbd.get("config") or {}, drbd.get("actual") or {}, drbd.get("status") or {}
         address = config.get("address")
         device = (state.get("devices") or [{}])[0]
+        true = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
         return Replica(
             **basics(obj),  # type: ignore[arg-type]  # the fields of every generation
             address=Address(address["ipv4"], address["port"]) if address else None,
-            initialized=has_begun(obj),
-            in_quorum=told(obj, "InQuorum"),
-            in_sync=told(obj, "InSync"),
+            initialized=has_begun(obj, true.get("DataInitialized")),
+            in_quorum="InQuorum" in true,
+            in_sync="InSync" in true,
             primary=state.get("role") == Role.PRIMARY,
             asked_primary=config.get("primary", False),
             two_primaries=actual.get("allowTwoPrimaries", False),
@@ -117,11 +117,11 @@ class EraA(Generation):
             return config, status.get("actualSize")
         return config.get("peers"), config.get("peersInitialized"), config.get("primary")  # its address is its agent's own
 
-    def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
+    def before(self, volume: Obj) -> Past:
         status = volume.get("status") or {}
         config = (status.get("drbd") or {}).get("config") or {}
         size = parse(status.get("actualSize", 0)).value
-        return status.get("desiredAttachTo") or [], config.get("deviceMinor"), config.get("sharedSecret", ""), size
+        return Past(status.get("desiredAttachTo") or [], config.get("deviceMinor"), config.get("sharedSecret", ""), size)
 
     def orders(self, volume: Obj, replica: Replica, others: Sequence[Replica]) -> Orders:
         status = volume.get("status") or {}

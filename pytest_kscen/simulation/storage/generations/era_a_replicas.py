@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.storage import DISKFUL
 from pytest_kscen.simulation.storage.controller.view import Finding
 from pytest_kscen.simulation.storage.drbd import Disk, Replication, Role, State
@@ -45,12 +44,9 @@ def _either(holds: bool, yes: str, no: str) -> Finding:  # noqa: FBT001  # the a
     return Finding(holds=holds, reason=yes if holds else no)
 
 
-def has_begun(obj: Obj) -> bool:
-    """Whether it has once had what its type asks for: what had no disk when it told has no data."""
-    found = condition(obj, "DataInitialized")
-    if found is None or found["status"] != "True":
-        return False
-    return bool(obj["spec"]["type"] != DISKFUL or found["reason"] == HAS_DATA.reason)
+def has_begun(obj: Obj, initialized: Obj | None) -> bool:
+    """Whether it has once had what its type asks for, by the condition that says so: what had no disk when it told has no data."""
+    return initialized is not None and bool(obj["spec"]["type"] != DISKFUL or initialized["reason"] == HAS_DATA.reason)
 
 
 def _initialized(replica: Replica, status: Status) -> Finding:

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.quantities import canonical, nanos, parse
-from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Finding, Replica
+from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, CONTROLLER_FINALIZER, Finding, Replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.storage.controller.attachments import Standing
     from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
-    from pytest_kscen.simulation.storage.controller.view import Address, Attachment, View
+    from pytest_kscen.simulation.storage.controller.view import Address, Attachment, Past, View
     from pytest_kscen.simulation.storage.drbd import Config, QuorumRule, Status
     from pytest_kscen.simulation.storage.fleet import Host
 
@@ -125,8 +124,7 @@ class Generation(ABC):
         """The part of a volume's or a replica's status that agents go by."""
 
     @abstractmethod
-    def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
-        """What was decided before: nodes to attach to, minor number, secret, and the size in bytes."""
+    def before(self, volume: Obj) -> Past: ...
 
     @abstractmethod
     def orders(self, volume: Obj, replica: Replica, others: Sequence[Replica]) -> Orders: ...
@@ -141,9 +139,9 @@ class Generation(ABC):
     def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:
         """A replica's status with what the controller has to say."""
 
-    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:  # noqa: ARG002  # some may say more than that
-        """All that the controller says of a replica by, beside the replica itself; None if nobody knows."""
-        return None
+    @abstractmethod
+    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:
+        """All that the controller says of a replica by, beside the replica itself."""
 
     @abstractmethod
     def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj: ...
@@ -156,13 +154,15 @@ class Generation(ABC):
 def basics(obj: Obj) -> dict[str, object]:
     """The fields of a Replica that every generation has in the same places."""
     metadata, spec = obj["metadata"], obj["spec"]
+    finalizers = metadata.get("finalizers", ())
     return {
         "obj": obj,
         "name": metadata["name"],
         "node": spec.get("nodeName", ""),
         "type": spec["type"],
         "leaving": "deletionTimestamp" in metadata,
-        "held": CONTROLLER_FINALIZER in metadata.get("finalizers", ()),
+        "held": CONTROLLER_FINALIZER in finalizers,
+        "tended": AGENT_FINALIZER in finalizers,
     }
 
 
@@ -215,11 +215,7 @@ def size_of(view: View, before: str | None) -> str | None:
     return canonical(str(asked)) if grows and there >= parse(asked).value else before
 
 
-def told(obj: Obj, type_: str) -> bool:
-    found = condition(obj, type_)
-    return found is not None and found["status"] == "True"
-
-
+NOTHING: Obj = {}
 STATUSES = {True: "True", False: "False", None: "Unknown"}
 
 
@@ -227,16 +223,20 @@ def with_findings(obj: Obj, findings: dict[str, Finding], now: str) -> list[Obj]
     """An object's conditions with these in their places; each keeps its time while its status stays."""
     metadata = obj["metadata"]
     asked = metadata["generation"] - ("deletionTimestamp" in metadata)  # which counts as a generation, and asks for nothing else
-    kept = {one["type"]: one for one in (obj.get("status") or {}).get("conditions") or ()}
-    for type_, finding in findings.items():
-        old, status = kept.get(type_), STATUSES[finding.holds]
-        new = {
+    before: list[Obj] = (obj.get("status") or {}).get("conditions") or []
+    kept, is_new = {one["type"]: one for one in before}, False
+    for type_, (holds, reason, message) in findings.items():
+        old, status = kept.get(type_, NOTHING), STATUSES[holds]
+        stays = old.get("status") == status
+        if stays and (old.get("reason"), old.get("message"), old.get("observedGeneration")) == (reason, message, asked):
+            continue  # what is the same is the same object: nobody compares it again
+        kept[type_] = {
             "type": type_,
             "status": status,
-            "reason": finding.reason,
-            "message": finding.message,
-            "lastTransitionTime": old["lastTransitionTime"] if old and old["status"] == status else now,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": old["lastTransitionTime"] if stays else now,
             "observedGeneration": asked,
         }
-        kept[type_] = old if old == new else new  # what is the same is the same object: nobody compares it again
-    return list(kept.values())
+        is_new = True
+    return list(kept.values()) if is_new else before

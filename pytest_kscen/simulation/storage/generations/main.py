@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_kscen.objects.quantities import parse
 from pytest_kscen.objects.storage import DISKFUL, FAILURES_AND_REDUNDANCY
 from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
-from pytest_kscen.simulation.storage.controller.view import Address, Finding, Replica
+from pytest_kscen.simulation.storage.controller.view import Address, Finding, Past, Replica
 from pytest_kscen.simulation.storage.definitions import MAIN
 from pytest_kscen.simulation.storage.drbd import Config, Peer, QuorumRule
 from pytest_kscen.simulation.storage.generations.datamesh import datamesh, is_formed, transitions
@@ -124,11 +124,11 @@ class Main(Generation):
     def orders_in(self, obj: Obj) -> object:
         return ((obj.get("status") or {}).get("datamesh"),)
 
-    def before(self, volume: Obj) -> tuple[list[str], int | None, str, int]:
+    def before(self, volume: Obj) -> Past:
         status = volume.get("status") or {}
         mesh = status.get("datamesh") or {}
         attached = [member["nodeName"] for member in mesh.get("members") or () if member["attached"]]
-        return attached, 0, mesh.get("sharedSecret", ""), parse(status.get("size", 0)).value
+        return Past(attached, 0, mesh.get("sharedSecret", ""), parse(status.get("size", 0)).value)
 
     def orders(self, volume: Obj, replica: Replica, others: Sequence[Replica]) -> Orders:
         status = volume.get("status") or {}
@@ -182,6 +182,9 @@ class Main(Generation):
     def health(self, view: View, now: Effective) -> dict[str, Finding]:  # noqa: ARG002  # a newer one says something
         """Conditions that say how the volume is."""
         return {}
+
+    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:  # noqa: ARG002  # it stands in the datamesh
+        return view.host(replica).trouble, [other.name for other in view.mesh]
 
     def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:  # noqa: ARG002  # it stands in the datamesh
         status = replica.obj.get("status") or {}
