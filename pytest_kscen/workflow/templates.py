@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.chaos_mesh import ChaosKind, chaos_kind
 from pytest_kscen.objects.durations import seconds_of_text
+from pytest_kscen.workflow.parameters import apply_parameters
 from pytest_kscen.workflow.probes import Probe, probes_of
 from pytest_kscen.workflow.retries import Retry
 
@@ -75,7 +76,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a Workflow's spec says."""
+    """What a Workflow's spec says, with the values of its parameters in their places."""
 
     entry: str
     templates: dict[str, Template]
@@ -86,6 +87,7 @@ class Definition:
 
     @classmethod
     def of(cls, spec: Obj) -> Definition:
+        spec = apply_parameters(spec, {}) if spec.get("parameters") else spec
         templates = (Template.of(each) for each in spec.get("templates") or ())
         named, probes = {each.name: each for each in templates}, probes_of(spec.get("probes"))
         return cls(spec.get("entry") or "", named, spec.get("onExit") or "", probes)
