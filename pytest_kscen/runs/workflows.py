@@ -101,7 +101,8 @@ class Workflows:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._handles: dict[tuple[str, str], Workflow] = {}
-        self._schedules: dict[tuple[str, str], Scheduled] = {}
+        self._schedules: dict[tuple[str, str, str], Scheduled] = {}
+        """By their kinds too: there may be a Schedule and a CronWorkflow of one name."""
         self._spawned: dict[tuple[str, str], Workflow] = {}
         """By those."""
         self._is_healed = False
@@ -143,7 +144,8 @@ class Workflows:
         async def look() -> Obj:
             return await self._api.get(await self._api.resource_of(*where), name, namespace)
 
-        return self._schedules.setdefault((namespace, name), Scheduled(name, namespace, lambda: self._run.call(look())))
+        key = (schedule["kind"], namespace, name)
+        return self._schedules.setdefault(key, Scheduled(name, namespace, lambda: self._run.call(look())))
 
     def _open(self) -> Actor:
         if self._actor is None:
@@ -166,8 +168,10 @@ class Workflows:
             key = (entry.data["namespace"], entry.data["workflow"])
             if handle := self._handles.get(key) or self._spawned.get(key):
                 handle.story.take(entry)
-        elif entry.what == SPAWNED and (scheduled := self._schedules.get((entry.data["namespace"], entry.data["schedule"]))):
-            self._take_in(scheduled, entry.data["object"], entry.data["kind"])
+        elif entry.what == SPAWNED:
+            data = entry.data
+            if scheduled := self._schedules.get((data["by"], data["namespace"], data["schedule"])):
+                self._take_in(scheduled, data["object"], data["kind"])
 
     def _take_in(self, scheduled: Scheduled, name: str, kind: str) -> None:
         scheduled.spawned.append(name)

@@ -3,6 +3,7 @@
 import pytest
 from theatre import Theatre, suspend
 
+from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.workflows import SHIPPED, phase_of
 from pytest_kscen.workflow.manager import WorkflowManager
 
@@ -41,3 +42,29 @@ def test_a_value_that_does_not_fit_fails_what_nobody_has_refused(theatre):
     (workflow,) = theatre.all(SHIPPED.workflows)
     why = "spec.parameters[0]: parameter 'how-long': templates[rest].deadline: a string stands there ('10s'), and 10 is a number"
     assert (phase_of(workflow), workflow["status"]["message"]) == ("Failed", why)
+
+
+def of_ten(kind, name, api_version="chaos-mesh.org/v1alpha1"):
+    type_ = {"type": "Workflow"} if kind == "Schedule" else {}
+    rest = {"entry": "rest", "templates": [suspend("rest", "1s")]}
+    return obj(kind, {"schedule": "@every 10s", **type_, "workflow": rest}, name, api_version)
+
+
+@pytest.mark.parametrize(
+    "both",
+    [
+        [of_ten("Schedule", "s" * 52 + "-a"), of_ten("Schedule", "s" * 52 + "-b")],
+        [of_ten("Schedule", "tick"), of_ten("CronWorkflow", "tick", "workflow.kscen.io/v1alpha1")],
+    ],
+    ids=["they begin alike", "one name"],
+)
+def test_no_schedule_takes_anothers_runs(scenario_runner, both):
+    with scenario_runner as run:
+        one, other = [run.schedule(each) for each in both]
+        run.advance("45s")
+        events = run.call(run.cluster.api("test").list(EVENTS, "default")).items
+    assert [len(one.spawned), len(other.spawned)] == [4, 4]
+    assert {*one.spawned}.isdisjoint(other.spawned)
+    assert [each.phase for each in (*one.workflows, *other.workflows)] == ["Succeed"] * 8
+    assert max(map(len, one.spawned)) <= 63
+    assert {event["reason"] for event in events if event["involvedObject"]["kind"] in ("Schedule", "CronWorkflow")} == {"Spawned"}

@@ -121,6 +121,7 @@ class Follower:
         self._name = schedule["metadata"]["name"]
         self._namespace = schedule["metadata"]["namespace"]
         self._uid = schedule["metadata"]["uid"]
+        self._about = {"schedule": self._name, "namespace": self._namespace, "by": picture.resource.kind}
         self._told: set[Told] = set()
         """At the last look: nothing is told twice in a row."""
 
@@ -240,10 +241,6 @@ class Follower:
             if not isinstance(error, NotFound):
                 self._all.recorder.warning(schedule, "Failed", f"Failed to {activity}: {error}")
             raise
-
-    @property
-    def _about(self) -> dict[str, str]:
-        return {"schedule": self._name, "namespace": self._namespace}
 
     @property
     def where(self) -> str:

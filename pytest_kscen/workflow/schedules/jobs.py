@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of, timestamp_of
@@ -9,7 +10,7 @@ from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, ALL_RECOVERED, KINDS, 
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.durations import seconds_of_text
 from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.objects.workflows import ACCOMPLISHED, MANAGED_BY, is_over
+from pytest_kscen.objects.workflows import ACCOMPLISHED, CRON_WORKFLOWS, MANAGED_BY, is_over
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
@@ -20,6 +21,8 @@ SCHEDULED_AT = "workflow.kscen.io/scheduled-at"
 """The annotation that says for which time it was spawned."""
 LONGEST_STEM = 52
 """Of a name, so that it may be a label's value with the time behind it."""
+DIGEST = 6
+"""Characters that tell names apart."""
 
 
 class ScheduleError(ValueError):
@@ -44,8 +47,17 @@ def body_of(schedule: Obj) -> Obj:
 
 
 def name_at(schedule: Obj, due: float) -> str:
-    """No time gets two."""
-    return f"{schedule['metadata']['name'][:LONGEST_STEM].rstrip('-.')}-{int(due)}"
+    """No time gets two, and no two Schedules get the same."""
+    return f"{_stem(schedule)}-{int(due)}"
+
+
+def _stem(schedule: Obj) -> str:
+    """Its name, or as much of it as there is room for beside what makes it another than anybody else's."""
+    name = schedule["metadata"]["name"]
+    if len(name) <= LONGEST_STEM and schedule.get("kind") != CRON_WORKFLOWS.kind:
+        return str(name)
+    digest = hashlib.sha256(f"{schedule.get('kind')}/{name}".encode()).hexdigest()[:DIGEST]
+    return f"{name[: LONGEST_STEM - DIGEST - 1].rstrip('-.')}-{digest}"
 
 
 def build(schedule: Obj, resource: Resource, due: float, labels: dict[str, str], owner: Obj) -> Obj:
