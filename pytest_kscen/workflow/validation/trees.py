@@ -5,7 +5,6 @@ Everything is walked without recursion, so that no tree is too deep to be judged
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -72,7 +71,7 @@ def faults_of_tree(tree: Tree) -> Iterator[Fault]:
         yield from _measures(tree)
     yield from _unreachable(tree)
     yield from _endless(tree)
-    yield from _longer_than_parents(tree)
+    yield from _not_below_what_is_above(tree)
 
 
 def walked(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str]]]:
@@ -190,14 +189,34 @@ def _called(draft: Draft) -> str:
     return f"continuous {draft.type}" if draft.type == STATUS_CHECK else draft.type
 
 
-def _longer_than_parents(tree: Tree) -> Iterator[Fault]:
-    for name, draft in tree.templates.items():
-        for child in Counter(tree.possible(name)):
-            inner, outer = tree.templates[child], draft.length
-            if inner.length is not None and outer is not None and inner.length > outer:
-                path = next(iter(inner.lengths))
-                about = f"{in_words(inner.length)} is longer than its parent {name!r} has: {in_words(outer)}"
-                yield _in(inner, warning(path, about))
+def _not_below_what_is_above(tree: Tree) -> Iterator[Fault]:
+    for name, outer in _cut_off_by(tree).items():
+        inner, most = tree.templates[name], outer.length or 0.0
+        if inner.length is not None and inner.length >= most:
+            whose = f"its parent {outer.name!r}" if name in tree.possible(outer.name) else f"{outer.name!r} above it"
+            yield _in(inner, warning(next(iter(inner.lengths)), _too_long(inner, most, whose)))
+
+
+def _too_long(inner: Draft, most: float, whose: str) -> str:
+    length = inner.length or 0.0
+    if length > most:
+        return f"{in_words(length)} is longer than {whose} has: {in_words(most)}"
+    then = "counts from when it is in effect, so it is cut short" if inner.is_chaos else "is cut off just as it ends"
+    return f"{in_words(length)} is all that {whose} has: it {then}"
+
+
+def _cut_off_by(tree: Tree) -> dict[str, Draft]:
+    """Of the templates with a length that a template may be below, however far: the one that has the least of it."""
+    found: dict[str, Draft] = {}
+    limited = [(draft.length, draft) for draft in tree.templates.values() if draft.length is not None]
+    for _, outer in sorted(limited, key=lambda each: each[0]):
+        todo = tree.possible(outer.name)
+        while todo:
+            name = todo.pop()
+            if name not in found and name != outer.name:
+                found[name] = outer
+                todo += tree.possible(name)
+    return found
 
 
 def _in(draft: Draft, fault: Fault) -> Fault:

@@ -30,7 +30,7 @@ LEAVES = [suspend(), KILL]
 GOOD = {
     "the least": workflow(suspend()),
     "nested": workflow(serial("a", "b", "pause", deadline="1h"), parallel("b", "pause", "kill"), *LEAVES),
-    "a child as long as its parent": workflow(serial("a", "pause", deadline="1s"), suspend()),
+    "a child not as long as its parent": workflow(serial("a", "pause", deadline="2s"), suspend()),
     "a loop through a branch": workflow(serial("a", "ask"), task("ask", ("a", "exitCode != 0"), ("pause", "")), suspend()),
     "a name of 57 characters": workflow({**KILL, "name": "k" * 57}),
     "a Suspend with a longer name": workflow(suspend("s" * 100)),
@@ -326,6 +326,22 @@ ODD = [
     (
         workflow(serial("a", "pause", deadline="1m"), suspend(deadline="2m")),
         "spec.templates[1].deadline: template 'pause': 2m is longer than its parent 'a' has: 1m",
+    ),
+    (
+        workflow(serial("a", "pause", deadline="1m"), suspend(deadline="60s")),
+        "spec.templates[1].deadline: template 'pause': 1m is all that its parent 'a' has: it is cut off just as it ends",
+    ),
+    (
+        workflow(serial("a", "kill", deadline="1m"), {**KILL, "deadline": "1m"}),
+        "template 'kill': 1m is all that its parent 'a' has: it counts from when it is in effect, so it is cut short",
+    ),
+    (
+        workflow(serial("a", "b", deadline="10s"), serial("b", "pause"), suspend(deadline="20s")),
+        "spec.templates[2].deadline: template 'pause': 20s is longer than 'a' above it has: 10s",
+    ),
+    (
+        workflow(serial("a", "b", deadline="10s"), serial("b", "pause", deadline="30s"), suspend(deadline="20s")),
+        "spec.templates[2].deadline: template 'pause': 20s is longer than 'a' above it has: 10s",
     ),
     (
         workflow(serial("a", "kill", deadline="1m"), without(KILL, "deadline")),
