@@ -141,6 +141,8 @@ class WorkflowManager:
             if node.has_left:
                 self._remains.remove(tree, [node])
             if not node.is_over:
+                if node is not tree.root or node.phase != INIT:  # which was told as it was planted
+                    self._voice.found(tree, node)
                 self._see(node, watches)
                 lost = Event(tree.key, node.name, Happening.ABORTED, LOST)
                 self._trigger.notify(lost if node.is_lost else Event(tree.key, node.name, Happening.RESUMED))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 GONE = "workflow-gone"
 WAITS, HINDERED = "workflow-node-waits", "workflow-hindered"
+FOUND = "workflow-found"
+"""What an engine that is started anew finds to be on tells nothing new of a workflow, but to whoever watches that engine."""
 ABOUT = frozenset({"workflow-phase", "workflow-node", WAITS, HINDERED, GONE})
 """The notes that tell of a workflow."""
 

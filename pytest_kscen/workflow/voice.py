@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.kube.events import Recorder
 from pytest_kscen.objects.workflows import FAILED, SCHEDULE
 from pytest_kscen.workflow.events import Happening
-from pytest_kscen.workflow.story import HINDERED
+from pytest_kscen.workflow.story import FOUND, HINDERED
 from pytest_kscen.workflow.tables.machine import Act
 from pytest_kscen.workflow.trees import ROOT, lateness
 
@@ -60,6 +60,14 @@ class Voice:
         attempt = {"attempt": node.attempt} if node.attempt > 1 else {}
         self._actor.note("workflow-node", **told, **message, **about, **attempt)
         self._actor.log(level, "node", **told, **why, **about, **attempt)
+
+    def found(self, tree: Tree, node: Node) -> None:
+        """A node, or the workflow, is on that an engine before this one has begun."""
+        about = {"workflow": tree.key.name, "namespace": tree.key.namespace, "phase": node.phase}
+        if node.name != ROOT:
+            about |= {"node": node.name, "template": node.template.name, "type": node.template.type, "parent": node.parent or ROOT}
+        age = round(self._actor.clock.now() - node.started, 6)
+        self._actor.note(FOUND, **about, age=age)
 
     def waits(self, tree: Tree, node: Node) -> None:
         """What its pod waits for, or that it does no longer."""

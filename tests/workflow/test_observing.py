@@ -1,7 +1,9 @@
 """What is to be seen of an engine from outside: metrics as Prometheus reads them, and spans in cluster time."""
 
 import pytest
-from test_engine import suspend, template, workflow
+from forest import Forest
+from test_engine import workflow
+from theatre import partition, suspend, template
 
 from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.observing import Metrics, Tracing
@@ -82,3 +84,58 @@ def test_what_is_deleted_midway_is_on_no_more(scenario_runner):
     assert on
     assert {line.rpartition(" ")[2] for line in on} == {"0"}
     assert sorted(span.name for span in spans.get_finished_spans()) == ["entry", "first", "second", "w"]
+
+
+@pytest.fixture
+def forest():
+    forest = Forest("observed")
+    yield forest
+    forest.close()
+
+
+def test_an_engine_that_is_started_anew_knows_what_is_on_and_since_when(forest):
+    exporting = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    forest.put_on({"entry": "entry", "templates": [template("entry", "Serial", children=["first"]), suspend("first", "100s")]})
+    forest.runner.advance(90)
+    forest.stop()
+    spans, provider, metrics = exporting.InMemorySpanExporter(), TracerProvider(), Metrics()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    forest.journal.follow(metrics.take)
+    forest.journal.follow(Tracing(provider.get_tracer("test"), forest.runner.clock).take)
+    forest.start()
+    forest.runner.advance(5)
+    for line in (
+        'kscen_workflow_workflows{phase="Running"} 1',
+        'kscen_workflow_nodes{type="Serial",phase="WaitingForChild"} 1',
+        'kscen_workflow_nodes{type="Suspend",phase="Holding"} 1',
+    ):
+        assert line in metrics.text().splitlines()
+    forest.runner.advance(30)
+    lasted = {
+        line.partition("{")[0]: line.rpartition(" ")[2] for line in metrics.text().splitlines() if "duration_seconds_sum" in line
+    }
+    assert {name: float(value) for name, value in lasted.items()} == {
+        "kscen_workflow_duration_seconds_sum": pytest.approx(100, abs=1),  # its beginning is written down to the second
+        "kscen_workflow_node_duration_seconds_sum": pytest.approx(100, abs=1e-3),
+    }
+    by_name = {span.name: span for span in spans.get_finished_spans()}
+    assert by_name["first"].parent.span_id == by_name["entry"].context.span_id
+    assert {name: round((span.end_time - span.start_time) / 1e9) for name, span in by_name.items()} == dict.fromkeys(by_name, 100)
+    assert len(by_name) == 3
+
+
+def test_only_chaos_that_was_in_effect_recovers(forest):
+    metrics = Metrics()
+    forest.journal.follow(metrics.take)
+    nowhere = partition("nowhere", "20s")
+    nowhere["networkChaos"]["selector"]["labelSelectors"] = {"app": "nobody"}
+    for chaos in (nowhere, partition("cut", "20s")):
+        forest.end(forest.put_on({"entry": chaos["name"], "templates": [chaos]}))
+    counted = [line for line in metrics.text().splitlines() if "_chaos_" in line and "_count" in line]
+    assert counted == [
+        'kscen_workflow_chaos_injection_seconds_count{type="NetworkChaos"} 1',
+        'kscen_workflow_chaos_recovery_seconds_count{type="NetworkChaos"} 1',
+    ]

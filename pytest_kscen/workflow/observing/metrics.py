@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.workflows import HOLDING, INIT, OVER, RUNNING
 from pytest_kscen.workflow.observing.exposition import Family, Histogram
+from pytest_kscen.workflow.story import FOUND
 
 if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
@@ -21,10 +22,13 @@ class _Node:
 
     type: str
     phase: str
-    since: float
+    since: float | None
+    """When its phase began; None if an engine before this one knows."""
     began: float
     left: float | None = None
     """When the last of its children came to its end, if no other has begun."""
+    was_held: bool = False
+    """Its chaos was in effect, in this attempt."""
 
 
 class Metrics:
@@ -38,7 +42,7 @@ class Metrics:
         self.workflow_seconds = _histogram("duration_seconds", "From a workflow's first phase to its last.", "phase")
         self.node_seconds = _histogram("node_duration_seconds", "From a node's first phase to its last.", "type", "phase")
         self.injection_seconds = _histogram("chaos_injection_seconds", "Until chaos was in effect.", "type")
-        self.recovery_seconds = _histogram("chaos_recovery_seconds", "Until chaos was gone that was to go.", "type")
+        self.recovery_seconds = _histogram("chaos_recovery_seconds", "Until chaos was gone that had been in effect.", "type")
         self.scheduling_seconds = _histogram("scheduling_seconds", "From a child's end to the next child's beginning.")
         self._on: dict[tuple[str, str], dict[str, _Node]] = {}
         """Of each workflow."""
@@ -49,6 +53,8 @@ class Metrics:
             self._node(entry)
         elif entry.what == "workflow-phase":
             self._workflow(entry)
+        elif entry.what == FOUND:
+            self._found(entry)
         elif entry.what == "workflow-gone":
             self._gone(entry)
         elif entry.what == "workflow-probe":
@@ -59,6 +65,16 @@ class Metrics:
         counted = (self.workflows, self.nodes, self.transitions, self.probes)
         timed = (self.workflow_seconds, self.node_seconds, self.injection_seconds, self.recovery_seconds, self.scheduling_seconds)
         return "\n".join(each.text() for each in (*counted, *timed)) + "\n"
+
+    def _found(self, entry: Entry) -> None:
+        """It is on since before this engine was there."""
+        data = entry.data
+        node = _Node(data.get("type", ""), data["phase"], None, entry.at - data["age"])
+        self._on.setdefault(_where(entry), {})[data.get("node", ROOT)] = node
+        if "node" in data:
+            self.nodes.add(1, node.type, node.phase)
+        else:
+            self.workflows.add(1, node.phase)
 
     def _node(self, entry: Entry) -> None:
         data = entry.data
@@ -88,10 +104,11 @@ class Metrics:
             parent.left = None
 
     def _has_changed(self, node: _Node, phase: str, at: float) -> None:
-        if (node.phase, phase) == (RUNNING, HOLDING):
+        if node.since is not None and (node.phase, phase) == (RUNNING, HOLDING):
             self.injection_seconds.observe(at - node.since, node.type)
-        elif node.phase == RUNNING and phase in OVER and node.type.endswith("Chaos"):
+        elif node.since is not None and node.was_held and node.phase == RUNNING:
             self.recovery_seconds.observe(at - node.since, node.type)
+        node.was_held = phase == HOLDING or (phase == RUNNING and node.phase == HOLDING)
 
     def _workflow(self, entry: Entry) -> None:
         nodes, phase = self._on.setdefault(_where(entry), {}), entry.data["phase"]

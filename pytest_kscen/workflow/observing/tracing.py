@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.workflows import FAILED, OVER
+from pytest_kscen.workflow.story import FOUND
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
@@ -34,13 +35,16 @@ class Tracing:
 
     def take(self, entry: Entry) -> None:
         """What the journal has just been told."""
-        if entry.what not in {"workflow-phase", "workflow-node", "workflow-gone"}:
+        if entry.what not in {"workflow-phase", "workflow-node", FOUND, "workflow-gone"}:
             return
         data, now = entry.data, int(self._clock.now() * 1_000_000_000)
         if entry.what == "workflow-gone":
             self._gone(data, now)
             return
         spans, name = self._spans.setdefault((data["namespace"], data["workflow"]), {}), data.get("node", ROOT)
+        if entry.what == FOUND:
+            self._begun(spans, name, data, now - int(data["age"] * 1_000_000_000))
+            return
         span = spans.get(name) or self._begun(spans, name, data, now)
         span.add_event(data["phase"], {"message": data["message"]} if "message" in data else None, timestamp=now)
         if data["phase"] in OVER:
