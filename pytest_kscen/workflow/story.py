@@ -66,7 +66,7 @@ class Told:
 
     def add(self, entry: Entry) -> None:
         self.history.append((entry.data["phase"], entry.at))
-        self.said = entry.data.get("message", self.said)
+        self.said = entry.data.get("message", "")
 
 
 @dataclass(slots=True)
