@@ -285,7 +285,7 @@ class Turn:
         node = self._node
         node.ended = self._turns.now()
         self._to(phase)
-        self._turns.voice.over(node)
+        self._turns.voice.over(self._tree, node)
         parent = None if node.parent is None else self._tree.node(node.parent)
         if parent:
             happening = Happening.CHILD_FAILED if self._tree.has_failed(node) else Happening.CHILD_SUCCEED

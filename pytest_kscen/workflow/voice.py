@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.events import Recorder
-from pytest_kscen.objects.workflows import FAILED, SCHEDULE
+from pytest_kscen.objects.workflows import FAILED
 from pytest_kscen.workflow.events import Happening
 from pytest_kscen.workflow.story import FOUND, HINDERED
 from pytest_kscen.workflow.tables.machine import Act
@@ -82,8 +82,8 @@ class Voice:
         for child in children:
             self.phase(tree, child)
 
-    def over(self, node: Node) -> None:
-        if node.ending in ENDED:
+    def over(self, tree: Tree, node: Node) -> None:
+        if node.ending in ENDED and not _was_aborted_itself(tree, node):
             self._recorder.normal(node.obj, ENDED[node.ending], lateness(node, node.ending) or node.message)
         what = "Workflow" if node.name == ROOT else "Node"
         if node.phase == FAILED:
@@ -129,6 +129,11 @@ class Voice:
             self._recorder.warning(node.obj, NOT_DONE[act], why)
 
 
+def _was_aborted_itself(tree: Tree, node: Node) -> bool:
+    """Which was told when it was seen."""
+    parent = None if node.parent is None else tree.node(node.parent)
+    return node.ending is Happening.ABORTED and (parent is None or parent.ending is not Happening.ABORTED)
+
+
 def _words(node: Node) -> dict[str, str]:
-    kind = SCHEDULE if node.template.type == SCHEDULE else node.template.type
-    return {"kind": kind, "name": node.made, "chosen": ", ".join(node.chosen or ()) or "nothing"}
+    return {"kind": node.template.type, "name": node.made, "chosen": ", ".join(node.chosen or ()) or "nothing"}
