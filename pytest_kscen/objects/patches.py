@@ -27,6 +27,9 @@ class PatchError(ValueError):
 
 def merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7386. What the patch leaves as it is stays the same object."""
+    if isinstance(patch, list) and isinstance(target, list):
+        there = set(map(id, target))
+        return [item if id(item) in there else _pruned(item) for item in patch]
     if not isinstance(patch, dict):
         return _pruned(patch)
     old = target if isinstance(target, dict) else {}

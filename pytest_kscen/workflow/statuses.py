@@ -124,9 +124,10 @@ def _of_node(tree: Tree, node: Node) -> Obj:
     if node.told or (node.obj.get("status") or {}).get("message"):
         status["message"] = node.told
     if node.children:
+        known = {each["name"]: each for kind in CHILDREN for each in (node.obj.get("status") or {}).get(kind) or ()}
         children = tree.children(node)
-        status[FINISHED] = [{"name": child.name} for child in children if child.is_over]
-        status[ACTIVE] = [{"name": child.name} for child in children if not child.is_over]
+        status[FINISHED] = [known.get(child.name) or {"name": child.name} for child in children if child.is_over]
+        status[ACTIVE] = [known.get(child.name) or {"name": child.name} for child in children if not child.is_over]
     if node.chosen is not None:
         status["conditionalBranchesStatus"] = {"branches": node.evaluations, "context": node.context}
     if node.template.is_chaos:

@@ -161,3 +161,10 @@ def test_what_a_merge_patch_leaves_alone_is_shared(document):
     assert merge_patch(document, copy.deepcopy(document)) is document
     new = merge_patch(document, {"new": 1})
     assert all(new[name] is value for name, value in document.items())
+
+
+def test_an_element_that_is_there_already_stays_itself():
+    there = [{"name": "a"}, {"name": "b"}]
+    merged = merge_patch({"list": there}, {"list": [there[1], {"name": "c", "gone": None}, there[0]]})["list"]
+    assert merged == [{"name": "b"}, {"name": "c"}, {"name": "a"}]
+    assert (merged[0] is there[1], merged[2] is there[0]) == (True, True)

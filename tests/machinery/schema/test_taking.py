@@ -136,3 +136,13 @@ def test_an_element_that_is_written_again_is_the_one_that_is_there():
     second = schema.decode({**body, "spec": {"map": [{"a": "y"}, {"a": "x"}]}}, first, strictness="Warn", warnings=[])
     assert second["spec"]["map"][0] is first["spec"]["map"][1]
     assert second["spec"]["map"][1] is first["spec"]["map"][0]
+
+
+def test_a_long_list_that_grows_is_looked_at_once():
+    schema = CustomSchema("K", "v1", ROOT)
+    body = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}}
+    atoms = [{"a": f"{number:x}"} for number in range(2000)]
+    first = schema.decode({**body, "spec": {"atoms": atoms}}, None, strictness="Warn", warnings=[])
+    grown = [*first["spec"]["atoms"], {"a": "new"}]
+    second = schema.decode({**body, "spec": {"atoms": grown}}, first, strictness="Warn", warnings=[])
+    assert all(one is other for one, other in zip(first["spec"]["atoms"], second["spec"]["atoms"], strict=False))
