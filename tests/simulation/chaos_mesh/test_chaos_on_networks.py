@@ -1,7 +1,7 @@
 import pytest
 
 from pytest_kscen.objects.resources import SERVICES
-from pytest_kscen.simulation.network import OPEN, Flow, Passage
+from pytest_kscen.simulation.network import OPEN, Flow, Network, Passage
 
 TARGET = {"mode": "all", "selector": {"labelSelectors": {"app": "b"}}}
 
@@ -125,6 +125,18 @@ def test_it_is_injected_when_both_ends_are_there(mesh):
     mesh.cluster.advance(10)
     assert mesh.conditions("NetworkChaos") == "SI"
     assert mesh.cut("a", "b")
+
+
+def test_it_is_injected_when_the_packets_feel_it(pair, monkeypatch):
+    with monkeypatch.context() as as_before:
+        as_before.setattr(Network, "passage", lambda _network, _flow, **_: OPEN)  # somebody has flushed the rules
+        pair.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
+        pair.cluster.advance(1)
+        assert pair.conditions("NetworkChaos") == "S"
+        assert ("Failed", "Failed to apply chaos: its packets pass as before") in pair.events()
+    pair.patch("NetworkChaos", {"metadata": {"annotations": {"look": "again"}}})
+    pair.cluster.advance(1)
+    assert pair.conditions("NetworkChaos") == "SI"
 
 
 def test_who_is_both_ends_is_cut_off_from_nobody(pair):
