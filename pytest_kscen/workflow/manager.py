@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.objects.workflows import Family
     from pytest_kscen.workflow.trees import Node, Tree
+    from pytest_kscen.workflow.trigger import Trigger
 
 logger = logging.getLogger(__name__)
 
@@ -86,14 +87,14 @@ class WorkflowManager:
             self._resume(watches)
             self._workflows.on_change(self._workflow_changed)
             self._nodes.on_change(self._node_changed)
-            group.create_task(self._trigger.run(), name="delayed events")
+            group.create_task(self._trigger.run(), name=f"delayed events of {self._trigger.name}")
             for number in range(self._concurrency):
-                group.create_task(self._work(), name=f"worker {number}")
+                group.create_task(self._work(self._trigger), name=f"worker {number} of {self._trigger.name}")
         raise AssertionError
 
-    async def _work(self) -> Never:
+    async def _work(self, trigger: Trigger) -> Never:
         while True:
-            event = await self._trigger.acquire()
+            event = await trigger.acquire()
             try:
                 await self._turns.take(event)
             except Exception as error:  # noqa: BLE001  # what one workflow meets stops no other
@@ -102,7 +103,7 @@ class WorkflowManager:
                 if event.happening is not Happening.FAULT:
                     self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, repr(error)))
             finally:
-                self._trigger.done(event)
+                trigger.done(event)
 
     # --- what the API has ---
 

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 
 class Trigger(Protocol):
-    """Where events come from."""
+    """Where events come from, for whoever takes them."""
 
     name: str
 
     async def acquire(self) -> Event: ...
+
+    def done(self, event: Event) -> None: ...
 
 
 class Rate:
@@ -34,7 +36,7 @@ class Rate:
         self._clock = clock
         self._interval = 1 / per_second
         self._burst = burst
-        self._full_at = clock.now()
+        self._full_at = clock.now() - burst * self._interval
 
     async def wait(self) -> None:
         """Until there is room for one more."""
@@ -61,11 +63,6 @@ class OperableTrigger:
         self._numbers = itertools.count()
         self._sooner = asyncio.Event()
 
-    @property
-    def depth(self) -> int:
-        """How many wait to be acquired."""
-        return sum(map(len, self._waiting.values()))
-
     def waits(self, workflow: Key) -> bool:
         """Whether there is an event of this workflow to be acquired."""
         return workflow in self._waiting
@@ -79,12 +76,10 @@ class OperableTrigger:
         self._waiting[key].append(event)
 
     def notify_delay(self, event: Event, delay: float) -> None:
-        self.notify_at(event, self._clock.now() + delay)
-
-    def notify_at(self, event: Event, instant: float) -> None:
-        if instant <= self._clock.now():
+        if delay <= 0:
             self.notify(event)
             return
+        instant = self._clock.now() + delay
         number = next(self._numbers)
         self._wanted.setdefault(event.workflow, set()).add(number)
         heapq.heappush(self._later, (instant, number, event))

@@ -133,7 +133,8 @@ class Turns:
 
     def tell_later(self, tree: Tree, node: Node, happening: Happening, instant: float, *, in_this_turn: bool = True) -> None:
         if self._repository.knows(tree):
-            self._trigger.notify_at(Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1), instant)
+            event = Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1)
+            self._trigger.notify_delay(event, instant - self.now())
 
     async def clear(self, tree: Tree, node: Node) -> None:
         """What a node has made is removed; if that cannot be done now, it is beside all else."""

@@ -202,7 +202,7 @@ class Debts:
     def _again(self, tree: Tree, book: Book) -> None:
         now, latest = self._clock.now(), book.since + WRITTEN_WITHIN
         book.next = now + book.pause if book.is_given_up else min(now + book.pause, max(latest, now))
-        self._trigger.notify_at(Event(tree.key, ROOT, Happening.UNWRITTEN), book.next)
+        self._trigger.notify_delay(Event(tree.key, ROOT, Happening.UNWRITTEN), book.next - now)
 
     def _give_up(self, tree: Tree, book: Book) -> None:
         """The workflow has failed; what waits to be written waits no more."""

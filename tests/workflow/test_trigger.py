@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.workflow.events import Event, Happening, Key
-from pytest_kscen.workflow.trigger import OperableTrigger
+from pytest_kscen.workflow.trigger import OperableTrigger, Rate
 
 A, B = Key("default", "a"), Key("default", "b")
 
@@ -71,3 +71,45 @@ def test_one_event_wakes_one_worker(runner):
 
     assert runner.call(play()) == 1
     assert len(woken) == 1
+
+
+def acquired_at(runner, rate, events):
+    """Seconds after which each of these comes out; ten workers are there before."""
+    trigger, came = OperableTrigger("t", runner.clock, rate), []
+
+    async def work():
+        while True:
+            acquired = await trigger.acquire()
+            came.append(round(runner.clock.now() - begun, 6))
+            trigger.done(acquired)
+
+    async def play():
+        workers = [asyncio.create_task(work()) for _ in range(10)]
+        for each in events:
+            trigger.notify(each)
+        await runner.clock.sleep(60)
+        for worker in workers:
+            worker.cancel()
+
+    begun = runner.clock.now()
+    runner.call(play())
+    return came
+
+
+MANY = [event(Key("default", f"w{number}")) for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("burst", "instants"),
+    [(1, [0, 0.5, 1, 1.5, 2]), (3, [0, 0, 0, 0.5, 1])],
+    ids=["one by one", "three at once"],
+)
+def test_a_rate_holds_back_what_comes_out(runner, burst, instants):
+    assert acquired_at(runner, Rate(runner.clock, 2, burst), MANY) == instants
+    assert acquired_at(runner, None, MANY) == [0] * 5
+
+
+def test_who_has_rested_may_have_a_burst_again_and_no_more(runner):
+    rate = Rate(runner.clock, 2, 2)
+    assert acquired_at(runner, rate, MANY) == [0, 0, 0.5, 1, 1.5]
+    assert acquired_at(runner, rate, MANY) == [0, 0, 0.5, 1, 1.5]

@@ -194,7 +194,7 @@ class Cells:
         return (await self.theatre.api.get(resource, name, "default"))["status"]["phase"]
 
     def _told(self, subject):
-        while subject.trigger.depth:
+        while subject.trigger.waits(subject.tree.key):
             event = self.theatre.call(subject.trigger.acquire())
             subject.trigger.done(event)
             yield f"{self._whom(subject, event.node)} told {event.happening}"
