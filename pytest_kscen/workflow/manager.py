@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.kube.picture import Handler
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.objects.workflows import Family
     from pytest_kscen.workflow.trees import Node, Tree
@@ -85,8 +86,8 @@ class WorkflowManager:
             self._remains = Remains(self._actor, self._repository, self._voice, hands, group)
             self._turns = Turns(self._repository, self._trigger, self._voice, hands, hypotheses, remains=self._remains)
             self._resume(watches)
-            self._workflows.on_change(self._workflow_changed)
-            self._nodes.on_change(self._node_changed)
+            self._workflows.on_change(self._apart(self._workflow_changed))
+            self._nodes.on_change(self._apart(self._node_changed))
             group.create_task(self._trigger.run(), name=f"delayed events of {self._trigger.name}")
             for number in range(self._concurrency):
                 group.create_task(self._work(self._trigger), name=f"worker {number} of {self._trigger.name}")
@@ -131,9 +132,11 @@ class WorkflowManager:
         return found
 
     def _unread(self, obj: Obj, error: Exception) -> None:
-        """It is not of the engine's making, or somebody has changed it."""
-        metadata = obj["metadata"]
-        self._actor.log(logging.WARNING, "not ours", node=metadata["name"], namespace=metadata["namespace"], error=repr(error))
+        """A node that is not of the engine's making, or that somebody has changed; of a workflow it is the end."""
+        key, kind = key_of(obj), obj["kind"]
+        self._actor.log(logging.ERROR, "cannot be read", kind=kind, object=str(key), error=repr(error))
+        if kind == self._family.workflows.kind:
+            self._trigger.notify(Event(key, ROOT, Happening.FAULT, f"it cannot be read: {error!r}"))
 
     def _take_up(self, tree: Tree, watches: Watches) -> None:
         for node in (tree.root, *tree.nodes.values()):
@@ -186,6 +189,17 @@ class WorkflowManager:
             watches.begin(self._family.status_checks)
         elif node.template.type == SCHEDULE:
             watches.begin(self._family.schedules)
+
+    def _apart(self, handler: Handler) -> Handler:
+        """The same, but what it cannot make sense of ends one workflow, and not the engine."""
+
+        def changed(new: Obj | None, old: Obj | None) -> None:
+            try:
+                handler(new, old)
+            except Exception as error:  # noqa: BLE001  # whatever stands in it
+                self._unread(new or old or {}, error)
+
+        return changed
 
     def _workflow_changed(self, new: Obj | None, old: Obj | None) -> None:
         key = key_of(new or old or {})

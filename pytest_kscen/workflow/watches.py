@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Informer
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.trees import Node, Tree
     from pytest_kscen.workflow.trigger import OperableTrigger
 
+    Reader = Callable[[Obj | None, Obj | None], tuple[Happening, str] | None]
+
 SEEN_WITHIN = 10.0
 """Seconds in which the API shows a resource: all else that happens to the workflow waits meanwhile."""
 POD_OVER = ("Succeeded", "Failed")
@@ -38,10 +41,7 @@ class Watches:
         self._trigger = trigger
         self._group = group
         self._informers: dict[Resource, Informer] = {}
-        self._readers: dict[Resource, Callable[[Obj | None, Obj | None], tuple[Happening, str] | None]] = {
-            PODS: pod_changed,
-            family.status_checks: check_changed,
-        }
+        self._readers: dict[Resource, Reader] = {PODS: pod_changed, family.status_checks: check_changed}
 
     async def follow(self, resource: Resource) -> None:
         """From now on, if not before: what happens after this returns is seen."""
@@ -67,19 +67,27 @@ class Watches:
         """What is there already is seen too."""
         if resource in self._informers:
             return
-        reader = self._readers.get(resource, chaos_changed)
         informer = self._informers[resource] = Informer(self._actor.api, self._actor.clock, resource, labels=NODE_LABEL)
 
         def changed(new: Obj | None, old: Obj | None) -> None:
-            labels = ((new or old) or {})["metadata"].get("labels") or {}
-            if WORKFLOW_LABEL in labels and (heard := reader(new, old)):
-                name, namespace = ((new or old) or {})["metadata"]["name"], ((new or old) or {})["metadata"].get("namespace", "")
-                key = Key(namespace, labels[WORKFLOW_LABEL])
+            metadata = (new or old or {})["metadata"]
+            labels = metadata.get("labels") or {}
+            if WORKFLOW_LABEL in labels and (heard := self._heard(resource, new, old)):
+                key = Key(metadata.get("namespace", ""), labels[WORKFLOW_LABEL])
                 happening, message = heard
-                self._trigger.notify(Event(key, labels[NODE_LABEL], happening, message, about=name))
+                self._trigger.notify(Event(key, labels[NODE_LABEL], happening, message, about=metadata["name"]))
 
         informer.on_change(changed)
         self._group.create_task(informer.run(), name=f"watch of nodes' {resource.plural}")
+
+    def _heard(self, resource: Resource, new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
+        """What nobody can read, as its definition lets anything in, fails its own node."""
+        try:
+            return self._readers.get(resource, chaos_changed)(new, old)
+        except Exception as error:  # noqa: BLE001  # whatever stands in it
+            where = "/".join(Ref.of(new or old or {}))
+            self._actor.log(logging.ERROR, "cannot be read", kind=resource.kind, object=where, error=repr(error))
+            return Happening.FAULT, f"what its {resource.kind} says of itself cannot be read: {error!r}"
 
     def why_not_injected(self, tree: Tree, node: Node) -> str:
         """What chaos that is not in effect says of itself."""

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import pytest
+from forest import Forest
 from test_engine import template, workflow
+from theatre import suspend
 
 from pytest_kscen.objects.chaos_mesh import ChaosKind
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kscen.objects.workflows import FAILED, SUCCEED, phase_of
 from pytest_kscen.workflow.files import WorkflowWarning
+
+foo = ChaosKind("FooChaos", "fooChaos").resource
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+VERSION = {"name": foo.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": ANYTHING}}
+NAMES = {"kind": foo.kind, "plural": foo.plural, "singular": foo.plural, "listKind": "FooChaosList"}
+DEFINITION = {
+    "metadata": {"name": foo.qualified},
+    "spec": {"group": foo.group, "scope": "Namespaced", "names": NAMES, "versions": [VERSION]},
+}
 
 
 def test_chaos_of_a_kind_that_only_the_cluster_knows(scenario_runner):
-    foo = ChaosKind("FooChaos", "fooChaos").resource
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": foo.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
-    names = {"kind": foo.kind, "plural": foo.plural, "singular": foo.plural, "listKind": "FooChaosList"}
-    spec = {"group": foo.group, "scope": "Namespaced", "names": names, "versions": [version]}
-    definition = {"metadata": {"name": foo.qualified}, "spec": spec}
     with scenario_runner as run:
         api = run.cluster.api("foo")
-        run.call(api.create(CUSTOM_RESOURCE_DEFINITIONS, definition))
+        run.call(api.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION))
         chaos = {"duration": "30s", "colour": "red"}
         with pytest.warns(WorkflowWarning, match="FooChaos is no kind of chaos that we know: it is handed to the cluster as it is"):
             put_on = run.workflow(workflow("foo", template("foo", foo.kind, fooChaos=chaos)))
@@ -32,3 +38,30 @@ def test_chaos_of_a_kind_that_only_the_cluster_knows(scenario_runner):
         assert run.call(api.list(foo)).items == []
     assert put_on.phase == "Succeed"
     assert put_on.node("foo").duration == 40
+
+
+@pytest.fixture(scope="module")
+def forest():
+    forest = Forest("unknown")
+    forest.call(forest.api.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION))
+    yield forest
+    forest.close()
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
+@pytest.mark.parametrize("conditions", ["pending", ["ready"], {"Ready": True}], ids=str)
+def test_what_chaos_says_of_itself_and_nobody_understands_fails_its_node_alone(forest, conditions, is_restarted):
+    beside = forest.put_on({"entry": "rest", "templates": [suspend("rest", "30s")]})
+    name = forest.put_on({"entry": "foo", "templates": [template("foo", foo.kind, deadline="20s", fooChaos={"x": 1})]})
+    forest.runner.advance(5)
+    if is_restarted:
+        forest.stop()
+    (made,) = forest.of(name, foo)
+    status = {"status": {"conditions": conditions}}
+    forest.call(forest.api.patch(foo, made["metadata"]["name"], status, "default"))
+    if is_restarted:
+        forest.start()
+    workflow, _ = forest.end(name)
+    assert phase_of(workflow) == FAILED
+    assert workflow["status"]["message"].startswith("foo: what its FooChaos says of itself cannot be read: AttributeError")
+    assert (phase_of(forest.end(beside)[0]), forest.of(name, foo)) == (SUCCEED, [])

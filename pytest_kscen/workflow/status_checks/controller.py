@@ -76,7 +76,7 @@ class StatusChecks:
         if new["metadata"].get("deletionTimestamp"):
             if task:
                 task.cancel()
-        elif task is None and not is_completed(new):
+        elif task is None:
             name = f"status check {new['metadata']['name']}"
             self._tasks[_uid(new)] = self._group.create_task(self._follow(new), name=name)
 
@@ -85,7 +85,8 @@ class StatusChecks:
     async def _follow(self, check: Obj) -> None:
         """What one of them meets stops no other."""
         try:
-            await self._live(check)
+            if not is_completed(check):
+                await self._live(check)
         except Exception as error:  # noqa: BLE001  # whatever stands in it
             self._log(logging.ERROR, "cannot be followed", check, error)
 
