@@ -31,7 +31,7 @@ from pytest_kscen.workflow.refusals import LONGEST_MESSAGE, MISREAD
 from pytest_kscen.workflow.remains import DELETED, Remains
 from pytest_kscen.workflow.replanting import LOST, replant
 from pytest_kscen.workflow.repository import PARENT, Repository, key_of
-from pytest_kscen.workflow.statuses import is_behind, is_settled
+from pytest_kscen.workflow.statuses import is_behind, is_settled, with_what_is_on
 from pytest_kscen.workflow.templates import Definition
 from pytest_kscen.workflow.trees import ROOT
 from pytest_kscen.workflow.trigger import OperableTrigger, Rate
@@ -111,11 +111,15 @@ class WorkflowManager:
     def _resume(self, watches: Watches) -> None:
         """Go on with all that is not over."""
         found = self._found()
-        for workflow in self._workflows:
-            if not is_over(workflow):
+
+        def go_on(workflow: Obj | None, _: Obj | None) -> None:
+            if workflow and not is_over(workflow):
                 tree = self._planted(workflow)
                 replant(self._repository, tree, found.get(tree.key, {}), self._unread)
                 self._take_up(tree, watches)
+
+        for workflow in self._workflows:
+            self._apart(go_on)(workflow, None)
         for key, below in found.items():
             self._bury(key, below)
 
@@ -132,9 +136,9 @@ class WorkflowManager:
         return found
 
     def _unread(self, obj: Obj, error: Exception) -> None:
-        """A node that is not of the engine's making, or that somebody has changed; of a workflow it is the end."""
+        """A node that is not of the engine's making, or that somebody has changed; a workflow fails by that."""
         key, kind = key_of(obj), obj["kind"]
-        self._actor.log(logging.ERROR, "cannot be read", kind=kind, object=str(key), error=repr(error))
+        self._actor.log(logging.WARNING, "cannot be read", kind=kind, object=str(key), error=repr(error))
         if kind == self._family.workflows.kind:
             self._trigger.notify(Event(key, ROOT, Happening.FAULT, f"it cannot be read: {error!r}"))
 
@@ -148,7 +152,7 @@ class WorkflowManager:
                 if node is not tree.root or node.phase != INIT:  # which was told as it was planted
                     self._voice.found(tree, node)
                 self._see(node, watches)
-                lost = Event(tree.key, node.name, Happening.ABORTED, LOST)
+                lost = Event(tree.key, node.name, Happening.ABORTED, node.trouble or LOST)
                 self._trigger.notify(lost if node.is_lost else Event(tree.key, node.name, Happening.RESUMED))
 
     def _bury(self, key: Key, below: dict[str, list[Obj]]) -> None:
@@ -156,22 +160,34 @@ class WorkflowManager:
         tree = self._repository.trees.get(key)
         stray = self._repository.headless(key)
         for obj in (obj for children in below.values() for obj in children):
-            if not is_settled(obj) and not (tree and obj["metadata"]["name"] in tree.nodes):
+            if not (tree and obj["metadata"]["name"] in tree.nodes):
                 with contextlib.suppress(*MISREAD):
-                    self._repository.graft(stray, obj)
+                    if not is_settled(obj):
+                        self._repository.graft(stray, obj)
         why = "its workflow was over" if self._workflows.get(key.name, key.namespace) else DELETED
         self._remains.remove(stray, stray.nodes.values(), why)
 
     def _planted(self, workflow: Obj) -> Tree:
+        """What nobody can read of it is its end, and that of what is below it."""
+        try:
+            tree = self._repository.plant(workflow)
+        except MISREAD as error:
+            tree = self._repository.plant(with_what_is_on(workflow))
+            self._unread(workflow, error)
+        try:
+            self._judge(tree, workflow)
+        except Exception as error:  # noqa: BLE001  # whatever stands in it
+            self._unread(workflow, error)
+        return tree
+
+    def _judge(self, tree: Tree, workflow: Obj) -> None:
         """One that can only hang or fail fails at once: not every API has somebody who refuses it."""
-        tree = self._repository.plant(workflow)
         if tree.root.phase == INIT:
             self._voice.phase(tree, tree.root)
             if wrong := [str(fault) for fault in faults_of(workflow) if fault.is_error]:
                 self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, "; ".join(wrong)[:LONGEST_MESSAGE]))
-                return tree
+                return
         self._read(tree, workflow)
-        return tree
 
     def _read(self, tree: Tree, workflow: Obj) -> None:
         try:

@@ -19,6 +19,7 @@ from pytest_kscen.objects.workflows import (
     TASK,
     WAITING_FOR_CHILD,
 )
+from pytest_kscen.workflow.refusals import MISREAD
 from pytest_kscen.workflow.repository import is_owned, stem_of
 from pytest_kscen.workflow.retries import Retry
 from pytest_kscen.workflow.templates import Template
@@ -38,21 +39,23 @@ IN_THE_MIDST = {SERIAL: WAITING_FOR_CHILD, PARALLEL: WAITING_FOR_CHILD, TASK: WA
 
 def replant(repository: Repository, tree: Tree, below: Mapping[str, list[Obj]], unread: Callable[[Obj, Exception], None]) -> None:
     """`below` are all that may be its nodes by their parents' names, in the order in which they were made."""
-    parents = [tree.root]
+    parents, misread = [tree.root], dict[str, str]()
     while parents:
         parent = parents.pop()
         for obj in below.get(parent.name, ()):
             if parent.name != ROOT or obj["metadata"]["name"] in parent.children or is_owned(obj, tree.root.obj):
                 try:
                     node = repository.graft(tree, obj)
-                except (LookupError, TypeError, ValueError, AttributeError) as error:
+                except MISREAD as error:
                     unread(obj, error)
+                    misread[obj["metadata"]["name"]] = f"its WorkflowNode cannot be read: {error!r}"
                     continue
                 parents.append(node)
                 if parent.is_lost:
                     parent.children.append(node.name)
         for name in [name for name in parent.children if name not in tree.nodes]:
             tree.nodes[name] = _stand_in(tree, parent, name)
+            tree.nodes[name].trouble = misread.get(name, "")
             parents.append(tree.nodes[name])
     tree.nodes = dict(sorted(tree.nodes.items(), key=lambda named: named[1].started))
     tree.made = len(tree.nodes)

@@ -20,11 +20,15 @@ from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import (
     ABORTED,
     CHAOS_LEFT,
+    INIT,
+    NODE_PHASES,
+    OVER,
+    RUNNING,
     WORKFLOW_LABEL,
     phase_of,
 )
 from pytest_kscen.workflow.events import Happening, Key
-from pytest_kscen.workflow.statuses import CHILDREN, UNTIL, UNWRITTEN, note_of, read, status_now
+from pytest_kscen.workflow.statuses import CHILDREN, UNTIL, UNWRITTEN, known, note_of, read, status_now
 from pytest_kscen.workflow.templates import Definition, Template
 from pytest_kscen.workflow.trees import ROOT, Node, Tree
 
@@ -60,7 +64,7 @@ class Repository:
     def _root(self, workflow: Obj, status: Obj) -> Node:
         started = epoch_of(status["startTime"]) if "startTime" in status else self._actor.clock.now()
         root = Node(ROOT, Template(ROOT, "Workflow", {}), None, started, workflow)
-        root.phase = phase_of({"status": status})
+        root.phase = known(phase_of({"status": status}), (INIT, RUNNING, *OVER))
         root.ending = Happening.ABORTED if is_true(workflow, ABORTED) else None
         engine = status.get("engine") or {}
         root.message = engine.get("message", "") if "hindrance" in engine else status.get("message", "")
@@ -205,7 +209,7 @@ def _node(obj: Obj, status: Obj, template: Template | None) -> Node:
     parent = obj["metadata"]["annotations"][PARENT]
     name = sys.intern(obj["metadata"]["name"])
     node = Node(name, template or _template_of(spec), parent, epoch_of(spec["startTime"]), obj)
-    node.phase = phase_of({"status": status})
+    node.phase = known(phase_of({"status": status}), NODE_PHASES)
     node.noted = engine.get("noted", "")
     node.attempt = engine.get("attempt", 1)
     node.ending = Happening(engine["ending"]) if "ending" in engine else None

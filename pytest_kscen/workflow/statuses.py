@@ -19,6 +19,7 @@ from pytest_kscen.objects.workflows import (
     CHAOS_LEFT,
     DEADLINE_EXCEED,
     INIT,
+    RUNNING,
     SCHEDULED,
     STATUS_CHECK,
     is_over,
@@ -30,7 +31,7 @@ from pytest_kscen.workflow.tables.machine import Wait
 from pytest_kscen.workflow.trees import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.trees import Node, Tree
@@ -79,6 +80,19 @@ def read(obj: Obj, reader: Callable[[Obj, Obj], T]) -> T:
         if noted := _noted_since(obj, status):
             return reader(obj, {**status, **noted})
     return reader(obj, status)
+
+
+def with_what_is_on(workflow: Obj) -> Obj:
+    """One whose status makes no sense, with what there is to be ended."""
+    entry = (workflow.get("status") or {}).get("entryNode")
+    return {**workflow, "status": {"phase": RUNNING, **({"entryNode": entry} if entry else {})}}
+
+
+def known(phase: str, phases: Collection[str]) -> str:
+    """ValueError if there is no such phase."""
+    if phase not in phases:
+        raise ValueError(f"{phase!r} is no phase")
+    return phase
 
 
 def _noted_since(obj: Obj, status: Obj) -> Obj | None:

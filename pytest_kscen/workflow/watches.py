@@ -86,7 +86,7 @@ class Watches:
             return self._readers.get(resource, chaos_changed)(new, old)
         except Exception as error:  # noqa: BLE001  # whatever stands in it
             where = "/".join(Ref.of(new or old or {}))
-            self._actor.log(logging.ERROR, "cannot be read", kind=resource.kind, object=where, error=repr(error))
+            self._actor.log(logging.WARNING, "cannot be read", kind=resource.kind, object=where, error=repr(error))
             return Happening.FAULT, f"what its {resource.kind} says of itself cannot be read: {error!r}"
 
     def why_not_injected(self, tree: Tree, node: Node) -> str:

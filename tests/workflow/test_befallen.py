@@ -234,6 +234,31 @@ def test_chaos_of_a_workflow_that_was_orphaned_while_there_was_no_engine_is_remo
         assert phase_of(forest.end(name)[0]) == SUCCEED
 
 
+ODD = {
+    "an ending": ({"engine": {"ending": "Nonsense"}}, "'Nonsense' is not a valid Happening"),
+    "a phase": ({"phase": "Odd"}, "Odd"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("resource", [SHIPPED.workflows, SHIPPED.nodes], ids=["workflow", "node"])
+def test_what_somebody_has_written_into_a_status_ends_its_workflow_alone(forest, resource, odd):
+    status, why = ODD[odd]
+    beside = forest.put_on({"entry": "rest", "templates": [suspend("rest", "60s")]})
+    name = long_cut(forest)
+    (cut,) = (node["metadata"]["name"] for node in forest.nodes(name) if node["spec"]["templateName"] == "cut")
+    forest.stop()
+    where = name if resource == SHIPPED.workflows else cut
+    forest.call(forest.api.patch(resource, where, {"status": status}, "default", subresource="status"))
+    forest.start()
+    workflow, nodes = forest.end(name)
+    assert (phase_of(workflow), forest.chaos(name), {phase_of(node) for node in nodes.values()}) == (FAILED, [], {FAILED})
+    assert "cannot be read" in workflow["status"]["message"]
+    assert why in workflow["status"]["message"]
+    assert phase_of(forest.end(beside)[0]) == SUCCEED
+    forest.free(name)
+
+
 def test_what_has_ended_before_its_node_was_deleted_has_ended(forest):
     spec = {"entry": "all", "templates": [template("all", "Serial", children=["one", "two"]), suspend("one", "1s"), suspend("two")]}
     name = forest.put_on({**spec, "onExit": "bye", "templates": [*spec["templates"], suspend("bye", "20s")]})

@@ -57,6 +57,26 @@ def test_a_mistake_fails_its_workflow_and_no_other(theatre, mistake):
     assert why in message
 
 
+@pytest.mark.parametrize("is_there_before", [False, True])
+def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(theatre, monkeypatch, caplog, is_there_before):
+    def judge(workflow):
+        if workflow["metadata"]["name"] == "w":
+            raise RecursionError("it is too deep")
+        return []
+
+    monkeypatch.setattr("pytest_kscen.workflow.manager.faults_of", judge)
+    if not is_there_before:
+        begin(theatre)
+    theatre.put_on("rest", suspend("rest", "2s"))
+    theatre.put_on("ok", suspend("ok", "2s"), name="other")
+    if is_there_before:
+        begin(theatre)
+    theatre.runner.advance(10)
+    why = "RecursionError('it is too deep')"
+    assert (told(theatre), told(theatre, "other")) == ((FAILED, f"it cannot be read: {why}"), (SUCCEED, ""))
+    assert f"cannot be read kind=Workflow object=default/w error={why}" in caplog.text
+
+
 def test_what_can_only_fail_is_told_before_anything_is_done(theatre):
     begin(theatre)
     theatre.put_on("all", template("all", "Serial", children=["rest", "nobody"]), suspend("rest", "1h"))
