@@ -11,7 +11,7 @@ from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, SHIPPED, phase_o
 from pytest_kscen.runs.chaos_mesh import family_on
 from pytest_kscen.runs.scheduled import SPAWNED, Scheduled
 from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
-from pytest_kscen.workflow.story import ABOUT, Story, Told
+from pytest_kscen.workflow.story import ABOUT, GONE, PHASE, Story, Told
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.workflows import Family
     from pytest_kscen.runs.run import Run
 
-GONE = 600.0
+GONE_WITHIN = 600.0
 """Seconds that workflows, and the chaos of theirs, have to go."""
 
 
@@ -105,6 +105,10 @@ class Workflows:
         """By their kinds too: there may be a Schedule and a CronWorkflow of one name."""
         self._spawned: dict[tuple[str, str], Workflow] = {}
         """By those."""
+        self._driven: dict[tuple[str, str], None] = {}
+        """All that are on, however they have come to the cluster."""
+        self._ended: dict[tuple[str, str], None] = {}
+        """Before they were over, because the run was."""
         self._is_healed = False
         self._engine: asyncio.Task[Any] | None = None
         self._family: Family = SHIPPED
@@ -166,12 +170,20 @@ class Workflows:
     def _hear(self, entry: Entry) -> None:
         if entry.what in ABOUT:
             key = (entry.data["namespace"], entry.data["workflow"])
+            self._follow(key, entry)
             if handle := self._handles.get(key) or self._spawned.get(key):
                 handle.story.take(entry)
         elif entry.what == SPAWNED:
             data = entry.data
             if scheduled := self._schedules.get((data["by"], data["namespace"], data["schedule"])):
                 self._take_in(scheduled, data["object"], data["kind"])
+
+    def _follow(self, key: tuple[str, str], entry: Entry) -> None:
+        """Whether it is on."""
+        if entry.what == PHASE and entry.data["phase"] not in OVER:
+            self._driven[key] = None
+        elif entry.what in (PHASE, GONE):
+            self._driven.pop(key, None)
 
     def _take_in(self, scheduled: Scheduled, name: str, kind: str) -> None:
         scheduled.spawned.append(name)
@@ -183,33 +195,40 @@ class Workflows:
     async def heal(self) -> None:
         """Those that are still on are aborted: their chaos is removed."""
         self._is_healed = True
-        for handle in self._spawned.values():
+        for handle in (*self._handles.values(), *self._spawned.values()):
             handle.was_ended = not handle.finished()
-        abort = {"metadata": {"annotations": {ABORT: "true"}}}
-        for handle in self._on():
-            handle.was_ended = True
-            with contextlib.suppress(NotFound):
-                await self._api.patch(self._family.workflows, handle.name, abort, handle.namespace)
-        for handle in self._on():
-            await self._wait(handle, lambda obj: obj is None or phase_of(obj) in OVER)
+        await self._end()
 
     async def clear(self) -> None:
-        """None is left, nor what they have made."""
-        for handle in self._handles.values():
+        """None is left of those that the test has put on or that had to be ended, nor what they have made."""
+        await self._end()  # what has come since
+        for namespace, name in (keys := {**self._handles, **self._ended}):
             with contextlib.suppress(NotFound):
-                handle.kept = await self._api.get(self._family.workflows, handle.name, handle.namespace)
-                await self._api.delete(self._family.workflows, handle.name, handle.namespace, propagation="Foreground")
-        for handle in self._handles.values():
-            await self._wait(handle, lambda obj: obj is None)
+                kept = await self._api.get(self._family.workflows, name, namespace)
+                if handle := self._handles.get((namespace, name)):
+                    handle.kept = kept
+                await self._api.delete(self._family.workflows, name, namespace, propagation="Foreground")
+        for key in keys:
+            await self._wait(key, lambda obj: obj is None)
         if self._engine:
             self._engine.cancel()
 
-    def _on(self) -> list[Workflow]:
-        return [handle for handle in self._handles.values() if not handle.finished()]
+    async def _end(self) -> None:
+        """Whoever has made them: nobody drives them when the run is over."""
+        unheard = {key: None for key, handle in self._handles.items() if not handle.finished()}
+        on = {**unheard, **self._driven}
+        self._ended.update(on)
+        abort = {"metadata": {"annotations": {ABORT: "true"}}}
+        for namespace, name in on:
+            with contextlib.suppress(NotFound):
+                await self._api.patch(self._family.workflows, name, abort, namespace)
+        for key in on:
+            await self._wait(key, lambda obj: obj is None or phase_of(obj) in OVER)
 
-    async def _wait(self, handle: Workflow, condition: Callable[[Obj | None], bool]) -> None:
-        where = (self._family.workflows, handle.name, handle.namespace)
-        await wait_for(self._api, self._run.stage.clock, *where, condition=condition, timeout=GONE)
+    async def _wait(self, key: tuple[str, str], condition: Callable[[Obj | None], bool]) -> None:
+        namespace, name = key
+        where = (self._family.workflows, name, namespace)
+        await wait_for(self._api, self._run.stage.clock, *where, condition=condition, timeout=GONE_WITHIN)
 
     @property
     def _api(self) -> Api:

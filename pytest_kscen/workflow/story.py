@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
 
-GONE = "workflow-gone"
+PHASE, GONE = "workflow-phase", "workflow-gone"
 WAITS, HINDERED = "workflow-node-waits", "workflow-hindered"
 FOUND = "workflow-found"
 """What an engine that is started anew finds to be on tells nothing new of a workflow, but to whoever watches that engine."""
-ABOUT = frozenset({"workflow-phase", "workflow-node", WAITS, HINDERED, GONE})
+ABOUT = frozenset({PHASE, "workflow-node", WAITS, HINDERED, GONE})
 """The notes that tell of a workflow."""
 
 
@@ -101,7 +101,7 @@ class Story:
             self.is_gone = True
             if not self.workflow.is_over:
                 self.workflow.said = "it was deleted before it was over"
-        if entry.what == "workflow-phase":
+        if entry.what == PHASE:
             self.workflow.add(entry)
         elif entry.what == "workflow-node":
             data = entry.data

@@ -1,10 +1,15 @@
 """Workflows on the embedded cluster: the phases that each node goes through, and when, to the second of simulated time."""
 
 import pytest
+from theatre import partition
 
+from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, KINDS
+from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.workflows import SHIPPED, phase_of
 from pytest_kscen.workflow.files import WorkflowRefused, WorkflowWarning
+
+NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
 
 def workflow(entry, *templates, name="w"):
@@ -201,6 +206,23 @@ def test_what_comes_in_another_way_is_driven_too(scenario_runner):
         run.advance("11s")
         (there,) = run.call(run.cluster.api("test").list(SHIPPED.workflows, "default")).items
     assert phase_of(there) == "Succeed"
+
+
+def test_what_came_in_another_way_and_is_on_when_the_run_is_over_is_ended(scenario_runner):
+    cut = partition("entry", "1h")
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    pod = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": pod}
+    with scenario_runner as run:
+        run.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}, available_within="1m")
+        run.workflows.drive()
+        kubectl, call = run.cluster.api("kubectl"), run.cluster.runner.call
+        call(kubectl.create(SHIPPED.workflows, workflow("entry", cut), "default"))
+        run.advance("11s")
+        (chaos,) = call(kubectl.list(NETWORK_CHAOS)).items
+        assert is_true(chaos, ALL_INJECTED)
+    left = [call(kubectl.list(resource)).items for resource in (NETWORK_CHAOS, SHIPPED.workflows, SHIPPED.nodes)]
+    assert (left, run.outcome.leftovers, run.outcome.verdict) == ([[], [], []], [], "valid")
 
 
 def test_two_of_one_name_are_refused(scenario_runner):
