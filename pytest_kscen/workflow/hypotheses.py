@@ -180,7 +180,7 @@ def _before(node: Node) -> list[Obj]:
 
 def _has_chaos(tree: Tree, node: Node) -> bool:
     """Whether some is on, here or below."""
-    return any(each.template.is_chaos and each.phase == HOLDING for each in _below(tree, node))
+    return any(each.template.is_chaos and each.phase == HOLDING for each in tree.below(node))
 
 
 def _upwards(tree: Tree, node: Node) -> Iterator[Node]:
@@ -188,12 +188,3 @@ def _upwards(tree: Tree, node: Node) -> Iterator[Node]:
     while above:
         yield above
         above = None if above.parent is None else tree.node(above.parent)
-
-
-def _below(tree: Tree, node: Node) -> Iterator[Node]:
-    """The node itself too; a tree may be deeper than Python's calls."""
-    left = [node]
-    while left:
-        found = left.pop()
-        yield found
-        left += tree.children(found)

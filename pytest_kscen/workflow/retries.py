@@ -10,7 +10,7 @@ from pytest_kscen.objects.durations import seconds_of_text
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.trees import Node
+    from pytest_kscen.workflow.trees import Node, Tree
 
 LONGEST = 24 * 3600.0
 """Seconds that nobody waits longer than."""
@@ -46,6 +46,7 @@ class Retry:
         return min(delay, self.longest)
 
 
-def may_retry(node: Node) -> bool:
-    """Whether a node that fails by its own fault, and has left nothing behind, has another attempt."""
-    return not node.is_called_off and node.attempt <= node.template.retry.limit
+def may_retry(tree: Tree, node: Node) -> bool:
+    """Whether a node that fails by its own fault has another attempt: what is left of it, or below it, would be there twice."""
+    is_left = not node.is_called_off and node.attempt <= node.template.retry.limit
+    return is_left and not any(each.has_left for each in tree.below(node))

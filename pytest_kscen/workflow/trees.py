@@ -12,7 +12,7 @@ from pytest_kscen.workflow.schedulers import scheduler_of
 from pytest_kscen.workflow.tables.machine import Guard, Result, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.events import Key
@@ -136,6 +136,14 @@ class Tree:
 
     def children(self, node: Node) -> list[Node]:
         return [self.nodes[name] for name in node.children]
+
+    def below(self, node: Node) -> Iterator[Node]:
+        """The node itself and all that was made below it in these attempts; a tree may be deeper than Python's calls."""
+        left = [node]
+        while left:
+            found = left.pop()
+            yield found
+            left += self.children(found)
 
     def next_below(self, node: Node) -> list[Template]:
         """The templates to be begun below this node, as the scheduler of its type picks them."""

@@ -275,7 +275,7 @@ class Turn:
         if phase == FAILED:
             of_child = self._of_children() if node.ending in BY_TIME else ""
             node.message = refuted or of_child or node.message or self._event.message or self._of_children()
-            if may_retry(node):
+            if may_retry(self._tree, node):
                 self._try_again()
                 return
         elif self._event.happening is Happening.CHECK_FAILED:  # which nobody wants to be a failure, but somebody to know

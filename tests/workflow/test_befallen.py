@@ -316,6 +316,23 @@ def test_chaos_that_nobody_lets_go_is_tried_until_it_is_gone(forest, is_restarte
     forest.free(name)
 
 
+@pytest.mark.parametrize("kind", ["Serial", "Parallel"])
+def test_what_is_above_chaos_that_is_left_has_no_other_attempt(forest, kind):
+    """It would be in effect twice."""
+    cut = partition("cut", "10s")
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    above = template("above", "Serial", children=["all"], retry={"limit": 1})
+    spec = {"entry": "above", "templates": [above, template("all", kind, children=["cut"], retry={"limit": 1}), cut]}
+    name = forest.put_on(spec)
+    forest.runner.advance(5)
+    forest.befall(name, "stick", 0)
+    workflow, nodes = forest.end(name)
+    assert phase_of(workflow) == FAILED
+    assert workflow["status"]["message"] == "cut: it was not gone within 300 s; its removal goes on being tried"
+    assert sorted(node["spec"]["templateName"] for node in nodes.values()) == ["above", "all", "cut"]
+    forest.free(name)
+
+
 def test_chaos_goes_though_its_node_cannot_write_so(forest):
     def refuse(review):
         raise Forbidden("nothing is written")

@@ -155,7 +155,7 @@ def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
     theatre.put_on("all", template("all", "Serial", children=["rest"], retry={"limit": 2}), suspend("rest", "5s"))
     theatre.put_on("ok", suspend("ok", "20s"), name="other")
     theatre.runner.advance(2)
-    monkeypatch.setattr("pytest_kscen.workflow.turns.may_retry", lambda node: break_down(None, node))
+    monkeypatch.setattr("pytest_kscen.workflow.turns.may_retry", break_down)
     monkeypatch.setattr("pytest_kscen.workflow.trees.Tree.result", lambda *_: break_down(None, None))
     theatre.runner.advance(10)
     monkeypatch.undo()

@@ -56,6 +56,7 @@ def judge(forest, name, workflow, nodes):
     assert {phase_of(node) for node in nodes.values()} <= set(OVER), shown
     stuck = {chaos["metadata"]["labels"]["chaos-mesh.org/controlled-by"] for chaos in forest.chaos(name)}
     for each in stuck & set(nodes):
+        assert phase_of(workflow) == FAILED, shown
         assert phase_of(nodes[each]) == FAILED, shown
         assert "it was not gone within" in nodes[each]["status"]["message"], shown
     has_failed = any(phase_of(node) == FAILED and not is_cut_off(node) for node in counted(workflow, nodes).values())
