@@ -19,6 +19,7 @@ from pytest_kscen.objects.errors import AlreadyExists, Invalid, NotFound, not_fo
 from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.workflows import (
     ABORTED,
+    CHAOS_INJECTED,
     CHAOS_LEFT,
     INIT,
     NODE_PHASES,
@@ -216,6 +217,7 @@ def _node(obj: Obj, status: Obj, template: Template | None) -> Node:
     node.is_called_off = engine.get("calledOff", node.ending not in (None, Happening.FAULT))
     node.is_cleaning = engine.get("cleaning", False)
     node.has_made = engine.get("made", False)
+    node.has_held = is_true({"status": status}, CHAOS_INJECTED)
     node.has_left = is_true({"status": status}, CHAOS_LEFT)
     node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
     node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]

@@ -21,7 +21,6 @@ from pytest_kscen.objects.workflows import (
     INIT,
     RUNNING,
     SCHEDULED,
-    STATUS_CHECK,
     is_over,
 )
 from pytest_kscen.workflow.events import Happening
@@ -156,11 +155,10 @@ def _of_node(tree: Tree, node: Node) -> Obj:
 
 def _conditions(node: Node) -> list[Obj]:
     by_time = node.ending if node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE) else None
-    was_held = Wait.LENGTH in node.until and node.template.type != STATUS_CHECK
     conditions = [_condition(ACCOMPLISHED, holds=node.is_over, reason=node.phase if node.is_over else "")]
     conditions.append(_condition(DEADLINE_EXCEED, holds=by_time is not None, reason=by_time.value if by_time else ""))
     if node.template.is_chaos:
-        conditions.append(_condition(CHAOS_INJECTED, holds=was_held, reason=""))
+        conditions.append(_condition(CHAOS_INJECTED, holds=node.has_held, reason=""))
     if node.has_left or node.ending is Happening.NOT_CLEANED:
         conditions.append(_condition(CHAOS_LEFT, holds=node.has_left, reason=Happening.NOT_CLEANED.value if node.has_left else ""))
     if node.ending is Happening.ABORTED:

@@ -46,6 +46,8 @@ class Node:
     """What it has made is being removed."""
     has_made: bool = False
     """Its chaos or its check was there: whoever finds it gone does not make another."""
+    has_held: bool = False
+    """It was in effect in this attempt."""
     has_left: bool = False
     """It is over, and what it has made is not gone yet."""
     until: dict[Wait, float] = field(default_factory=dict)
@@ -106,7 +108,7 @@ class Node:
         self.attempt += 1
         self.ending = Happening.FAULT
         self.is_cleaning = False
-        self.has_made = False
+        self.has_made = self.has_held = False
         self.until = {wait: instant for wait, instant in self.until.items() if wait is Wait.DEADLINE}
         self.chosen = None
         self.evaluations, self.context = [], []

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.workflows import FAILED, INIT, OVER
+from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, OVER
 from pytest_kscen.workflow.actors import ACTORS, BEGINNING, OUTWARD, REMOVING
 from pytest_kscen.workflow.events import ONWARD, PASSED_ON, Event, Happening, Impossible
 from pytest_kscen.workflow.refusals import words_of
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
 """Seconds in which chaos has to be in effect, and to be gone."""
 LIMITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.LENGTH: None}
-"""None: as long as its template says."""
+"""None: as long as its template says, or until what is above it is over if it says nothing."""
 BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
 BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
 MOST_NODES = 10_000
@@ -260,6 +260,7 @@ class Turn:
         if self._node.phase == INIT and self._node.attempt > 1 and phase not in OVER:
             self._node.begin_again()
         self._node.phase = phase
+        self._node.has_held = self._node.has_held or phase == HOLDING
         self._is_unsaved = True
         self._turns.voice.phase(self._tree, self._node)
         if self._node.template.is_chaos:
@@ -318,7 +319,10 @@ class Turn:
                 self._later.append((happening, instant, False))
             return
         if wait in LIMITS and wait not in node.until:
-            node.until[wait] = now + (LIMITS[wait] or node.template.deadline or 0.0)
+            seconds = LIMITS[wait] or node.template.deadline
+            if seconds is None:
+                return
+            node.until[wait] = now + seconds
             self._is_unsaved = True
         instant = now + FIRST_PAUSE if wait is Wait.AGAIN else node.until.get(wait, now)
         self._later.append((happening, instant, True))

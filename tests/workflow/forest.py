@@ -28,6 +28,8 @@ from pytest_kscen.workflow.unwritten import LONGEST_PAUSE
 CHAOS = [KINDS[kind].resource for kind in ("NetworkChaos", "PodChaos")]
 MADE = [*CHAOS, SHIPPED.schedules, SHIPPED.status_checks]
 REFUSED = "refused"
+LASTING = {"NetworkChaos", "PodChaos", "Schedule"}
+"""What may have no deadline where something above it has one."""
 DEADLINES = st.sampled_from(["1s", "5s", "20s", "90s"])
 SELECTORS = st.sampled_from([{"app": "a"}, {"app": "a"}, {"app": "b"}, {"app": "nobody"}])
 EXPRESSIONS = st.sampled_from(["exitCode == 0", "exitCode != 0", "", "", "stdout[5] == 'x'"])
@@ -110,19 +112,20 @@ def trees(draw):
     """A Workflow's spec. Every template comes once."""
     numbers, templates = itertools.count(), []
 
-    def grow(depth):
+    def grow(depth, *, is_bounded=False):
         name = f"t{next(numbers)}"
         kind = draw(st.sampled_from(["leaf", "Serial", "Parallel", "Task"])) if depth else "leaf"
         if kind == "leaf":
             made = draw(leaves(name))
+            if is_bounded and made["templateType"] in LASTING and draw(st.booleans()):
+                del made["deadline"]
         else:
-            children = [grow(depth - 1) for _ in range(draw(st.integers(0, 3)))]
+            bound = {"deadline": "5m" if kind == "Task" else draw(DEADLINES)} if kind == "Task" or draw(st.booleans()) else {}
+            children = [grow(depth - 1, is_bounded=is_bounded or bool(bound)) for _ in range(draw(st.integers(0, 3)))]
             if kind == "Task":
-                made = task(name, *((child, draw(EXPRESSIONS)) for child in children), deadline="5m")
+                made = task(name, *((child, draw(EXPRESSIONS)) for child in children), **bound)
             else:
-                made = template(name, kind, children=children)
-            if kind != "Task" and draw(st.booleans()):
-                made["deadline"] = draw(DEADLINES)
+                made = template(name, kind, children=children, **bound)
         if draw(st.integers(0, 7)) == 0:
             made["retry"] = {"limit": draw(st.integers(1, 2)), "backoff": {"duration": "2s", "factor": 2}}
         if asked := draw(probes()):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
-from forest import MISFORTUNES, Forest, counted, misfortunes, trees
+from forest import LASTING, MISFORTUNES, Forest, counted, misfortunes, trees
 from hypothesis import HealthCheck, given, seed, settings
 from test_engine_restarts import EVERYTHING
 
-from pytest_kscen.objects.workflows import FAILED, OVER, phase_of
+from pytest_kscen.objects.workflows import FAILED, OVER, SUCCEED, phase_of
 
 MANY, SHARES = int(os.environ.get("KSCEN_TREES", "200")), 2
 """Thousands, where there is the time for them: in shares, each of which may have a processor of its own."""
@@ -59,7 +59,10 @@ def judge(forest, name, workflow, nodes):
         assert phase_of(workflow) == FAILED, shown
         assert phase_of(nodes[each]) == FAILED, shown
         assert "it was not gone within" in nodes[each]["status"]["message"], shown
-    has_failed = any(phase_of(node) == FAILED and not is_cut_off(node) for node in counted(workflow, nodes).values())
+    for each in nodes.values():
+        if each["spec"]["type"] in LASTING and "deadline" not in each["spec"] and phase_of(each) == SUCCEED:
+            assert is_cut_off(each), shown
+    has_failed = any(phase_of(node) == FAILED and not is_cut_short(node) for node in counted(workflow, nodes).values())
     was_ended = any(each["type"] == "Aborted" for each in workflow["status"]["conditions"])
     if phase_of(workflow) == FAILED:
         assert has_failed or was_ended or workflow["status"].get("message"), shown
@@ -69,9 +72,14 @@ def judge(forest, name, workflow, nodes):
 
 
 def is_cut_off(node):
-    """A Task or a check by its parent's deadline, which is no failure of the parent's."""
+    """By its parent's deadline."""
     late = {"type": "DeadlineExceed", "status": "True", "reason": "ParentNodeDeadlineExceed"}
-    return node["spec"]["type"] in {"Task", "StatusCheck"} and late in node["status"]["conditions"]
+    return late in node["status"]["conditions"]
+
+
+def is_cut_short(node):
+    """A Task or a check, which is no failure of the parent's."""
+    return node["spec"]["type"] in {"Task", "StatusCheck"} and is_cut_off(node)
 
 
 def test_the_same_seed_writes_the_same_journal():

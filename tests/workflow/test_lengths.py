@@ -1,42 +1,70 @@
-"""How long what only lasts does last: each attempt its whole time, for chaos from when it is in effect."""
+"""How long chaos and Schedules are held, to the second, and what becomes of those that were never in effect."""
+
+from __future__ import annotations
 
 import pytest
 from forest import Forest
-from theatre import partition, suspend
+from theatre import partition, template
 
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.workflows import CHAOS_INJECTED, SUCCEED, phase_of
 from pytest_kscen.workflow.story import stories
 
-NOT_YET = {"apiVersion": "v1", "kind": "ConfigMap", "name": "not-yet"}
+SPAWNED = {**partition("spawned")["networkChaos"], "duration": "4s"}
+SCHEDULE = {"schedule": "@every 1h", "type": "NetworkChaos", "networkChaos": SPAWNED}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def forest():
     forest = Forest("lengths")
-    forest.entries = []
-    forest.journal.follow(forest.entries.append)
+    forest.runner.advance(10)  # its pods run
     yield forest
     forest.close()
 
 
-def held(forest, name):
-    """Seconds that each attempt was in effect."""
-    (node,) = stories(forest.entries)["default", name].nodes.values()
-    ends = [at for _, at in node.history[1:]]
-    return [end - at for (phase, at), end in zip(node.history, ends, strict=False) if phase == "Holding"]
+def cut(app="a", **fields):
+    made = partition("cut", **fields)
+    made["networkChaos"]["selector"]["labelSelectors"] = {"app": app}
+    return {name: value for name, value in made.items() if value is not None}
 
 
-def test_chaos_is_in_effect_for_its_whole_length_again(forest):
-    name = forest.put_on({"entry": "cut", "templates": [partition("cut", "60s", retry={"limit": 2})]})
-    forest.runner.advance(50)
-    forest.befall(name, "remove chaos", 0)
-    forest.end(name)
-    first, second = held(forest, name)
-    assert (first < 51, second) == (True, 60)
+def below(kind, child, **fields):
+    return {"entry": "all", "templates": [template("all", kind, children=[child["name"]], **fields), child]}
 
 
-def test_a_suspend_lasts_its_whole_length_again(forest):
-    probe = {"name": "steady", "when": "Continuous", "initialDelay": "7s", "kubernetes": NOT_YET}
-    rest = {**suspend("rest", "10s"), "probes": [probe], "retry": {"limit": 1}}
-    name = forest.put_on({"entry": "rest", "templates": [rest]})
-    forest.end(name)
-    assert held(forest, name) == [7, 7]
+def played(forest, spec, after=0.0, then=lambda name: None):
+    """The workflow and its nodes by template at the end, and what the journal tells of it."""
+    name = forest.put_on(spec)
+    if after:
+        forest.runner.advance(after)
+        then(name)
+    workflow, nodes = forest.end(name)
+    forest.free(name)
+    return workflow, {node["spec"]["templateName"]: node for node in nodes.values()}, stories(forest.journal)["default", name]
+
+
+def held(told):
+    """For how long it was Holding, each time."""
+    ends = [at for _, at in told.history[1:]]
+    return [round(end - at) for (phase, at), end in zip(told.history, ends, strict=False) if phase == "Holding"]
+
+
+def another_engine(forest):
+    forest.stop()
+    forest.runner.advance(3)
+    forest.start()
+
+
+LASTING = {"NetworkChaos": cut(deadline=None), "Schedule": template("cut", "Schedule", schedule=SCHEDULE)}
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
+@pytest.mark.parametrize("kind", LASTING)
+def test_without_a_deadline_it_lasts_until_its_parent_is_cut_off(forest, kind, is_restarted):
+    then = (lambda _: another_engine(forest)) if is_restarted else (lambda _: None)
+    workflow, nodes, story = played(forest, below("Parallel", LASTING[kind], deadline="30s"), 5, then)
+    told = story.node("cut")
+    assert (phase_of(workflow), held(told)) == (SUCCEED, [30])
+    assert told.phases == ["Init", "Running", "Holding", "Running", "Succeed"]
+    assert told.message == "its parent's deadline is over"
+    assert is_true(nodes["cut"], CHAOS_INJECTED) == (kind == "NetworkChaos")
