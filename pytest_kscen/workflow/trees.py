@@ -175,9 +175,10 @@ class Tree:
 
 
 def as_ended(node: Node) -> str:
-    """What ends by its time is as it should be, but for what was to come to a result."""
-    by_time = node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE) and not needs_result(node.template)
-    return SUCCEED if by_time or node.ending is None else FAILED
+    """What ends by its time is as it should be, but for what was to come to a result, and chaos that was never in effect."""
+    by_time = node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE)
+    is_in_vain = needs_result(node.template) or (node.template.is_chaos and not node.has_held)
+    return SUCCEED if (by_time and not is_in_vain) or node.ending is None else FAILED
 
 
 def lateness(node: Node, happening: Happening) -> str:

@@ -387,8 +387,17 @@ class Turn:
         if self._event.happening is Happening.NOT_CLEANED:
             why = self._node.trouble and f": {self._node.trouble}"
             return f"it was not gone within {CLEANED_WITHIN:g} s{why}; its removal goes on being tried"
-        late, keeps = lateness(self._node, self._event.happening), self._node.waits_for
-        return "; ".join(filter(None, (late, keeps))) if late else self._event.message
+        if late := lateness(self._node, self._event.happening):
+            return "; ".join(filter(None, (late, self._node.waits_for, self._not_in_effect())))
+        return self._event.message
+
+    def _not_in_effect(self) -> str:
+        """Why chaos has not come to be in effect so far."""
+        node = self._node
+        if not node.template.is_chaos or node.has_held:
+            return ""
+        why = "it had not begun" if node.phase == INIT else self._turns.hands.watches.why_not_injected(self._tree, node)
+        return f"it was not in effect: {why}"
 
     async def _save(self) -> None:
         if self._is_unsaved:

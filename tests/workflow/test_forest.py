@@ -9,7 +9,8 @@ from forest import LASTING, MISFORTUNES, Forest, counted, misfortunes, trees
 from hypothesis import HealthCheck, given, seed, settings
 from test_engine_restarts import EVERYTHING
 
-from pytest_kscen.objects.workflows import FAILED, OVER, SUCCEED, phase_of
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.workflows import CHAOS_INJECTED, FAILED, OVER, SUCCEED, phase_of
 
 MANY, SHARES = int(os.environ.get("KSCEN_TREES", "200")), 2
 """Thousands, where there is the time for them: in shares, each of which may have a processor of its own."""
@@ -62,6 +63,8 @@ def judge(forest, name, workflow, nodes):
     for each in nodes.values():
         if each["spec"]["type"] in LASTING and "deadline" not in each["spec"] and phase_of(each) == SUCCEED:
             assert is_cut_off(each), shown
+        if each["spec"]["type"] in LASTING - {"Schedule"} and phase_of(each) == SUCCEED:
+            assert is_true(each, CHAOS_INJECTED), shown
     has_failed = any(phase_of(node) == FAILED and not is_cut_short(node) for node in counted(workflow, nodes).values())
     was_ended = any(each["type"] == "Aborted" for each in workflow["status"]["conditions"])
     if phase_of(workflow) == FAILED:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from forest import Forest
+from forest import ABSENT, Forest
 from theatre import partition, template
 
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.workflows import CHAOS_INJECTED, SUCCEED, phase_of
+from pytest_kscen.objects.workflows import CHAOS_INJECTED, FAILED, SUCCEED, phase_of
 from pytest_kscen.workflow.story import stories
 
 SPAWNED = {**partition("spawned")["networkChaos"], "duration": "4s"}
@@ -68,3 +68,30 @@ def test_without_a_deadline_it_lasts_until_its_parent_is_cut_off(forest, kind, i
     assert told.phases == ["Init", "Running", "Holding", "Running", "Succeed"]
     assert told.message == "its parent's deadline is over"
     assert is_true(nodes["cut"], CHAOS_INJECTED) == (kind == "NetworkChaos")
+
+
+PARENTS_TIME = "cut: its parent's deadline is over; it was not in effect: it has selected nothing"
+
+
+@pytest.mark.parametrize("kind", ["Serial", "Parallel"])
+@pytest.mark.parametrize(
+    ("deadline", "why"),
+    [("40s", PARENTS_TIME), ("59s", PARENTS_TIME), ("61s", "cut: it was not in effect within 60 s: it has selected nothing")],
+)
+def test_chaos_that_was_never_in_effect_fails_the_workflow_whose_time_is_over(forest, kind, deadline, why):
+    workflow, nodes, story = played(forest, below(kind, cut("nobody", deadline="30s"), deadline=deadline))
+    assert (phase_of(workflow), workflow["status"]["message"]) == (FAILED, why)
+    assert (phase_of(nodes["all"]), is_true(nodes["cut"], CHAOS_INJECTED)) == (FAILED, False)
+    assert story.node("cut").phases == ["Init", "Running", "Failed"]
+
+
+def test_chaos_that_its_parents_deadline_cuts_off_before_its_first_probes_have_answered_has_failed(forest):
+    absent = {"name": "late", "when": "Start", "kubernetes": ABSENT, "interval": "30s", "failureThreshold": 9}
+    workflow, _, _ = played(forest, below("Serial", cut(probes=[absent]), deadline="40s"))
+    assert workflow["status"]["message"] == "cut: its parent's deadline is over; it was not in effect: it had not begun"
+
+
+def test_chaos_that_was_in_effect_is_cut_off_as_it_should_be(forest):
+    """Also where the next engine hears of that."""
+    workflow, _, story = played(forest, below("Serial", cut(), deadline="40s"), 20, lambda _: another_engine(forest))
+    assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [40])

@@ -149,8 +149,10 @@ def chaos_cells(kind):
     remove = f"delete {kind}; {GONE_BY}"
     at_once = "itself told NodeChaosInjected; " if kind == "schedules" else ""
     again = f"itself told NodeChaosInjected; {GIVEN_TIME}" if kind == "schedules" else GIVEN_TIME
+    in_vain = SUCCEEDS if kind == "schedules" else FAILS
     return {
         **ENDS,
+        "ends": {**ENDS["ends"], "": situation(in_vain)},
         "injects": {"": situation(f"Running; create {kind}; {at_once}{GIVEN_TIME}")},
         "holds": {
             "": situation("Holding; NodeHoldingAwake in 100 s", engine={"heldUntil": None}),
@@ -163,7 +165,8 @@ def chaos_cells(kind):
         },
         "is gone": {
             "as it should": situation(SUCCEEDS, exists=False, engine=CLEANING),
-            "cut off": situation(SUCCEEDS, exists=False, engine={**CLEANING, **CUT}),
+            "cut off": situation(SUCCEEDS, exists=False, engine={**CLEANING, **CUT}, held=True),
+            "cut off before it was in effect": situation(in_vain, exists=False, engine={**CLEANING, **CUT}),
             "aborted": situation(FAILS, exists=False, engine={**CLEANING, **ABORTED}),
             "somebody else has removed it": situation(f"itself told NodeChaosCleaned; {GONE_BY}", exists=False),
             "it is only out of sight": situation(remove),

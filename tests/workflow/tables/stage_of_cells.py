@@ -15,7 +15,7 @@ from pytest_kscen.clock import timestamp_of
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.owners import owner_reference
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
-from pytest_kscen.objects.workflows import SHIPPED
+from pytest_kscen.objects.workflows import CHAOS_INJECTED, SHIPPED
 from pytest_kscen.workflow.actors import Hands
 from pytest_kscen.workflow.events import Event, Happening
 from pytest_kscen.workflow.hypotheses import Hypotheses
@@ -71,14 +71,16 @@ class Cells:
         self.entries = []
         theatre.journal.follow(self.entries.append)
 
-    def play(self, machine, phase, event, *, children=(), exists=True, engine=None, aborted=False, exit="", waiting=None):
+    def play(
+        self, machine, phase, event, *, children=(), exists=True, engine=None, held=False, aborted=False, exit="", waiting=None
+    ):
         """`children` are the phases of those that were made, in order; `engine` is what the engine has written beside.
 
-        `waiting` is what has happened to it too, and comes next.
+        `held` says that its chaos was in effect; `waiting` is what has happened to it too, and comes next.
         """
         self.theatre.runner.advance(1)
         subject = self._workflow(phase, children, aborted=aborted, exit=exit) if machine == "Workflow" else None
-        subject = subject or self._node(machine, phase, children, engine or {}, exists=exists)
+        subject = subject or self._node(machine, phase, children, engine or {}, exists=exists, held=held)
         self.entries.clear()
         if waiting:
             subject.trigger.notify(Event(subject.tree.key, subject.name, waiting))
@@ -112,7 +114,7 @@ class Cells:
         planted.name = ROOT
         return planted
 
-    def _node(self, machine, phase, children, engine, *, exists):
+    def _node(self, machine, phase, children, engine, *, exists, held):
         planted = self._plant(machine=machine)
         top = self._graft(planted, "top", ROOT, planted.workflow, "WaitingForChild")
         planted.tree.root.children.append(top.name)
@@ -122,6 +124,7 @@ class Cells:
         shown = [{"name": name} for name in names]
         status = {"engine": {"heldUntil": timestamp_of(now + 40, micro=True), **engine}, "finishedChildren": shown}
         status["engine"] = {name: value for name, value in status["engine"].items() if value is not None}
+        status["conditions"] = [{"type": CHAOS_INJECTED, "status": "True", "reason": ""}] if held else []
         it = self._graft(
             planted, "it", top.name, top.obj, phase, kind=SUBJECTS[machine]["templateType"], status=status, deadline=100, **body
         )
