@@ -169,6 +169,7 @@ async def abort_workflow(hands: Hands, tree: Tree, node: Node) -> Happening | No
 ACTORS: dict[Act, Callable[[Hands, Tree, Node], Awaitable[Happening | None]]] = {
     Act.CREATE_CHAOS: create_chaos,
     Act.DELETE_CHAOS: delete_chaos,
+    Act.SEE_CHAOS_GONE: delete_chaos,
     Act.FIND_CHAOS: find_chaos,
     Act.RUN_POD: run_pod,
     Act.FIND_POD: find_pod,
@@ -183,4 +184,4 @@ OUTWARD = frozenset(ACTORS) - {Act.EVALUATE, Act.FIND_CHAOS, Act.FIND_POD, Act.F
 """Before these the API knows of the node what they are a part of."""
 BEGINNING = frozenset({Act.CREATE_CHAOS, Act.RUN_POD, Act.CREATE_CHECK})
 """These wait for that; what ends something does not."""
-REMOVING = frozenset({Act.DELETE_CHAOS, Act.END_POD, Act.DELETE_CHECK})
+REMOVING = frozenset({Act.DELETE_CHAOS, Act.SEE_CHAOS_GONE, Act.END_POD, Act.DELETE_CHECK})

@@ -79,13 +79,14 @@ class Playground:
 
 
 def _is_made_by(obj: Obj, tree: Tree, node: Node) -> bool:
-    """Its owner says so, or its labels if it has no other owner."""
+    """Its owner says so, or what it has of its labels, if it has no other owner."""
     metadata = obj["metadata"]
     owners, labels = metadata.get("ownerReferences") or (), metadata.get("labels") or {}
     if any(owner["uid"] == node.obj["metadata"]["uid"] for owner in owners):
         return True
-    is_labelled = (labels.get(WORKFLOW_LABEL), labels.get(NODE_LABEL)) == (tree.key.name, node.name)
-    return is_labelled and all(owner["name"] == node.name for owner in owners)
+    wanted = {(WORKFLOW_LABEL, tree.key.name), (NODE_LABEL, node.name)}
+    found = {(label, labels[label]) for label, _ in wanted if label in labels}
+    return bool(found) and found <= wanted and all(owner["name"] == node.name for owner in owners)
 
 
 def marks(tree: Tree, node: Node) -> dict[str, str]:

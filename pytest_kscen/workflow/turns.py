@@ -222,7 +222,7 @@ class Turn:
         node.trouble = why
         if isinstance(step, Act):
             self._turns.voice.could_not(step, node, why)
-        if step is Act.DELETE_CHAOS:
+        if step in (Act.DELETE_CHAOS, Act.SEE_CHAOS_GONE):
             self._told = [(node, Happening.NOT_REMOVED, why)]
             return
         if self._event.happening is Happening.FAULT and node.is_at_a_loss:

@@ -33,6 +33,7 @@ DONE = {
 NOT_DONE = {
     Act.CREATE_CHAOS: "ChaosCRCreateFailed",
     Act.DELETE_CHAOS: "ChaosCRDeleteFailed",
+    Act.SEE_CHAOS_GONE: "ChaosCRDeleteFailed",
     Act.RUN_POD: "TaskPodSpawnFailed",
     Act.CREATE_CHECK: "StatusCheckCreatedFailed",
     Act.DELETE_CHECK: "StatusCheckDeletedFailed",

@@ -70,6 +70,9 @@ class Watches:
         informer = self._informers[resource] = Informer(self._actor.api, self._actor.clock, resource, labels=NODE_LABEL)
 
         def changed(new: Obj | None, old: Obj | None) -> None:
+            if new and old and _marks(new) != _marks(old):
+                changed(None, old)
+                old = None
             metadata = (new or old or {})["metadata"]
             labels = metadata.get("labels") or {}
             if WORKFLOW_LABEL in labels and (heard := self._heard(resource, new, old)):
@@ -103,6 +106,12 @@ class Watches:
         return told if waiting else "nobody has said that it is in effect"
 
 
+def _marks(obj: Obj) -> tuple[str | None, str | None]:
+    """By which it is known whose it is."""
+    labels = obj["metadata"].get("labels") or {}
+    return labels.get(WORKFLOW_LABEL), labels.get(NODE_LABEL)
+
+
 def _records(chaos: Obj) -> list[Obj]:
     return ((chaos.get("status") or {}).get("experiment") or {}).get("containerRecords") or []
 
@@ -110,7 +119,7 @@ def _records(chaos: Obj) -> list[Obj]:
 def chaos_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
     """It is in effect, or it is gone, or out of sight."""
     if new is None:
-        return Happening.CLEANED, "its resource or its labels are gone, and the engine has not removed them"
+        return Happening.OUT_OF_SIGHT, "its resource or its labels are gone, and the engine has not removed them"
     if is_true(new, ALL_INJECTED) and not is_true(old, ALL_INJECTED):
         return Happening.INJECTED, ""
     return None

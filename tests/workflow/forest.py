@@ -16,7 +16,7 @@ from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS, SERVICES
-from pytest_kscen.objects.workflows import ABORT, OVER, SHIPPED, phase_of
+from pytest_kscen.objects.workflows import ABORT, NODE_LABEL, OVER, SHIPPED, phase_of
 from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
 from pytest_kscen.workflow.manager import WorkflowManager
 from pytest_kscen.workflow.repository import PARENT
@@ -42,7 +42,7 @@ FORMS = [{"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": THERE}, {"
 MISFORTUNES = (
     *("abort", "abort a node", "remove chaos", "stick", "stick", "remove a node", "pause", "vanish", "remove the workflow"),
     *("remove a node", "orphan a node", "orphan the workflow", "disown", "remove a check", "remove a schedule"),
-    *("mute its nodes", "mute it", "nothing"),
+    *("strip", "mute its nodes", "mute it", "nothing"),
 )
 """What may befall a workflow; the last is for its engine alone."""
 VICTIMS = {
@@ -236,6 +236,7 @@ class Forest:
             "pause": {"annotations": {PAUSE: "true"}},
             "stick": stuck,
             "disown": {"ownerReferences": None},
+            "strip": {"labels": {NODE_LABEL: None}},
         }
         if what in changes:
             self._patch(resource, name, changes[what])

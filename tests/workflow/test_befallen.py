@@ -13,7 +13,7 @@ from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import EVENTS
-from pytest_kscen.objects.workflows import ABORT, CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
+from pytest_kscen.objects.workflows import ABORT, CHAOS_LEFT, FAILED, NODE_LABEL, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.workflow.remains import LONGEST_PAUSE
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
@@ -330,6 +330,25 @@ def test_what_is_above_chaos_that_is_left_has_no_other_attempt(forest, kind):
     assert phase_of(workflow) == FAILED
     assert workflow["status"]["message"] == "cut: it was not gone within 300 s; its removal goes on being tried"
     assert sorted(node["spec"]["templateName"] for node in nodes.values()) == ["above", "all", "cut"]
+    forest.free(name)
+
+
+@pytest.mark.parametrize("label", [NODE_LABEL, WORKFLOW_LABEL])
+@pytest.mark.parametrize("owners", [{}, {"ownerReferences": None}], ids=["", "an orphan"])
+def test_chaos_that_is_being_removed_and_loses_its_labels_is_seen_to_be_gone(forest, label, owners):
+    """Out of sight is not gone: the API is asked."""
+    name = long_cut(forest)
+    forest.befall(name, "stick", 0)
+    forest.befall(name, "abort", 0)
+    forest.runner.advance(5)
+    (chaos,) = forest.chaos(name)
+    forest._patch(NETWORK_CHAOS, chaos["metadata"]["name"], {"labels": {label: None}, **owners})
+    forest.runner.advance(20)
+    assert phase_of(forest.workflow(name)) == "Running"
+    assert [each["metadata"]["labels"].keys() for each in forest.chaos(name)] == [chaos["metadata"]["labels"].keys()]
+    forest._patch(NETWORK_CHAOS, chaos["metadata"]["name"], {"finalizers": None})
+    forest.runner.advance(1)
+    assert phase_of(forest.workflow(name)) == FAILED
     forest.free(name)
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from test_engine_restarts import EVERYTHING
 
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.workflows import CHAOS_INJECTED, FAILED, OVER, SUCCEED, phase_of
+from pytest_kscen.objects.workflows import CHAOS_INJECTED, FAILED, NODE_LABEL, OVER, SUCCEED, phase_of
 
 MANY, SHARES = int(os.environ.get("KSCEN_TREES", "200")), 2
 """Thousands, where there is the time for them: in shares, each of which may have a processor of its own."""
@@ -55,7 +55,7 @@ def live(forest, spec, befalls):
 def judge(forest, name, workflow, nodes):
     shown = forest.shown(name)
     assert {phase_of(node) for node in nodes.values()} <= set(OVER), shown
-    stuck = {chaos["metadata"]["labels"]["chaos-mesh.org/controlled-by"] for chaos in forest.chaos(name)}
+    stuck = {chaos["metadata"]["labels"].get(NODE_LABEL) for chaos in forest.chaos(name)}
     for each in stuck & set(nodes):
         assert phase_of(workflow) == FAILED, shown
         assert phase_of(nodes[each]) == FAILED, shown

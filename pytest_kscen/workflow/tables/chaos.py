@@ -32,9 +32,10 @@ CHAOS = Machine(
             HOLDING: do(to(RUNNING), *REMOVE),
         },
         Happening.CLEANED: {
-            RUNNING: if_(Guard.CLEANING_AND_ENDING, over(Result.AS_ENDED))
-            + if_(Guard.IS_CLEANING, over(Result.SUCCEED))
-            + do(Act.MARK, *REMOVE),
+            RUNNING: if_(Guard.CLEANING_AND_ENDING, over(Result.AS_ENDED)) + if_(Guard.IS_CLEANING, over(Result.SUCCEED)),
+        },
+        Happening.OUT_OF_SIGHT: {
+            RUNNING: if_(Guard.IS_CLEANING, Act.SEE_CHAOS_GONE) + do(Act.MARK, *REMOVE),
             HOLDING: do(Act.MARK, to(RUNNING), *REMOVE),
         },
         Happening.NOT_CLEANED: {

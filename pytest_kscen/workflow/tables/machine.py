@@ -49,6 +49,7 @@ class Act(StrEnum):
     HEAR_CHILDREN = "take in which children are over"
     CREATE_CHAOS = "create the resource"
     DELETE_CHAOS = "remove the resource"
+    SEE_CHAOS_GONE = "see that the resource is gone, and remove it if it is not"
     FIND_CHAOS = "see that the resource is there"
     LEAVE_CHAOS = "go on removing the resource for as long as it takes"
     RUN_POD = "run the pod"

@@ -131,7 +131,8 @@ NodeCreated              | injects | -           | -         | - | -
 NodeChaosInjected        | -       | holds       | -         | - | -
 NodeChaosNotInjected     | -       | gives up    | -         | - | -
 NodeHoldingAwake         | -       | -           | removes   | - | -
-NodeChaosCleaned         | -       | is gone     | removes   | - | -
+NodeChaosCleaned         | -       | is gone     | -         | - | -
+NodeChaosOutOfSight      | -       | is it gone  | removes   | - | -
 NodeChaosNotCleaned      | -       | is stuck    | -         | - | -
 NodeChaosNotRemoved      | -       | waits       | -         | - | -
 NodeChaosCleanAgain      | -       | tries again | -         | - | -
@@ -168,8 +169,13 @@ def chaos_cells(kind):
             "cut off": situation(SUCCEEDS, exists=False, engine={**CLEANING, **CUT}, held=True),
             "cut off before it was in effect": situation(in_vain, exists=False, engine={**CLEANING, **CUT}),
             "aborted": situation(FAILS, exists=False, engine={**CLEANING, **ABORTED}),
+            "out of date": situation("-"),
+        },
+        "is it gone": {
+            "it is": situation("itself told NodeChaosCleaned", exists=False, engine=CLEANING),
+            "it is only out of sight": situation(f"delete {kind}", engine=CLEANING),
             "somebody else has removed it": situation(f"itself told NodeChaosCleaned; {GONE_BY}", exists=False),
-            "it is only out of sight": situation(remove),
+            "nobody has removed it": situation(remove),
         },
         "is stuck": {"": situation(FAILS, engine=CLEANING), "it is not": situation("-")},
         "tries again": {"": situation(f"delete {kind}", engine=CLEANING), "out of date": situation("-")},
