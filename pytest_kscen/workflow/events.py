@@ -28,7 +28,6 @@ class Happening(StrEnum):
     NOT_REMOVED = "NodeChaosNotRemoved"
     """Its removal was refused."""
     CLEAN_AGAIN = "NodeChaosCleanAgain"
-    POD_SPAWNED = "NodeTaskPodSpawned"
     POD_ENDED = "NodeTaskPodEnded"
     EVALUATED = "NodeBranchesEvaluated"
     CHECK_HELD = "NodeStatusCheckHeld"
@@ -53,10 +52,7 @@ ENDINGS = (Happening.DEADLINE, Happening.PARENT_DEADLINE, Happening.ABORTED, Hap
 """What ends a node before it is done."""
 GRAVITY = (*ENDINGS, Happening.NOT_CLEANED)
 """Why a node is not what it was to be, the gravest last."""
-ONWARD = (
-    *(Happening.CREATED, Happening.PICK, Happening.CHILD_SUCCEED, Happening.POD_SPAWNED, Happening.EVALUATED),
-    Happening.RESUMED,
-)
+ONWARD = (Happening.CREATED, Happening.PICK, Happening.CHILD_SUCCEED, Happening.EVALUATED, Happening.RESUMED)
 """What something new comes of, and is not told before it is written."""
 PASSED_ON = {
     Happening.DEADLINE: Happening.PARENT_DEADLINE,

@@ -46,12 +46,22 @@ class Cut(RecordingApi):
 
     async def _witnessed(self, verb, place, write, body):
         answer = await super()._witnessed(verb, place, write, body)
-        if place[0].plural != "events":
+        if self._counts(place[0]):
             self.writes += 1
             if self.writes == self.left:
                 self._forest.engine.cancel()
                 await asyncio.get_running_loop().create_future()
         return answer
+
+    def _counts(self, resource):
+        return resource.plural != "events"
+
+
+class CutAtPod(Cut):
+    """So many of a pod."""
+
+    def _counts(self, resource):
+        return resource == PODS
 
 
 @pytest.fixture(scope="module")
@@ -124,4 +134,20 @@ def test_what_is_removed_while_no_engine_is_there_fails_the_workflow_and_leaves_
     assert forest.of(name, *MADE) == []
     bye = [phase_of(node) for node in nodes.values() if node["spec"]["templateName"] == "bye"]
     assert bye == ["Succeed"]
+    forest.free(name)
+
+
+def test_a_pod_that_is_removed_while_no_engine_is_there_is_not_run_again(forest):
+    forest.stop()
+    actor = forest.actor()
+    forest.start(dataclasses.replace(actor, api=CutAtPod(forest.cluster.api("engine"), actor.witness, forest, 2)))
+    both = [task(each, command="sleep 60", deadline="5m") for each in ("one", "two")]
+    name = forest.put_on({"entry": "both", "templates": [template("both", "Parallel", children=["one", "two"]), *both]})
+    assert forest.runner.until(forest.engine.done, 60)
+    (pod,) = (each["metadata"]["name"] for each in forest.of(name, PODS) if each["metadata"]["name"].startswith("one-"))
+    forest.call(forest.api.delete(PODS, pod, "default", grace_period=0))
+    forest.start()
+    workflow, _ = forest.end(name)
+    assert workflow["status"]["message"] == "one: its pod has vanished before it came to its end"
+    assert [each["metadata"]["name"] for each in forest.of(name, PODS) if each["metadata"]["name"] == pod] == []
     forest.free(name)

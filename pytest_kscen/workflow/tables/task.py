@@ -32,6 +32,8 @@ from pytest_kscen.workflow.tables.serial import DEADLINE
 POD_NOT_ENDED = if_(Guard.IS_CLEANING, Act.MARK, over(Result.AS_ENDED))
 """It was refused, and is not tried for ever."""
 END = (Act.MARK, Act.END_POD, over(Result.AS_ENDED))
+RUN = (Act.RUN_POD, to(WAITING_FOR_CHILD))
+"""That it was made is written right away: who finds it gone does not run another."""
 WAS_ENDING = if_(Guard.IS_CLEANING, Act.END_POD, over(Result.AS_ENDED))
 
 TASK = Machine(
@@ -39,13 +41,9 @@ TASK = Machine(
     (INIT, RUNNING, WAITING_FOR_CHILD, EVALUATING, WAITING_FOR_SCHEDULE, SUCCEED, FAILED),
     {
         Happening.CREATED: {
-            INIT: do(DEADLINE, to(RUNNING), Act.RUN_POD, tell_itself(Happening.POD_SPAWNED)),
-        },
-        Happening.POD_SPAWNED: {
-            RUNNING: do(to(WAITING_FOR_CHILD)),
+            INIT: do(DEADLINE, to(RUNNING), *RUN),
         },
         Happening.POD_ENDED: {
-            RUNNING: do(to(WAITING_FOR_CHILD), to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
             WAITING_FOR_CHILD: if_(Guard.POD_COUNTS, to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
         },
         Happening.EVALUATED: {
@@ -68,7 +66,7 @@ TASK = Machine(
         ),
         Happening.RESUMED: {
             INIT: do(DEADLINE, BEGIN_AGAIN),
-            RUNNING: WAS_ENDING + do(DEADLINE, Act.RUN_POD, tell_itself(Happening.POD_SPAWNED)),
+            RUNNING: WAS_ENDING + do(DEADLINE, *RUN),
             EVALUATING: WAS_ENDING + do(DEADLINE, Act.EVALUATE, tell_itself(Happening.EVALUATED)),
             WAITING_FOR_SCHEDULE: WAS_ENDING + do(DEADLINE, tell_itself(Happening.PICK)),
             WAITING_FOR_CHILD: WAS_ENDING

@@ -198,8 +198,7 @@ def chaos_cells(kind):
 
 TASK = """
 NodeCreated              | runs   | -         | -              | -         | -            | - | -
-NodeTaskPodSpawned       | -      | spawned   | -              | -         | -            | - | -
-NodeTaskPodEnded         | -      | ended     | evaluates      | -         | -            | - | -
+NodeTaskPodEnded         | -      | -         | evaluates      | -         | -            | - | -
 NodeBranchesEvaluated    | -      | -         | -              | evaluated | -            | - | -
 NodePickChildToSchedule  | -      | -         | -              | -         | picks all    | - | -
 ChildNodeSucceed         | -      | -         | counts         | -         | -            | - | -
@@ -234,9 +233,7 @@ TASK_CELLS = {
         "two chosen": situation("made a; made b; WaitingForChild; a told NodeCreated; b told NodeCreated", engine=CHOSEN),
         "none chosen": situation(SUCCEEDS, engine={"chosen": []}),
     },
-    "runs": {"": situation(f"Running; create configmaps; create pods; itself told NodeTaskPodSpawned; {DEADLINE}")},
-    "spawned": {"": situation("WaitingForChild")},
-    "ended": {"": situation(f"WaitingForChild; Evaluating; {LOOKS}")},
+    "runs": {"": situation(f"Running; create configmaps; create pods; WaitingForChild; {DEADLINE}")},
     "evaluates": {
         "": situation(f"Evaluating; {LOOKS}"),
         "it was": situation("-", ON, engine=CHOSEN),
@@ -252,8 +249,8 @@ TASK_CELLS = {
     "is ended late": stop(CUT_OFF, "ParentNodeDeadlineExceed"),
     "is stopped": stop(FAILS, "{passed on}"),
     "runs on": {
-        "its pod is there": situation(f"itself told NodeTaskPodSpawned; {DEADLINE}"),
-        "it is not": situation(f"create configmaps; create pods; itself told NodeTaskPodSpawned; {DEADLINE}", exists=False),
+        "its pod is there": situation(f"WaitingForChild; {DEADLINE}"),
+        "it is not": situation(f"create configmaps; create pods; WaitingForChild; {DEADLINE}", exists=False),
         "cut off": WAS_CUT,
     },
     "looks on": {"": situation(f"{LOOKS}; {DEADLINE}"), "cut off": WAS_CUT, "ended": WAS_ENDED},
