@@ -36,10 +36,17 @@ class Hypothesis:
     attempt: int
     has_begun: bool = False
     has_ended: bool = False
-    is_asked_last: bool = False
+    awaited: Event | None = None
+    """What comes when its last probes have answered."""
     refuted: str = ""
     """Why the node has failed, though all else went well."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def close(self) -> None:
+        """What is being asked is asked no more."""
+        self.probing.close()
+        for task in self.tasks:
+            task.cancel()
 
 
 class Hypotheses:
@@ -68,18 +75,30 @@ class Hypotheses:
         return True
 
     def must_be_asked_last(self, tree: Tree, node: Node, event: Event) -> bool:
-        """Whether the node cannot be over before its probes have answered."""
+        """Whether the node cannot be over before its probes have answered; one that has not begun is not asked about."""
+        if node.phase == INIT:
+            if known := self._of.get((tree.key, node.name)):
+                known.close()
+            return False
         hypothesis = self._hypothesis(tree, node)
         if hypothesis is None or hypothesis.has_ended:
             return False
-        hypothesis.has_ended = hypothesis.is_asked_last = True
+        hypothesis.has_ended, hypothesis.awaited = True, event
         self._start(hypothesis, self._end, event, f"last probes of {node.name or tree.key}")
         return True
 
     def is_asked_last(self, tree: Tree, node: Node) -> bool:
-        """Whether the node is over as soon as its probes have answered: nothing but an abort changes that."""
+        """Whether the node is over as soon as its probes have answered: no time that is over changes that."""
         hypothesis = self._of.get((tree.key, node.name))
-        return hypothesis is not None and hypothesis.is_asked_last
+        return hypothesis is not None and hypothesis.awaited is not None
+
+    def ask_no_more(self, tree: Tree, node: Node) -> None:
+        """The node is over without its last answers."""
+        hypothesis = self._of.get((tree.key, node.name))
+        if hypothesis and hypothesis.awaited:
+            hypothesis.close()
+            self._trigger.notify(hypothesis.awaited)
+            hypothesis.awaited = None
 
     def result(self, tree: Tree, node: Node, phase: str) -> tuple[str, str]:
         """In which phase the node is over by what was said, and why if that is another."""
@@ -104,9 +123,7 @@ class Hypotheses:
         """What is being asked is asked no more: another workflow may have its name, and is not to hear of it."""
         for each in (tree.root, *tree.nodes.values()):
             if hypothesis := self._of.pop((tree.key, each.name), None):
-                hypothesis.probing.close()
-                for task in hypothesis.tasks:
-                    task.cancel()
+                hypothesis.close()
 
     def _results(self, tree: Tree, node: Node) -> list[Obj]:
         hypothesis = self._of.get((tree.key, node.name))
@@ -147,7 +164,7 @@ class Hypotheses:
         try:
             await asking(hypothesis, event)
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
-            hypothesis.is_asked_last = False
+            hypothesis.awaited = None
             self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, f"its probes cannot be asked: {error!r}"))
 
     async def _begin(self, hypothesis: Hypothesis, event: Event) -> None:
@@ -160,7 +177,7 @@ class Hypotheses:
 
     async def _end(self, hypothesis: Hypothesis, event: Event) -> None:
         hypothesis.refuted = _refutation(await hypothesis.probing.at_end())
-        hypothesis.is_asked_last = False
+        hypothesis.awaited = None
         self._trigger.notify(event)
 
 

@@ -43,6 +43,8 @@ INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
 LIMITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.LENGTH: None}
 """None: as long as its template says, or until what is above it is over if it says nothing."""
 BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
+FROM_OUTSIDE = (Happening.ABORTED, Happening.FAILED_ELSEWHERE)
+"""What ends a node whose last probes are being asked."""
 BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
 MOST_NODES = 10_000
 """That a workflow may come to: branches may lead back, but not for ever."""
@@ -88,8 +90,10 @@ class Turns:
             self.voice.waits(tree, node)
             await self._remember(tree, node)
             return
-        if self.hypotheses.is_asked_last(tree, node) and event.happening is not Happening.ABORTED:
-            return
+        if self.hypotheses.is_asked_last(tree, node):
+            if event.happening not in FROM_OUTSIDE:
+                return
+            self.hypotheses.ask_no_more(tree, node)
         await Turn(self, tree, node, event).take()
         if not self._repository.knows(tree):  # it was deleted meanwhile, and this may have made something more
             self._remains.remove(tree, _on([node]))

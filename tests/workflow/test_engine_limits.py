@@ -281,6 +281,52 @@ def test_an_abort_is_heard_while_the_last_probes_are_asked(played):
     assert played.told()["rest"] == ("Failed", "it was aborted")
 
 
+LATE = {"initialDelay": "6m", "interval": "1m", "failureThreshold": 30}
+
+
+@pytest.mark.parametrize("child", ["cut", "rest"])
+def test_a_failure_beside_it_ends_what_is_asked_last(played, child):
+    probes = [namespace_probe("true", **LATE)]
+    cut, rest = partition("cut", "10s", probes=probes), template("rest", "Suspend", deadline="10s", probes=probes)
+    bad = task("bad", command="sleep 100", deadline="60s")
+    played.put_on(
+        "both", template("both", "Parallel", children=["bad", child]), bad, *(each for each in (cut, rest) if each["name"] == child)
+    )
+    played.runner.advance(1)
+    if child == "cut":
+        played.inject()
+    played.runner.advance(50)
+    assert played.told()[child][0] == ("Running" if child == "cut" else "Holding")
+    assert played.all(NETWORK_CHAOS) == []
+    played.runner.advance(10)
+    why = "bad: its deadline of 1m is over"
+    assert (played.told()[child], played.told()["both"]) == (("Failed", why), ("Failed", why))
+
+
+def test_what_has_not_begun_is_not_asked_about_at_its_end(played):
+    before, after = namespace_probe("false", "Start"), {**namespace_probe("true", **LATE), "name": "late"}
+    played.put_on("rest", template("rest", "Suspend", deadline="10s", probes=[before, after]))
+    played.runner.advance(1)
+    phase, message = played.told()["rest"]
+    assert (phase, message.startswith("before it began, the probe 'calm' has failed")) == ("Failed", True)
+    played.runner.advance(3600)
+    asked = [entry.data["probe"] for entry in played.journal if entry.what == "workflow-probe"]
+    assert asked == ["calm"]
+
+
+@pytest.mark.parametrize("when", ["Continuous", "OnChaos"])
+def test_what_was_aborted_before_its_first_probes_have_answered_asks_nothing_more(played, when):
+    before, during = namespace_probe("true", "Start", initialDelay="30s"), {**namespace_probe("true", when), "name": "during"}
+    workflow = played.put_on("rest", template("rest", "Suspend", deadline="1h", probes=[before, during]))
+    played.runner.advance(5)
+    abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
+    played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
+    played.runner.advance(1)
+    assert played.told()["rest"] == ("Failed", "it was aborted")
+    played.runner.advance(3600)
+    assert [entry.data["probe"] for entry in played.journal if entry.what == "workflow-probe"] == []
+
+
 def test_a_status_is_never_written_onto_another_of_the_same_name():
     theatre = Theatre()
     repository = Repository(theatre.actor(), SHIPPED)
