@@ -95,3 +95,16 @@ def test_chaos_that_was_in_effect_is_cut_off_as_it_should_be(forest):
     """Also where the next engine hears of that."""
     workflow, _, story = played(forest, below("Serial", cut(), deadline="40s"), 20, lambda _: another_engine(forest))
     assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [40])
+
+
+def test_each_attempt_of_chaos_is_held_for_the_whole_of_its_time(forest):
+    retried = cut(deadline="60s", retry={"limit": 2})
+    workflow, _, story = played(forest, below("Serial", retried), 50, lambda name: forest.befall(name, "remove chaos", 0))
+    assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [50, 60])
+
+
+def test_a_schedule_is_in_effect_when_it_is_there_whatever_it_spawns(forest):
+    nobodys = {**SPAWNED, "selector": {"labelSelectors": {"app": "nobody"}}}
+    spawns = {**SCHEDULE, "schedule": "@every 5s", "networkChaos": nobodys}
+    workflow, _, story = played(forest, below("Serial", template("cut", "Schedule", deadline="30s", schedule=spawns)))
+    assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [30])
