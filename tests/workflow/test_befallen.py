@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from forest import Forest
+from forest import ABSENT, Forest
 from theatre import partition, suspend, task, template
 
 from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import Forbidden
-from pytest_kscen.objects.resources import EVENTS
+from pytest_kscen.objects.resources import CONFIG_MAPS, EVENTS, PODS
 from pytest_kscen.objects.workflows import ABORT, CHAOS_LEFT, FAILED, NODE_LABEL, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.workflow.remains import LONGEST_PAUSE
 
@@ -377,6 +377,41 @@ def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):
     assert "stdout[5]" in message
     aborted = ended(forest, tried, after=3, then=lambda name: forest.befall(name, "abort", 0))
     assert aborted[:2] == (FAILED, "it was aborted")
+
+
+def test_the_pod_of_an_attempt_that_vanishes_in_the_next_one_is_nothing_to_that(forest):
+    late = {"apiVersion": "v1", "kind": "ConfigMap", "name": "late"}
+    awaited = {"name": "late", "when": "Continuous", "initialDelay": "3s", "kubernetes": late}
+    tried = task("try", command="trap '' TERM; sleep 20", deadline="5m", retry={"limit": 1}, probes=[awaited])
+    name = forest.put_on({"entry": "try", "templates": [tried]})
+    forest.runner.advance(5)
+    assert [pod["metadata"]["name"].endswith("-2") for pod in forest.of(name, PODS)] == [False, True]
+    forest.call(forest.api.create(CONFIG_MAPS, {"metadata": {"name": "late", "namespace": "default"}}))
+    workflow, _ = forest.end(name)
+    assert (phase_of(workflow), workflow["status"].get("message")) == (SUCCEED, None)
+    forest.call(forest.api.delete(CONFIG_MAPS, "late", "default"))
+    forest.free(name)
+
+
+def test_what_was_ended_from_outside_is_not_tried_again_by_the_next_engine_either(forest):
+    """Though it has failed by itself after that."""
+    probe = {"name": "later", "when": "Continuous", "initialDelay": "20s", "kubernetes": ABSENT}
+    cut = partition("cut", "1h", retry={"limit": 3}, probes=[probe])
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]})
+    forest.runner.advance(5)
+    (chaos,) = forest.chaos(name)
+    forest.befall(name, "stick", 0)
+    forest._patch(SHIPPED.nodes, chaos["metadata"]["name"], {"annotations": {ABORT: "true"}})
+    forest.runner.advance(25)
+    assert "the probe 'later' has failed" in str(forest.shown(name))
+    forest.befall_while_away(name, "nothing", 0, 1)
+    forest._patch(NETWORK_CHAOS, chaos["metadata"]["name"], {"finalizers": None})
+    forest.runner.advance(2)
+    workflow, nodes = forest.end(name)
+    assert [phase_of(each) for each in (workflow, *nodes.values())] == [FAILED] * 3
+    assert {(node["status"]["engine"]).get("attempt", 1) for node in nodes.values()} == {1}
+    forest.free(name)
 
 
 def test_a_node_with_children_that_is_aborted_is_named(forest):

@@ -1,6 +1,8 @@
-"""Why a workflow is ended is known to the next engine, too."""
+"""Why a workflow or a node is ended: the gravest of what has ended it, which the next engine knows, too."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 from theatre import Theatre, suspend
@@ -8,6 +10,9 @@ from theatre import Theatre, suspend
 from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.events import Happening
 from pytest_kscen.workflow.repository import Repository
+from pytest_kscen.workflow.retries import Retry, may_retry
+from pytest_kscen.workflow.templates import Template
+from pytest_kscen.workflow.trees import Node
 
 
 @pytest.fixture
@@ -24,3 +29,35 @@ def test_the_ending_of_a_workflow_is_read_again(theatre, ending):
     theatre.call(Repository(theatre.actor(), SHIPPED).save(tree, tree.root))
     (workflow,) = theatre.all(SHIPPED.workflows)
     assert Repository(theatre.actor(), SHIPPED).plant(workflow).root.ending is ending
+
+
+@pytest.mark.parametrize("was_ended_from_outside", [True, False])
+def test_whether_a_node_has_another_attempt_is_read_again(theatre, was_ended_from_outside):
+    """One that was ended from outside and fails after that has none, under the next engine either."""
+    repository = Repository(theatre.actor(), SHIPPED)
+    tree = repository.plant(theatre.put_on("pause", suspend("pause")))
+    pause = Template("pause", "Suspend", {"retry": {"limit": 1}}, retry=Retry(1))
+    node = theatre.call(repository.make(tree, tree.root, pause))
+    if was_ended_from_outside:
+        node.mark(Happening.ABORTED, "it was aborted")
+    node.mark(Happening.FAULT, "it has failed")
+    assert may_retry(tree, node) is not was_ended_from_outside
+    theatre.call(repository.save(tree, node))
+    (written,) = theatre.all(SHIPPED.nodes)
+    read = Repository(theatre.actor(), SHIPPED).graft(tree, written)
+    assert (read.ending, may_retry(tree, read)) == (Happening.FAULT, not was_ended_from_outside)
+
+
+GRAVEST_LAST = [
+    *("NodeDeadlineExceed", "ParentNodeDeadlineExceed", "NodeAborted", "NodeFailedElsewhere", "NodeFault"),
+    "NodeChaosNotCleaned",
+]
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(GRAVEST_LAST, 2)))
+def test_of_what_ends_a_node_the_gravest_is_told(first, second):
+    node = Node("it", Template("it", "Suspend", {}), "above", 0.0, {}, phase="Holding")
+    for ending in (first, second):
+        node.mark(Happening(ending), f"by {ending}")
+    gravest = max(first, second, key=GRAVEST_LAST.index)
+    assert (node.ending, node.message) == (gravest, f"by {gravest}")
