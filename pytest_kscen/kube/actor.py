@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.recording import RecordingApi
 from pytest_kscen.kube.retrying import RetryingApi
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.journal import Journal, Witness
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.objects.volume_health import HealthSource
 
 RUN_LABEL = "kscen.io/run"
@@ -45,6 +47,13 @@ class Actor:
         if logger.isEnabledFor(level):
             said = "".join(f" {name}={value}" for name, value in particulars.items())
             logger.log(level, "%s: %s%s", self.name, what, said, extra={"actor": self.name, **particulars})
+
+    async def own(self, resource: Resource) -> list[Obj]:
+        """Those that this run has made; a cluster that does not know the resource has none."""
+        try:
+            return (await self.api.list(resource, labels=f"{RUN_LABEL}={self.labels[RUN_LABEL]}")).items
+        except NotFound:
+            return []
 
     def with_patience(self, seconds: float) -> Actor:
         """The same hands, for whom a refusal is one after so long."""

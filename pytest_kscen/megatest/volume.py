@@ -201,6 +201,6 @@ async def clear_volumes(stage: Stage) -> None:
     actor = stage.actor("volume-main")
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
         async with attempt(actor, "clear away", resource=resource.qualified):
-            for left in (await actor.api.list(resource, labels=f"{RUN_LABEL}={stage.run_id}")).items:
+            for left in await actor.own(resource):
                 with unless_gone(actor, left=left["metadata"]["name"]):
                     await actor.api.delete(resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"])

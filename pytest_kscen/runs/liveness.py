@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 
@@ -18,8 +17,9 @@ HEALING = 300.0  # seconds of cluster time
 async def late(stage: Stage) -> list[str]:
     """The volumes that did not make it."""
     actor = stage.actor("run")
-    listing = await actor.api.list(REPLICATED_VOLUMES, labels=f"{RUN_LABEL}={stage.run_id}")
-    staying = [one["metadata"]["name"] for one in listing.items if not one["metadata"].get("deletionTimestamp")]
+    staying = [
+        one["metadata"]["name"] for one in await actor.own(REPLICATED_VOLUMES) if not one["metadata"].get("deletionTimestamp")
+    ]
     async with asyncio.TaskGroup() as waiting:
         healed = [waiting.create_task(_heals(stage, actor, name), name=f"healing of {name}") for name in staying]
     return [name for name, heals in zip(staying, healed, strict=True) if not heals.result()]
