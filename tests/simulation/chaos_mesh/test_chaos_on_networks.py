@@ -1,6 +1,7 @@
 import pytest
 
 from pytest_kscen.objects.resources import SERVICES
+from pytest_kscen.simulation.chaos_mesh.effects.names import Names
 from pytest_kscen.simulation.network import OPEN, Flow, Network, Passage
 
 TARGET = {"mode": "all", "selector": {"labelSelectors": {"app": "b"}}}
@@ -90,10 +91,33 @@ def test_targets_outside(pair, given):
     assert loss(met, 443) == (0 if ":" in given else 0.1)
 
 
+def test_names_outside_the_cluster_have_addresses_of_their_own(pair):
+    pair.chaos("NetworkChaos", app="a", action="partition", externalTargets=["www.example.com", "1.1.1.1", "10.0.0.0/8"])
+    pair.chaos("NetworkChaos", "other", app="b", action="partition", direction="both", externalTargets=["Example.org.:443"])
+    pair.cluster.advance(0)
+    assert (pair.conditions("NetworkChaos"), pair.conditions("NetworkChaos", "other")) == ("SI", "SI")
+
+    def cut(pod, name, port=80):
+        flow = Flow("node-1", "", "TCP", port, pair.pods()[pod]["status"]["podIP"], name)
+        return pair.cluster.site.network.passage(flow).blocked
+
+    names = Names(pair.api)
+    www, org = (str(pair.call(names.resolve(name)).network.network_address) for name in ("www.example.com", "example.org"))
+    assert www == "2001:db8:80fc:fb9:266d:b7b8:3f85:850f"
+    assert [cut("a", each) for each in (www, org, "1.1.1.1", "1.1.1.2")] == [True, False, True, False]
+    assert [cut("b", org, port) for port in (443, 80)] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["db", "db.default", "db.default.svc", "db.x.svc.cluster.local", "registry.invalid", "www..com"])
+def test_a_name_that_is_nobodys(pair, name):
+    with pytest.raises(ValueError, match=f"lookup {name}: no such host"):
+        pair.call(Names(pair.api).resolve(name))
+
+
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"action": "partition", "externalTargets": ["nobody.example"]}, "lookup nobody.example: no such host"),
+        ({"action": "partition", "externalTargets": ["nobody.invalid"]}, "lookup nobody.invalid: no such host"),
         ({"action": "partition", "device": "eth7"}, 'Cannot find device "eth7"'),
         ({"action": "delay"}, "spec.delay is needed for action delay"),
         ({"action": "loss", "loss": {"loss": "101"}}, "'101' is no percentage"),
