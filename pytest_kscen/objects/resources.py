@@ -19,6 +19,9 @@ class Resource:
     kind: str
     namespaced: bool = True
 
+    def __hash__(self) -> int:
+        return hash(self.plural)  # which tells nearly all from each other, and is at hand
+
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version

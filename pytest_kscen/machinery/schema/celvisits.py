@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Unchanged = Callable[[], bool]
     Ask = Callable[[Any, str, Any, Unchanged], Iterator[Cause]]
 
-REMEMBERED = 500
+REMEMBERED = 5_000
 LONGEST = 1024  # bytes of a question that is remembered
 
 
@@ -89,26 +89,33 @@ def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
     paths: list[Path] = []
     looked_at: frozenset[str] | None = None
     agreed: set[str] = set()
+    stayed: dict[int, Any] = {}  # what they agreed to beside itself, by its id
 
     def ask(value: Any, path: str, old: Any, unchanged: Unchanged) -> Iterator[Cause]:
         nonlocal looked_at
+        if value is old and stayed.get(id(value), UNKNOWN) is value:
+            return
         if not compiled:
             compiled.extend(_compiled(schema, is_root=is_root))
             paths.extend(_paths(compiled))
             looked_at = None if () in paths else frozenset(each[0] for each in paths)
         has_old = old is not UNKNOWN and old is not None
         question = _question(value, old if has_old else UNKNOWN, paths)
-        if question in agreed:
-            return
-        as_cel = convert(_cut(value, looked_at)) if convert else value
-        old_as_cel = (convert(_cut(old, looked_at)) if convert else old) if has_old else None
-        situation = Situation(value, as_cel, old_as_cel, has_old, unchanged)
-        faults = [fault for rule in compiled for fault in rule_faults(rule, situation, path, kind)]
-        yield from faults
-        if not faults and question:
+        if question not in agreed:
+            as_cel = convert(_cut(value, looked_at)) if convert else value
+            old_as_cel = (convert(_cut(old, looked_at)) if convert else old) if has_old else None
+            situation = Situation(value, as_cel, old_as_cel, has_old, unchanged)
+            faults = [fault for rule in compiled for fault in rule_faults(rule, situation, path, kind)]
+            yield from faults
+            if faults or not question:
+                return
             if len(agreed) == REMEMBERED:
                 agreed.clear()
             agreed.add(question)
+        if value is old:
+            if len(stayed) == REMEMBERED:
+                stayed.clear()
+            stayed[id(value)] = value
 
     return ask
 
