@@ -36,7 +36,8 @@ class OwnWrites(ForwardingApi):
 
     async def turn_to(self, about: Hashable) -> None:
         """Look at this from now on, as soon as the shared pictures show what was written about it."""
-        await self._see(about)
+        if about in self._written or about in self._removed:
+            await self._see(about)
         self._about = about
 
     async def caught_up(self) -> None:
