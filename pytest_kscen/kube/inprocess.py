@@ -29,8 +29,21 @@ class InProcessApi:
         self._user = user
         self._agent = agent
 
-    async def _ask(self, verb: str, resource: Resource, **parts: Any) -> Any:
-        request = Request(verb, resource, user=self._user, agent=self._agent, **parts)
+    async def _ask(
+        self,
+        verb: str,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        body: Any = None,
+        options: Options = DEFAULTS,
+        patch_type: str = "",
+    ) -> Any:
+        request = Request(
+            verb, resource, namespace, name, subresource, body, options, patch_type, user=self._user, agent=self._agent
+        )
         return (await self._server.handle(request)).body
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
@@ -44,14 +57,27 @@ class InProcessApi:
     async def create(
         self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
     ) -> Obj:
-        namespace = namespace or obj.get("metadata", {}).get("namespace", "")
-        parts = {"namespace": namespace, "name": name, "subresource": subresource}
-        return await self._ask("create", resource, body=obj, options=_options(options), **parts)  # type: ignore[no-any-return]
+        return await self._ask(  # type: ignore[no-any-return]
+            "create",
+            resource,
+            namespace=namespace or obj.get("metadata", {}).get("namespace", ""),
+            name=name,
+            subresource=subresource,
+            body=obj,
+            options=_options(options),
+        )
 
     async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
         metadata = obj["metadata"]
-        parts = {"namespace": metadata.get("namespace", ""), "name": metadata["name"], "subresource": subresource}
-        return await self._ask("update", resource, body=obj, options=_options(options), **parts)  # type: ignore[no-any-return]
+        return await self._ask(  # type: ignore[no-any-return]
+            "update",
+            resource,
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+            subresource=subresource,
+            body=obj,
+            options=_options(options),
+        )
 
     async def patch(
         self,
@@ -64,8 +90,16 @@ class InProcessApi:
         patch_type: str = MERGE_PATCH,
         **options: Any,
     ) -> Obj:
-        parts = {"namespace": namespace, "name": name, "subresource": subresource, "patch_type": patch_type}
-        return await self._ask("patch", resource, body=patch, options=_options(options), **parts)  # type: ignore[no-any-return]
+        return await self._ask(  # type: ignore[no-any-return]
+            "patch",
+            resource,
+            namespace=namespace,
+            name=name,
+            subresource=subresource,
+            body=patch,
+            options=_options(options),
+            patch_type=patch_type,
+        )
 
     async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
         metadata = obj["metadata"]
