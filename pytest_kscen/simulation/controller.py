@@ -50,11 +50,12 @@ class Controller(Generic[K]):
         self._later: dict[K, asyncio.TimerHandle] = {}
         self._again: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
-        self._wake = asyncio.Event()
+        self._idle: asyncio.Future[None] | None = None
 
     def enqueue(self, key: K) -> None:
         self._queue[key] = None
-        self._wake.set()
+        if self._idle and not self._idle.done():
+            self._idle.set_result(None)
 
     def enqueue_after(self, key: K, seconds: float) -> None:
         """Look again after this time, or sooner if that was promised before."""
@@ -80,11 +81,12 @@ class Controller(Generic[K]):
             self._again[key] = loop.call_later(max(0.0, seconds), self.enqueue, key)
 
     async def run(self) -> Never:
+        loop = asyncio.get_running_loop()
         try:
             while True:
                 while not self._queue:
-                    self._wake.clear()
-                    await self._wake.wait()
+                    self._idle = loop.create_future()
+                    await self._idle
                 key = next(iter(self._queue))
                 await self._ready(key)  # what changes meanwhile needs no look of its own
                 del self._queue[key]

@@ -114,19 +114,28 @@ class CustomSchema:
 
     def _beside(self, old: Obj | None) -> Obj | None:
         """What a new object need only be compared with: the old one, and over it what was found to fit beside it."""
-        seen, beside = self._seen
-        if beside is not None and beside is not old:
+        seen = self._seen_beside(old)
+        if seen is None:
             return old
         return {**(old or NOTHING), **{name: part for name, part in seen.items() if name not in HEAD}}
+
+    def _status_beside(self, old: Obj | None) -> Any:
+        """The same of the status alone."""
+        seen = self._seen_beside(old)
+        return seen["status"] if seen and "status" in seen else (old or NOTHING).get("status", UNKNOWN)
+
+    def _seen_beside(self, old: Obj | None) -> Obj | None:
+        seen, beside = self._seen
+        return seen if beside is None or beside is old else None
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
         """Of a status, the status alone is judged."""
         status = subresource == "status"
         known: Any = UNKNOWN if old is None else old
-        beside = self._beside(old)
         if status:
-            is_fine = self._status_fits(new.get("status", UNKNOWN), (beside or NOTHING).get("status", UNKNOWN))
+            is_fine = self._status_fits(new.get("status", UNKNOWN), self._status_beside(old))
         else:
+            beside = self._beside(old)
             is_fine = self._fits(new, UNKNOWN if beside is None else beside)
         causes = [] if is_fine else list(self._shape_faults(new, old, status=status))
         causes += scale_faults(self._scale, new, status_alone=status)
