@@ -42,6 +42,13 @@ def apply_parameters(spec: Obj, given: Mapping[str, Any]) -> Obj:
     return result
 
 
+def values_of(spec: Obj) -> dict[str, Any]:
+    """Those that a spec has, by their parameters' names, as far as it makes sense: nobody may have looked at it yet."""
+    declared = spec.get("parameters")
+    sound = [each for each in declared if isinstance(each, dict) and "value" in each] if isinstance(declared, list) else []
+    return {str(each.get("name")): each["value"] for each in sound}
+
+
 def _declared(spec: Obj) -> Iterable[Obj]:
     seen = set()
     for at, parameter in enumerate(spec.get("parameters") or ()):

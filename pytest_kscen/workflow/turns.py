@@ -290,6 +290,7 @@ class Turn:
     def _end(self, phase: str) -> None:
         node = self._node
         node.ended = self._turns.now()
+        node.probes = self._turns.hypotheses.shown(self._tree, node)
         self._to(phase)
         self._turns.voice.over(self._tree, node)
         parent = None if node.parent is None else self._tree.node(node.parent)

@@ -6,14 +6,17 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.events import Recorder
-from pytest_kscen.objects.workflows import FAILED
+from pytest_kscen.objects.workflows import FAILED, INIT
 from pytest_kscen.workflow.events import Happening
+from pytest_kscen.workflow.parameters import values_of
+from pytest_kscen.workflow.probes import score_of
 from pytest_kscen.workflow.story import FOUND, HINDERED
 from pytest_kscen.workflow.tables.machine import Act
 from pytest_kscen.workflow.trees import ROOT, lateness
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.trees import Node, Tree
 
 COMPONENT = "kscen-workflow"
@@ -54,13 +57,15 @@ class Voice:
         message, why = ({"message": node.message}, {"why": node.message}) if node.message else ({}, {})
         level = logging.WARNING if node.phase == FAILED else logging.INFO
         if node.name == ROOT:
-            self._actor.note("workflow-phase", **told, **message)
-            self._actor.log(level, "workflow", **told, **why)
+            beside = _beside(node)
+            self._actor.note("workflow-phase", **told, **message, **beside)
+            self._actor.log(level, "workflow", **told, **why, **beside)
             return
-        about = {"node": node.name, "template": node.template.name, "type": node.template.type, "parent": node.parent}
-        attempt = {"attempt": node.attempt} if node.attempt > 1 else {}
-        self._actor.note("workflow-node", **told, **message, **about, **attempt)
-        self._actor.log(level, "node", **told, **why, **about, **attempt)
+        about: Obj = {"node": node.name, "template": node.template.name, "type": node.template.type, "parent": node.parent}
+        about |= {"attempt": node.attempt} if node.attempt > 1 else {}
+        about |= {"exit": True} if node.name in tree.root.children[1:] else {}
+        self._actor.note("workflow-node", **told, **message, **about)
+        self._actor.log(level, "node", **told, **why, **about)
 
     def found(self, tree: Tree, node: Node) -> None:
         """A node, or the workflow, is on that an engine before this one has begun."""
@@ -128,6 +133,13 @@ class Voice:
     def could_not(self, act: Act, node: Node, why: str) -> None:
         if act in NOT_DONE:
             self._recorder.warning(node.obj, NOT_DONE[act], why)
+
+
+def _beside(root: Node) -> Obj:
+    """With which values it begins, and to which score it has come."""
+    if root.phase == INIT and (values := values_of(root.obj.get("spec") or {})):
+        return {"parameters": values}
+    return {"score": score_of(root.probes)} if root.is_over and root.probes else {}
 
 
 def _was_aborted_itself(tree: Tree, node: Node) -> bool:

@@ -48,3 +48,28 @@ def test_an_abort_is_its_parents_for_what_is_below_alone(forest, whom):
     assert told == below | (
         {("w", "WorkflowAborted"), ("all", "ParentNodeAborted")} if whom == "the workflow" else {("all", "NodeAborted")}
     )
+
+
+def test_what_is_beyond_the_shipped_yaml_is_in_the_journal(forest):
+    there = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
+    holds = {"name": "there", "when": "Start", "kubernetes": there}
+    fails = {"name": "absent", "when": "Start", "kubernetes": {**there, "name": "nobody"}, "weight": 3}
+    begins = {**suspend("rest", "1h"), "probes": [fails], "retry": {"limit": 1, "backoff": {"duration": "5s"}}}
+    length = {"name": "how-long", "value": "10s", "paths": ["templates[rest].deadline"]}
+    name = forest.put_on(
+        {"entry": "rest", "onExit": "bye", "templates": [begins, suspend("bye", "1s")], "probes": [holds], "parameters": [length]}
+    )
+    forest.end(name)
+    told = [{"what": entry.what, **entry.data} for entry in forest.entries if entry.data.get("workflow") == name]
+    of_it = [each for each in told if each["what"] == "workflow-phase"]
+    assert (of_it[0]["parameters"], of_it[-1]["phase"], of_it[-1]["score"]) == ({"how-long": "10s"}, FAILED, 25)
+    assert [(each["probe"], each["passed"]) for each in told if each["what"] == "workflow-probe"] == [
+        *(("there", True), ("absent", False), ("absent", False))
+    ]
+    nodes = [each for each in told if each["what"] == "workflow-node"]
+    assert {each["template"] for each in nodes if each.get("exit")} == {"bye"}
+    assert [(each["phase"], each.get("attempt", 1)) for each in nodes if each["template"] == "rest"] == [
+        (INIT, 1),
+        (INIT, 1),
+        (FAILED, 2),
+    ]
