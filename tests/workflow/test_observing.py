@@ -1,5 +1,9 @@
 """What is to be seen of an engine from outside: metrics as Prometheus reads them, and spans in cluster time."""
 
+import contextlib
+import http.server
+import threading
+
 import pytest
 from forest import Forest
 from test_engine import workflow
@@ -7,6 +11,7 @@ from theatre import partition, suspend, template
 
 from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.observing import Metrics, Tracing
+from pytest_kscen.workflow.observing.tracing import tracer_to
 
 ENTRY = template("entry", "Serial", children=["first", "second"])
 
@@ -139,3 +144,48 @@ def test_only_chaos_that_was_in_effect_recovers(forest):
         'kscen_workflow_chaos_injection_seconds_count{type="NetworkChaos"} 1',
         'kscen_workflow_chaos_recovery_seconds_count{type="NetworkChaos"} 1',
     ]
+
+
+@contextlib.contextmanager
+def collector():
+    """A collector of traces on loopback: its address, and what it is sent, by where."""
+    sent = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            sent.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", sent
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("path", ["", "/v1/traces", "/of/our/own"])
+def test_a_collector_is_sent_the_spans(forest, path):
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    with collector() as (address, sent):
+        tracer = tracer_to(address + path)
+        forest.journal.follow(Tracing(tracer, forest.runner.clock).take)
+        forest.end(forest.put_on({"entry": "rest", "templates": [suspend("rest", "5s")]}, name="w"))
+        tracer.span_processor.force_flush()
+        tracer.span_processor.shutdown()
+    assert {where for where, _ in sent} == {path or "/v1/traces"}
+    (resource,) = ExportTraceServiceRequest.FromString(sent[0][1]).resource_spans
+    spans = {span.name: span for scope in resource.scope_spans for span in scope.spans}
+    assert {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}[
+        "service.name"
+    ] == "pytest-kscen"
+    assert {*spans} == {"w", "rest"}
+    assert (spans["rest"].parent_span_id, spans["rest"].trace_id) == (spans["w"].span_id, spans["w"].trace_id)
+    assert (spans["rest"].end_time_unix_nano - spans["rest"].start_time_unix_nano) / 1e9 == pytest.approx(5, abs=0.01)

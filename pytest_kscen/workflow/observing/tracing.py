@@ -6,6 +6,7 @@ The library is an extra: whoever asks for traces without it is told how it is in
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 from pytest_kscen.objects.workflows import FAILED, OVER
 from pytest_kscen.workflow.story import FOUND
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 MISSING = "traces need OpenTelemetry's library, which is not installed: pip install 'pytest-kscen[traces]'"
+USUAL_PLACE = "/v1/traces"
 ROOT = ""
 
 
@@ -74,7 +76,7 @@ class Tracing:
 
 
 def tracer_to(endpoint: str) -> Any:
-    """One that sends its spans to a collector, over HTTP."""
+    """One that sends its spans to a collector, over HTTP; to the usual place there if none is named."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
@@ -83,5 +85,7 @@ def tracer_to(endpoint: str) -> Any:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(MISSING) from error
     provider = TracerProvider(resource=Resource.create({"service.name": "pytest-kscen"}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
+    url = urlsplit(endpoint)
+    place = urlunsplit(url if url.path.strip("/") else url._replace(path=USUAL_PLACE))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=place)))
     return provider.get_tracer("pytest_kscen.workflow")
