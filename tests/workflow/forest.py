@@ -14,6 +14,7 @@ from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
+from pytest_kscen.objects.durations import seconds_of_text
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS, SERVICES
 from pytest_kscen.objects.workflows import ABORT, NODE_LABEL, OVER, SHIPPED, phase_of
@@ -138,7 +139,15 @@ def trees(draw):
         spec["onExit"] = "bye"
         spec["probes"] = draw(probes())
         templates.append(suspend("bye", "3s"))
+    if draw(st.integers(0, 4)) == 0:
+        spec["parameters"] = [draw(parameters(each)) for each in templates if "deadline" in each]
     return spec
+
+
+@st.composite
+def parameters(draw, made):
+    """One that says how long something lasts, whatever it says itself."""
+    return {"name": made["name"], "value": draw(DEADLINES), "paths": [f"templates[{made['name']}].deadline"]}
 
 
 misfortunes = st.lists(st.tuples(st.sampled_from(MISFORTUNES), st.floats(0, 60), st.integers(0, 100), AWAY), max_size=3)
@@ -311,6 +320,13 @@ class Forest:
 
 def _refuse(review):
     return "not here" if REFUSED in review.name else ""
+
+
+def lengths_of(spec):
+    """The seconds that each template says that it lasts, by its name, with the values of the parameters; None if it does not."""
+    given = {each["name"]: each["value"] for each in spec.get("parameters", ())}
+    said = {each["name"]: given.get(each["name"], each.get("deadline")) for each in spec["templates"]}
+    return {name: seconds_of_text(length) if length else None for name, length in said.items()}
 
 
 def counted(workflow, nodes):

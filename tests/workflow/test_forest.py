@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
-from forest import LASTING, MISFORTUNES, Forest, counted, misfortunes, trees
+from forest import LASTING, MISFORTUNES, Forest, counted, lengths_of, misfortunes, trees
 from hypothesis import HealthCheck, given, seed, settings
 from test_engine_restarts import EVERYTHING
 
+from pytest_kscen.clock import epoch_of
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.workflows import CHAOS_INJECTED, FAILED, NODE_LABEL, OVER, SUCCEED, phase_of
 
@@ -49,7 +50,13 @@ def live(forest, spec, befalls):
     workflow, nodes = forest.end(name)
     if workflow:
         judge(forest, name, workflow, nodes)
+    assert {node["spec"]["templateName"]: length_of(node) for node in nodes.values()}.items() <= lengths_of(spec).items()
     forest.free(name)
+
+
+def length_of(node):
+    spec = node["spec"]
+    return round(epoch_of(spec["deadline"]) - epoch_of(spec["startTime"]), 3) if "deadline" in spec else None
 
 
 def judge(forest, name, workflow, nodes):
