@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
+from theatre import Theatre, suspend
 
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.workflow.events import Event, Happening, Key
+from pytest_kscen.workflow.manager import WorkflowManager
 from pytest_kscen.workflow.trigger import OperableTrigger, Rate
 
 A, B = Key("default", "a"), Key("default", "b")
@@ -113,3 +116,24 @@ def test_who_has_rested_may_have_a_burst_again_and_no_more(runner):
     rate = Rate(runner.clock, 2, 2)
     assert acquired_at(runner, rate, MANY) == [0, 0, 0.5, 1, 1.5]
     assert acquired_at(runner, rate, MANY) == [0, 0, 0.5, 1, 1.5]
+
+
+@pytest.fixture
+def theatre():
+    theatre = Theatre()
+    yield theatre
+    theatre.close()
+
+
+@pytest.mark.parametrize("per_second", [None, 0.1])
+def test_an_engine_takes_no_more_events_than_its_rate_says(theatre, per_second):
+    phases = []
+    theatre.journal.follow(
+        lambda entry: entry.what == "workflow-node" and phases.append((entry.data["phase"], theatre.clock.now()))
+    )
+    theatre.runner.start(WorkflowManager(theatre.actor(), per_second=per_second).run(), "engine")
+    for name in "abc":
+        theatre.put_on("rest", suspend("rest", "1h"), name=name)
+    theatre.runner.advance(70)
+    held = [at for phase, at in phases if phase == "Holding"]
+    assert [later - sooner for sooner, later in itertools.pairwise(held)] == pytest.approx([10, 10] if per_second else [0, 0])
