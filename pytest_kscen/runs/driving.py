@@ -1,13 +1,14 @@
 """`python -m pytest_kscen workflow-engine`: as long as it runs, a cluster's Workflows and Schedules are driven.
 
 Where Chaos Mesh itself runs, its own are its affair: there the engine drives those of the group workflow.kscen.io, from the
-same YAML.
+same YAML. One engine drives at a time: another waits until it is its turn, and one that has lost it ends.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import math
 import pathlib
 import sys
@@ -19,9 +20,11 @@ from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.leases import LeaseLost
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.runs.chaos_mesh import family_on, has_definitions
 from pytest_kscen.runs.interrupts import heard
+from pytest_kscen.runs.leading import Leading
 from pytest_kscen.runs.workflow_admission import judge_workflows, unregister
 from pytest_kscen.workflow.engine import ENGINE, drive
 from pytest_kscen.workflow.manager import CONCURRENCY
@@ -57,6 +60,9 @@ def main(arguments: list[str]) -> int:
     try:
         with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMANDS)) as cluster:
             return _drive(cluster, chosen)
+    except LeaseLost as lost:
+        print(f"{lost}: another engine may drive the workflows, so this one has ended", file=sys.stderr)
+        return 1
     except (ClusterRefused, ApiError, OSError, ValueError, ModuleNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -75,21 +81,48 @@ def _rate(text: str) -> float:
 
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
-    """Until Ctrl-C or SIGTERM, which may come at any moment; an actor that crashes ends it too."""
-    word = Signal()
+    """Until Ctrl-C or SIGTERM, which may come at any moment; an actor that crashes ends it too, and so does a lost lease."""
+    word, leading = Signal(), Leading(cluster, ENGINE)
     journal = contextlib.closing(Journal(cluster.runner.clock, chosen.journal))
     with heard(cluster.runner.loop, word.give, awaited=lambda: True), journal as noted:
-        family = _begin(cluster, noted, chosen)
+        if not cluster.runner.call(leading.wait(word, functools.partial(_tell_who, leading))):
+            return 0
+        life = _Life(leading, word)
+        cluster.runner.start(life.live(), ENGINE)
+        family = _begin(cluster, noted, chosen, leading)
         try:
             judge_workflows(cluster, family)
             while not word.given:
                 cluster.runner.call(word.within(cluster.runner.clock, LOOK_AGAIN))
         finally:
-            cluster.runner.call(unregister(cluster.api(ENGINE)))
+            if not life.lost:
+                cluster.runner.call(unregister(cluster.api(ENGINE)))
+        if life.lost:
+            raise life.lost
     return 0
 
 
-def _begin(cluster: Cluster, journal: Journal, chosen: argparse.Namespace) -> Family:
+def _tell_who(leading: Leading, holder: str) -> None:
+    print(f"{holder} drives the workflows here, and holds the Lease {leading.lease}: waiting for its end", flush=True)
+
+
+class _Life:
+    """The engine's: when its lease is lost, the word to end is given; the webhook is the next engine's then."""
+
+    def __init__(self, leading: Leading, word: Signal) -> None:
+        self._leading = leading
+        self._word = word
+        self.lost: LeaseLost | None = None
+
+    async def live(self) -> None:
+        try:
+            await self._leading.live()
+        except LeaseLost as lost:
+            self.lost = lost
+            self._word.give()
+
+
+def _begin(cluster: Cluster, journal: Journal, chosen: argparse.Namespace, leading: Leading) -> Family:
     runner, metrics = cluster.runner, Metrics()
     journal.follow(metrics.take)
     journal.follow(_tell)
@@ -99,7 +132,8 @@ def _begin(cluster: Cluster, journal: Journal, chosen: argparse.Namespace) -> Fa
     family = family_on(cluster)
     if not has_definitions(cluster):
         print(NO_CHAOS, file=sys.stderr, flush=True)
-    runner.start(drive(stage, family, concurrency=chosen.concurrency, per_second=chosen.rate), ENGINE)
+    engine = functools.partial(drive, stage, family, concurrency=chosen.concurrency, per_second=chosen.rate)
+    runner.call(leading.begin(engine))
     if chosen.metrics is not None:
         runner.start(serve(metrics, chosen.metrics), "metrics")
     print(f"Workflows and Schedules of {family.group} are driven from now on", flush=True)

@@ -24,6 +24,7 @@ class Unfinished(TimeoutError):
 def play_to_end(runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (), *, within: str = "1h") -> Workflow:
     """`cast` is there, and available, before it begins. What is odd about it was told when it was read."""
     with runner as run:
+        run.workflows.claim()
         if cast:
             run.apply(*cast, available_within=AVAILABLE_WITHIN)
         with warnings.catch_warnings():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.waiting import wait_for
@@ -14,7 +16,6 @@ from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
 from pytest_kscen.workflow.story import ABOUT, GONE, PHASE, Story, Told
 
 if TYPE_CHECKING:
-    import asyncio
     import pathlib
     from collections.abc import Callable, Coroutine, Mapping
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.objects.workflows import Family
+    from pytest_kscen.runs.leading import Leading
     from pytest_kscen.runs.run import Run
 
 GONE_WITHIN = 600.0
@@ -113,6 +115,7 @@ class Workflows:
         self._engine: asyncio.Task[Any] | None = None
         self._family: Family = SHIPPED
         self._actor: Actor | None = None
+        self._leading: Leading | None = None
 
     def put_on(self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]) -> Workflow:
         """Have it driven from now on, by another name than its own if one is given."""
@@ -139,6 +142,17 @@ class Workflows:
         """Have Workflows and Schedules driven that come to the cluster in another way, as by kubectl."""
         self._open()
 
+    def claim(self) -> None:
+        """Be the one who drives this cluster's workflows, or be refused; an embedded cluster is its run's alone."""
+        if self._leading is None and self._run.cluster.backend != "embedded":
+            from pytest_kscen.runs.leading import Leading
+            from pytest_kscen.workflow.engine import ENGINE
+
+            leading = Leading(self._run.cluster, "pytest")
+            self._run.do(leading.claim())
+            self._leading = leading
+            self._engine = self._run.call(self._begin(leading.live(), ENGINE))
+
     def schedule(self, schedule: Obj) -> Scheduled:
         """Have it kept from now on, and applied by whoever asks."""
         self.drive()
@@ -155,10 +169,15 @@ class Workflows:
         if self._actor is None:
             from pytest_kscen.workflow.engine import ENGINE, drive
 
+            self.claim()
             self._family = family_on(self._run.cluster)
             self._actor = self._run.stage.actor("workflows")
             self._run.journal.follow(self._hear)
-            self._engine = self._run.call(self._begin(drive(self._run.stage, self._family), ENGINE))
+            engine = functools.partial(drive, self._run.stage, self._family)
+            if self._leading:
+                self._run.call(self._leading.begin(engine))
+            else:
+                self._engine = self._run.call(self._begin(engine(), ENGINE))
         return self._actor
 
     async def _begin(self, engine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -201,6 +220,12 @@ class Workflows:
 
     async def clear(self) -> None:
         """None is left of those that the test has put on or that had to be ended, nor what they have made."""
+        try:
+            await self._remove()
+        finally:
+            await self._end_engine()
+
+    async def _remove(self) -> None:
         await self._end()  # what has come since
         for namespace, name in (keys := {**self._handles, **self._ended}):
             with contextlib.suppress(NotFound):
@@ -210,8 +235,12 @@ class Workflows:
                 await self._api.delete(self._family.workflows, name, namespace, propagation="Foreground")
         for key in keys:
             await self._wait(key, lambda obj: obj is None)
+
+    async def _end_engine(self) -> None:
         if self._engine:
             self._engine.cancel()
+            if self._leading:  # whoever is next may begin when it has given back what it holds
+                await asyncio.wait([self._engine])
 
     async def _end(self) -> None:
         """Whoever has made them: nobody drives them when the run is over."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.clock import epoch_of, timestamp_of
+from pytest_kscen.clock import epoch_of
+from pytest_kscen.kube.leases import claimed
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pytest_kscen.objects.resources import LEASES
 from pytest_kscen.objects.storage import NAMESPACE
@@ -73,7 +74,12 @@ class Lease:
 
     async def _seconds_to_wait_for_the_first(self) -> float:
         metadata = {"name": NAME, "namespace": NAMESPACE}
-        new = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": self._spec(0)}
+        new = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": claimed(self._holder, LASTS, self._clock.now()),
+        }
         try:
             self._lease = await self._api.create(LEASES, new, NAMESPACE)
         except (AlreadyExists, ApiError, OSError):
@@ -81,19 +87,4 @@ class Lease:
         return 0
 
     async def _write(self, lease: Obj) -> None:
-        before = lease["spec"]
-        changes = before.get("leaseTransitions", 0) + (before["holderIdentity"] != self._holder)
-        spec = self._spec(changes)
-        if before["holderIdentity"] == self._holder:
-            spec["acquireTime"] = before.get("acquireTime", spec["acquireTime"])
-        self._lease = await self._api.update(LEASES, {**lease, "spec": spec})
-
-    def _spec(self, changes: int) -> Obj:
-        now = timestamp_of(self._clock.now(), micro=True)
-        return {
-            "holderIdentity": self._holder,
-            "leaseDurationSeconds": int(LASTS),
-            "acquireTime": now,
-            "renewTime": now,
-            "leaseTransitions": changes,
-        }
+        self._lease = await self._api.update(LEASES, {**lease, "spec": claimed(self._holder, LASTS, self._clock.now(), lease)})

@@ -1,0 +1,154 @@
+"""A Lease, as controllers hold one: who has it acts, and the others wait until it is given back or has run out.
+
+Whether somebody else's has run out is told by our own clock, from when it was last seen to change: two machines' clocks need
+not agree. While an API does not answer nobody else can take it there, so whoever holds it goes on; it is lost when somebody
+else has it or has removed it, or when its holder is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.kube.retrying import may_pass
+from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pytest_kscen.objects.resources import LEASES
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Never
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
+
+LASTS = 15.0  # seconds for which a renewal holds
+RENEWED_EVERY = 2.0
+PATIENCE = 5.0  # seconds that one request to renew it, or to give it back, may take
+
+
+class LeaseLost(Exception):
+    """Somebody else may act now. The message says who."""
+
+
+class Lease:
+    """One candidate's."""
+
+    def __init__(self, api: Api, clock: Clock, name: str, namespace: str, holder: str) -> None:
+        """`holder` is nobody else's name."""
+        self._api = api
+        self._clock = clock
+        self._name = name
+        self._namespace = namespace
+        self.holder = holder
+        self._version = ""
+        self._runs_out = 0.0
+        self.is_kept = False
+        """Whether whoever else holds it has been seen to renew it."""
+
+    def __str__(self) -> str:
+        return f"{self._namespace}/{self._name}"
+
+    async def take(self) -> str:
+        """Once: who holds it instead, or nobody, as it is ours now."""
+        while True:
+            found = await self._look()
+            if found and (holder := holder_of(found)) not in {"", self.holder}:
+                self._watch(found)
+                if self._clock.now() < self._runs_out:
+                    return holder
+            with contextlib.suppress(AlreadyExists, Conflict, NotFound):  # somebody was quicker
+                await self._write(found)
+                return ""
+
+    @property
+    def pause(self) -> float:
+        """Seconds until another look at somebody else's is worth while."""
+        return min(RENEWED_EVERY, max(self._runs_out - self._clock.now(), 0.0))
+
+    async def hold(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this while it is ours, then give it back; raises LeaseLost, when what was being done has been ended."""
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(work, name=f"what {self.holder} does"), loop.create_task(self._keep(), name=f"lease {self}")]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await self._give_back()
+        for task in tasks:
+            if task in done:
+                task.result()
+
+    async def _keep(self) -> Never:
+        while True:
+            await self._clock.sleep(RENEWED_EVERY, background=True)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await self._renew()
+            except (ApiError, OSError) as error:
+                if not may_pass(error):
+                    raise LeaseLost(f"the Lease {self} cannot be renewed: {error}") from error
+
+    async def _renew(self) -> None:
+        found = await self._look()
+        if found is None:
+            raise LeaseLost(f"somebody has removed the Lease {self}")
+        if (holder := holder_of(found)) != self.holder:
+            raise LeaseLost(f"the Lease {self} is held by {holder or 'nobody'} now")
+        try:
+            await self._write(found)
+        except (Conflict, NotFound):  # somebody was quicker
+            await self._renew()
+
+    async def _give_back(self) -> None:
+        """What cannot be given back runs out."""
+        with contextlib.suppress(ApiError, OSError):
+            async with asyncio.timeout(PATIENCE):
+                found = await self._look()
+                if found and holder_of(found) == self.holder:
+                    spec = {name: value for name, value in found["spec"].items() if name != "holderIdentity"}
+                    await self._api.update(LEASES, {**found, "spec": spec})
+
+    async def _look(self) -> Obj | None:
+        try:
+            return await self._api.get(LEASES, self._name, self._namespace)
+        except NotFound:
+            return None
+
+    def _watch(self, found: Obj) -> None:
+        version = found["metadata"]["resourceVersion"]
+        if version != self._version:
+            self.is_kept = bool(self._version)
+            self._version = version
+            self._runs_out = self._clock.now() + found["spec"].get("leaseDurationSeconds", LASTS)
+
+    async def _write(self, before: Obj | None) -> None:
+        spec = claimed(self.holder, LASTS, self._clock.now(), before)
+        if before:
+            await self._api.update(LEASES, {**before, "spec": spec})
+        else:
+            metadata = {"name": self._name, "namespace": self._namespace}
+            new = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+            await self._api.create(LEASES, new, self._namespace)
+
+
+def holder_of(lease: Obj) -> str:
+    """Empty if it was given back."""
+    return (lease.get("spec") or {}).get("holderIdentity") or ""
+
+
+def claimed(holder: str, lasts: float, now: float, before: Obj | None = None) -> Obj:
+    """The spec of a Lease that this holder takes now, or renews; `before` is as it is."""
+    was = (before or {}).get("spec") or {}
+    timestamp, is_ours = timestamp_of(now, micro=True), was.get("holderIdentity") == holder
+    return {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": int(lasts),
+        "acquireTime": was.get("acquireTime", timestamp) if is_ours else timestamp,
+        "renewTime": timestamp,
+        "leaseTransitions": was.get("leaseTransitions", 0) + (not is_ours) if before else 0,
+    }
