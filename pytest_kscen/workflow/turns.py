@@ -12,9 +12,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, OVER
+from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, OVER, TASK
 from pytest_kscen.workflow.actors import ACTORS, BEGINNING, OUTWARD, REMOVING
 from pytest_kscen.workflow.events import ONWARD, PASSED_ON, Event, Happening, Impossible
+from pytest_kscen.workflow.output import what_was_not_found
 from pytest_kscen.workflow.refusals import words_of
 from pytest_kscen.workflow.remains import FIRST_PAUSE
 from pytest_kscen.workflow.retries import may_retry
@@ -285,6 +286,8 @@ class Turn:
                 return
         elif self._event.happening is Happening.CHECK_FAILED:  # which nobody wants to be a failure, but somebody to know
             node.message = self._event.message
+        else:
+            node.message = node.message or what_was_not_found(node.context)
         self._end(phase)
 
     def _end(self, phase: str) -> None:
@@ -393,7 +396,7 @@ class Turn:
             why = self._node.trouble and f": {self._node.trouble}"
             return f"it was not gone within {CLEANED_WITHIN:g} s{why}; its removal goes on being tried"
         if late := lateness(self._node, self._event.happening):
-            return "; ".join(filter(None, (late, self._node.waits_for, self._not_in_effect())))
+            return "; ".join(filter(None, (late, self._node.waits_for or self._pod_is_late(), self._not_in_effect())))
         return self._event.message
 
     def _not_in_effect(self) -> str:
@@ -403,6 +406,11 @@ class Turn:
             return ""
         why = "it had not begun" if node.phase == INIT else self._turns.hands.watches.why_not_injected(self._tree, node)
         return f"it was not in effect: {why}"
+
+    def _pod_is_late(self) -> str:
+        node = self._node
+        waits = node.template.type == TASK and node.chosen is None
+        return self._turns.hands.watches.why_pod_is_late(self._tree, node) if waits else ""
 
     async def _save(self) -> None:
         if self._is_unsaved:

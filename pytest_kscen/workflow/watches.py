@@ -105,6 +105,12 @@ class Watches:
         told = f"it is not in effect on {', '.join(record.get('id', '') for record in waiting)}{f': {why}' if why else ''}"
         return told if waiting else "nobody has said that it is in effect"
 
+    def why_pod_is_late(self, tree: Tree, node: Node) -> str:
+        """What the pod of a Task that is cut off was doing."""
+        informer = self._informers.get(PODS)
+        pod = informer.objects.get(Ref(tree.key.namespace, node.made)) if informer else None
+        return f"its pod {node.made} was still {_pod_phase(pod)}" if _pod_phase(pod) not in ("", *POD_OVER) else ""
+
 
 def _marks(obj: Obj) -> tuple[str | None, str | None]:
     """By which it is known whose it is."""

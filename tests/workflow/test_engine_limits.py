@@ -83,7 +83,8 @@ def test_what_its_time_ends_says_so(played):
         "all", template("all", "Serial", children=["both", "late"]), both, suspend("rest", "1h"), task("late", deadline="5s")
     )
     played.runner.advance(100)
-    over = "its deadline of 5s is over"
+    pod = next(node["metadata"]["name"] for node in played.all(SHIPPED.nodes) if node["spec"]["templateName"] == "late")
+    over = f"its deadline of 5s is over; its pod {pod} was still Pending"
     assert played.told() == {
         "both": ("Succeed", "its deadline of 1m30s is over"),
         "rest": ("Succeed", "its parent's deadline is over"),
@@ -93,10 +94,21 @@ def test_what_its_time_ends_says_so(played):
     }
     said = {(event["reason"], event["message"]) for event in played.all(EVENTS)}
     assert {
-        ("NodeDeadlineExceed", over),
+        ("NodeDeadlineExceed", "its deadline of 5s is over"),
         ("NodeFailed", over),
         ("ParentNodeDeadlineExceed", "its parent's deadline is over"),
     } <= said
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_a_task_that_its_time_ends_names_its_pod(played, phase):
+    played.put_on("long", task("long", ("rest", "exitCode == 0"), deadline="5s"), suspend("rest"))
+    played.runner.advance(1)
+    (pod,) = played.all(PODS)
+    name = pod["metadata"]["name"]
+    played.call(played.api.patch(PODS, name, {"status": {"phase": phase}}, "default", subresource="status"))
+    played.runner.advance(10)
+    assert played.told()["long"][1] == f"its deadline of 5s is over; its pod {name} was still {phase}"
 
 
 @pytest.mark.parametrize("is_held", [False, True], ids=["at once", "after its daemon has let go"])

@@ -56,6 +56,9 @@ class NoWatches:
     def why_not_injected(self, tree, node):
         return "so it says"
 
+    def why_pod_is_late(self, tree, node):
+        return ""
+
 
 class NoneLeft(Remains):
     """Nor is what becomes of what is left."""
