@@ -7,6 +7,7 @@ minutes and all after it are combined into one event; and what was said before i
 from __future__ import annotations
 
 import collections
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -71,11 +72,11 @@ class Correlator:
     def correlate(self, event: Obj, now: float) -> Obj | None:
         """The event to write, with the name and the count of an earlier one if it is one more of those."""
         involved = event["involvedObject"]
-        about = (event["source"].get("host"), event["type"], *(involved.get(part) for part in IDENTITY))
+        about = _mark(event["source"].get("host"), event["type"], *(involved.get(part) for part in IDENTITY))
         if not self._may_pass(about, now):
             return None
-        message, alike = event["message"], (*about, involved.get("fieldPath"), event["reason"])
-        key = (*alike, message)
+        message, alike = event["message"], _mark(about, involved.get("fieldPath"), event["reason"])
+        key = _mark(alike, message)
         if self._are_many(alike, message, now):
             event, key = {**event, "message": f"(combined from similar events): {message}"}, alike
         seen = self._seen.get(key, now)
@@ -102,3 +103,8 @@ class Correlator:
             return False
         messages.popitem()
         return True
+
+
+def _mark(*parts: object) -> bytes:
+    """What stands for them in memory, where they are kept for long and many."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()

@@ -1,23 +1,25 @@
 """The garbage collector belongs to the whole process: while any store wants that, what is settled stays out of its sight.
 
-What ends here leaves it next to nothing. So it need not look often: at what is new when that has become much, at everything
-when there is twice as much as when it last did.
+What ends here leaves it next to nothing. So it looks at what is new when memory has grown by a quarter, and at everything when
+there is twice as much as when it last did.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_kscen.machinery.store import Store
 
-YOUNG = 100_000  # new objects that are worth a look, or half of them when a store asks for one
+YOUNG = 100_000  # new objects that are worth a look before a store asks for one
+QUARTER, DOUBLE = 1.25, 2.0
 
 _holders: weakref.WeakSet[Store] = weakref.WeakSet()
 _usual = gc.get_threshold()
-_seen = 0  # objects that were left when it last looked at everything
+_left = _left_of_all = 0  # blocks of memory, when it had looked last, and when it had looked at everything
 
 
 def freeze(holder: Store) -> None:
@@ -25,21 +27,22 @@ def freeze(holder: Store) -> None:
 
     It looks a last time before, or else what is garbage by now would stay.
     """
-    global _usual, _seen  # noqa: PLW0603  # as the collector is
+    global _usual, _left, _left_of_all  # noqa: PLW0603  # as the collector is
     if not _holders:
-        _usual, _seen = gc.get_threshold(), 0
+        _usual, _left, _left_of_all = gc.get_threshold(), 0, 0
         gc.set_threshold(YOUNG, *_usual[1:])
     _holders.add(holder)
-    new = gc.get_count()[0]
-    if _seen and new < YOUNG // 2:
+    blocks = sys.getallocatedblocks()
+    if blocks < QUARTER * _left:
         return
-    has_doubled = gc.get_freeze_count() + new >= 2 * _seen
+    has_doubled = blocks >= DOUBLE * _left_of_all
     if has_doubled:
         gc.unfreeze()
     gc.collect()
     gc.freeze()
+    _left = sys.getallocatedblocks()
     if has_doubled:
-        _seen = gc.get_freeze_count()
+        _left_of_all = _left
 
 
 def thaw(holder: Store) -> None:

@@ -1,11 +1,12 @@
 import gc
+import sys
 import weakref
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kscen.machinery import freezing, shelves
+from pytest_kscen.machinery import shelves
 from pytest_kscen.machinery import store as stores
 from pytest_kscen.machinery.shelves import in_order
 from pytest_kscen.machinery.store import Key, Store
@@ -161,15 +162,8 @@ class Ring:
         self.itself = self
 
 
-@pytest.fixture
-def watchful(monkeypatch):
-    """The collector is asked at every fourth revision, and finds anything new worth a look."""
+def test_garbage_is_not_kept_out_of_sight(monkeypatch):
     monkeypatch.setattr(stores, "SETTLED", 4)
-    monkeypatch.setattr(freezing, "YOUNG", 0)
-
-
-@pytest.mark.usefixtures("watchful")
-def test_garbage_is_not_kept_out_of_sight():
     store, ring = Store(), Ring()
     was = weakref.ref(ring)
     put(store, "a", "x")
@@ -180,35 +174,19 @@ def test_garbage_is_not_kept_out_of_sight():
     store.close()
 
 
-@pytest.mark.usefixtures("watchful")
-def test_what_became_garbage_out_of_sight_is_looked_for_when_there_is_twice_as_much():
-    store, ring = Store(), Ring()
-    was = weakref.ref(ring)
-    for _ in range(3):
-        put(store, "a", "x")
-    del ring
-    much = [[] for _ in range(gc.get_freeze_count() // 2)]
-    for _ in range(4):
-        put(store, "a", "x")
-    assert was() is not None
-    much += [[] for _ in range(gc.get_freeze_count() // 2)]
-    for _ in range(4):
-        put(store, "a", "x")
-    assert was() is None
-    store.close()
-
-
-def test_little_that_is_new_is_not_worth_a_look(monkeypatch):
+def test_garbage_is_looked_for_when_memory_has_grown(monkeypatch):
     monkeypatch.setattr(stores, "SETTLED", 4)
-    store = Store()
+    store, early = Store(), Ring()
     for _ in range(3):
         put(store, "a", "x")
-    ring = Ring()
-    was = weakref.ref(ring)
-    del ring
-    for _ in range(4):
-        put(store, "a", "x")
-    assert was() is not None
+    early, was_early, was_new = None, weakref.ref(early), weakref.ref(Ring())
+    found, much = [], []
+    for _ in range(12):
+        much += [[] for _ in range(sys.getallocatedblocks() // 10)]
+        for _ in range(4):
+            put(store, "a", "x")
+        found.append((was_new() is None, was_early() is None))
+    assert found == [(False, False)] * 2 + [(True, False)] * 6 + [(True, True)] * 4, "by a quarter, and by as much again"
     store.close()
 
 

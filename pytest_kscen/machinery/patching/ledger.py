@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.patching.shapes import Shape
 
 LONGEST = 32  # writes that are noted before they are worked out
-SHARED = 4096  # entries, and sets of fields, that are remembered because other objects may have the same
+SHARED = 4096  # sets of fields that are remembered because other objects may have the same
+SHARED_ENTRIES = 256  # that are: of one instant, that is
 
 
 NONE: Obj = {}
@@ -173,7 +174,7 @@ def _spelt(fields: Obj) -> Spelt:
     return tuple([(element, _spelt(below) if below else ()) for element, below in fields.items()])
 
 
-@lru_cache(maxsize=SHARED)
+@lru_cache(maxsize=SHARED_ENTRIES)
 def _entry(parts: tuple[tuple[str, Any], ...]) -> Obj:
     return {name: _fields(value) if name == "fieldsV1" else value for name, value in parts}
 

@@ -24,7 +24,7 @@ _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _ENDS = ("then", "elif", "else", "fi", "do", "done", "}", ")")
 
 
-@functools.lru_cache(maxsize=128)
+@functools.lru_cache(maxsize=32)
 def parse(script: str) -> Command:
     parser = _Parser(Reader(script).tokens())
     tree = parser.sequence()
