@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
+MANY = 100  # things that are remembered before it is seen which of them need not be
+
+
 class OwnWrites(ForwardingApi):
     """Remembers, thing by thing, the newest version that it wrote of each resource, and what it removed."""
 
@@ -39,6 +42,8 @@ class OwnWrites(ForwardingApi):
         if about in self._written or about in self._removed:
             await self._see(about)
         self._about = about
+        if len(self._written) + len(self._removed) > MANY:
+            self._forget_seen()
 
     async def caught_up(self) -> None:
         """Wait until the shared pictures show everything that was written here."""
@@ -52,6 +57,18 @@ class OwnWrites(ForwardingApi):
         for resource, ref, uid in self._removed.pop(about, ()):
             if informer := self._informers.known(resource):
                 await informer.lost(ref, uid)
+
+    def _forget_seen(self) -> None:
+        """What the pictures show by now, of things that nobody may ever look at again."""
+        known = self._informers.known
+        for about in [*self._written]:
+            seen = ((known(resource), version) for resource, version in self._written[about].items())
+            if all(informer is None or informer.has_reached(version) for informer, version in seen):
+                del self._written[about]
+        for about in [*self._removed]:
+            gone = ((known(resource), ref, uid) for resource, ref, uid in self._removed[about])
+            if all(informer is None or informer.has_lost(ref, uid) for informer, ref, uid in gone):
+                del self._removed[about]
 
     def _note(self, resource: Resource, answer: Obj) -> Obj:
         version = (answer.get("metadata") or {}).get("resourceVersion", "")

@@ -110,11 +110,17 @@ class Picture:
 
     async def reached(self, version: str) -> None:
         """Wait until the picture is at least as new as this write."""
-        await self._until(lambda: bool(self.version) and not is_newer(version, self.version))
+        await self._until(lambda: self.has_reached(version))
+
+    def has_reached(self, version: str) -> bool:
+        return bool(self.version) and not is_newer(version, self.version)
 
     async def lost(self, ref: Ref, uid: str) -> None:
         """Wait until the picture does not show this object any more."""
-        await self._until(lambda: ref not in self.objects or self.objects[ref]["metadata"]["uid"] != uid)
+        await self._until(lambda: self.has_lost(ref, uid))
+
+    def has_lost(self, ref: Ref, uid: str) -> bool:
+        return ref not in self.objects or self.objects[ref]["metadata"]["uid"] != uid
 
     async def _until(self, held: Callable[[], bool]) -> None:
         if not held():

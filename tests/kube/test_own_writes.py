@@ -1,10 +1,12 @@
+import weakref
+
 import pytest
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.kube.own_writes import OwnWrites
+from pytest_kscen.kube.own_writes import MANY, OwnWrites
 from pytest_kscen.machinery.kinds import Kinds
 from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
@@ -97,3 +99,42 @@ def test_who_has_caught_up_still_looks_at_the_same_thing(api, runner, informers)
         return picture.get("b", "ns")
 
     assert runner.call(act())
+
+
+def test_things_that_are_looked_at_once_are_not_remembered_for_ever(api, runner, informers):
+    own = OwnWrites(api, informers)
+    remembered = weakref.WeakSet()
+
+    class Thing:
+        """What a controller looks at, as long as anybody knows it."""
+
+    async def act(number):
+        thing = Thing()
+        remembered.add(thing)
+        await own.turn_to(thing)
+        await own.create(CONFIG_MAPS, {"metadata": {"name": f"x{number}"}}, "ns")
+        if number % 2:
+            await own.delete(CONFIG_MAPS, f"x{number}", "ns")
+
+    most = 0
+    for number in range(500):
+        runner.call(act(number))
+        runner.advance(0)
+        most = max(most, len(remembered))
+    assert most <= MANY + 2
+
+
+def test_what_is_not_shown_yet_is_remembered_however_much_it_is(api, runner, informers):
+    own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
+
+    async def act():
+        for number in range(500):
+            await own.turn_to(number)
+            await own.create(CONFIG_MAPS, {"metadata": {"name": f"x{number}"}}, "ns")
+        before = picture.get("x0", "ns")
+        await own.turn_to(0)
+        return before, picture.get("x0", "ns")
+
+    before, after = runner.call(act())
+    assert before is None
+    assert after

@@ -174,6 +174,15 @@ def test_garbage_is_not_kept_out_of_sight(monkeypatch):
     store.close()
 
 
+@pytest.fixture
+def only_asked():
+    """The collector does not look by itself."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("only_asked")
 def test_garbage_is_looked_for_when_memory_has_grown(monkeypatch):
     monkeypatch.setattr(stores, "SETTLED", 4)
     store, early = Store(), Ring()
