@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.journal.relay import Relay
 
 IN_MEMORY = 4 * 1024 * 1024
-BLOCK = 1 << 20
+BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)

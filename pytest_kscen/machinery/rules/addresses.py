@@ -21,12 +21,12 @@ _NO_BLOCK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _LEADING_ZEROS = re.compile(r"^0+(?=\d)", re.ASCII)
 
 
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=512)
 def _plain(text: str) -> str:
     return ".".join(_LEADING_ZEROS.sub("", part) for part in text.split(".")) if ":" not in text else text
 
 
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=512)
 def parse(text: str) -> Address | None:
     """The address that a text says; zeros before its numbers are overlooked, as Go's old parser did."""
     try:
