@@ -23,7 +23,7 @@ class Readings:
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
         self._read: dict[str, tuple[Obj, object, Replica]] = {}
-        self._judged: dict[str, tuple[Replica, Host, Replica]] = {}
+        self._judged: dict[str, tuple[Obj, object, Host, Replica]] = {}
         self._attachments: dict[str, Attachment] = {}
         self._layouts: dict[str, tuple[Obj | None, Obj, Layout]] = {}
         self._told: dict[str, tuple[Replica | Attachment, object]] = {}
@@ -39,13 +39,13 @@ class Readings:
 
     def judged(self, obj: Obj, volume: Obj | None, host: Host) -> Replica:
         """With what follows from the node that it is on."""
-        replica = self.of(obj, volume)
-        known = self._judged.get(replica.name)
-        if known and known[0] is replica and known[1] is host:
-            return known[2]
-        result = judged(replica, host)
-        self._judged[replica.name] = replica, host, result
-        return result
+        name, beside = obj["metadata"]["name"], self._generation.read_beside(volume)
+        known = self._judged.get(name)
+        if known and known[0] is obj and known[1] is beside and known[2] is host:
+            return known[3]
+        replica = judged(self.of(obj, volume), host)
+        self._judged[name] = obj, beside, host, replica
+        return replica
 
     def is_told(self, part: Replica | Attachment, grounds: object) -> bool:
         """Whether it was found before that this part of a volume says already all that follows from these grounds."""

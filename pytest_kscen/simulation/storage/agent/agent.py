@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
@@ -114,7 +113,7 @@ class Agent:
         if wait and replica.address:
             return wait
         if wait:
-            report = replace(report, status=None)
+            report = report._replace(status=None)
         told = self._plant.generation.report(replica, report, self._bench.timestamp())
         if told != replica.obj.get("status"):
             await perform(self._bench.api, [Tell(REPLICATED_VOLUME_REPLICAS, replica.obj, told)])

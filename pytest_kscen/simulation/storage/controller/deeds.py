@@ -66,6 +66,9 @@ async def perform(api: Api, deeds: Iterable[Deed]) -> None:
         name = deed.obj["metadata"]["name"]
         key = deed.resource, name
         match deed:
+            case Tell():
+                obj = latest.get(key, deed.obj)
+                latest[key] = await api.update(deed.resource, {**obj, "status": deed.status}, subresource="status")
             case Make():
                 try:
                     await api.create(deed.resource, deed.obj)
@@ -78,6 +81,3 @@ async def perform(api: Api, deeds: Iterable[Deed]) -> None:
                     await api.delete(deed.resource, name, precondition_uid=deed.obj["metadata"]["uid"])
                 except NotFound:
                     continue
-            case Tell():
-                obj = latest.get(key, deed.obj)
-                latest[key] = await api.update(deed.resource, {**obj, "status": deed.status}, subresource="status")

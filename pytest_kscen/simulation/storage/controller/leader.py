@@ -38,6 +38,14 @@ class Leader:
         self._chance = plant.chance.stream(NAME)
         self._news: dict[str, float] = {}
         """When what is untold of a volume came up."""
+        self._means = Means(
+            generation=plant.generation,
+            load=lambda node: len(plant.replicas_by_node.of(node)),
+            free_minor=lambda: _free_minor(plant),
+            chance=self._chance,
+            now=self._bench.now,
+            readings=plant.readings,
+        )
 
     async def run(self) -> None:
         lease = Lease(self._container.api, self._container.clock, self._container.pod["metadata"]["name"])
@@ -72,7 +80,7 @@ class Leader:
             await perform(self._bench.api, self._without_volume(name))
             return None
         view = self._view(volume)
-        deeds, wait = self._in_time(name, decide(view, self._means()))
+        deeds, wait = self._in_time(name, decide(view, self._means))
         await perform(self._bench.api, deeds)
         if not all(replica.address for replica in view.mesh):
             wait = min(wait, PROMPT)
@@ -115,22 +123,6 @@ class Leader:
         found = sorted(self._plant.attachments_by_volume.of(name), key=_age)
         return [self._plant.readings.attachment(obj) for obj in found]
 
-    def _means(self) -> Means:
-        plant = self._plant
-        return Means(
-            generation=plant.generation,
-            load=lambda node: len(plant.replicas_by_node.of(node)),
-            free_minor=self._free_minor,
-            chance=self._chance,
-            now=self._bench.now(),
-            readings=plant.readings,
-        )
-
-    def _free_minor(self) -> int:
-        """The first number that no volume has."""
-        taken = dict.fromkeys(self._plant.generation.before(volume).minor for volume in self._plant.volumes)
-        return next(number for number in range(MINORS) if number not in taken)
-
     def _without_volume(self, name: str) -> list[Deed]:
         """Attachments of a volume that is not there wait for it; what is left of its replicas may go."""
         generation, now = self._plant.generation, self._bench.timestamp()
@@ -157,6 +149,12 @@ LONELY = attachments.Standing(
     replica=_WAITING,
     ready=Finding(holds=False, reason="NotAttached", message="there is no such volume"),
 )
+
+
+def _free_minor(plant: Plant) -> int:
+    """The first number that no volume has."""
+    taken = dict.fromkeys(plant.generation.before(volume).minor for volume in plant.volumes)
+    return next(number for number in range(MINORS) if number not in taken)
 
 
 def _age(attachment: Obj) -> tuple[str, str]:

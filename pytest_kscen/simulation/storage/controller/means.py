@@ -1,4 +1,4 @@
-"""What a decision may draw on beside the view."""
+"""What decisions may draw on beside the view."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """One decision's."""
+    """One leader's."""
 
     generation: Generation
     load: Callable[[str], int]
     """How many replicas a node has."""
     free_minor: Callable[[], int]
     chance: Stream
-    now: float
+    now: Callable[[], float]
     readings: Readings

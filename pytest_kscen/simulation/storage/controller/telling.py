@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
-    now = timestamp_of(means.now)
+    now = timestamp_of(means.now())
     deeds = [*_of_replicas(view, means, decision, now), *_of_attachments(view, means, decision, now)]
     if view.leaving and not view.replicas:
         return deeds

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_kscen.objects.storage import DISKFUL, TIE_BREAKER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.storage.controller.layout import Layout
     from pytest_kscen.simulation.storage.fleet import Fleet, Host
@@ -75,6 +73,10 @@ class Replica:
     """Its data was UpToDate when its agent last told."""
     online: Finding = UNSCHEDULED
     io_ready: Finding = OFFLINE
+    number: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.number = int(self.name.rpartition("-")[2])
 
     def judged(self, online: Finding, io_ready: Finding) -> Replica:
         """The same with these findings."""
@@ -91,16 +93,12 @@ class Replica:
         return self.type == TIE_BREAKER
 
     @property
-    def number(self) -> int:
-        return int(self.name.rpartition("-")[2])
-
-    @property
     def in_mesh(self) -> bool:
         """Whether it has a node, and has not been let go."""
         return bool(self.node) and (self.held or not self.leaving)
 
 
-_TOLD = attrgetter(*[each.name for each in fields(Replica)][:-2])
+_TOLD = attrgetter(*[each.name for each in fields(Replica) if each.init][:-2])
 """All that its agent has told, in the fields' order."""
 
 
@@ -204,8 +202,10 @@ class View:
         return self.fleet.host(replica.node)
 
 
-def doubles_of(replicas: Iterable[Replica]) -> list[Replica]:
+def doubles_of(replicas: list[Replica]) -> list[Replica]:
     """Those that came to a node which another one had."""
+    if len({one.node for one in replicas}) == len(replicas):
+        return []
     taken: dict[str, Replica] = {}
     by_arrival = sorted((one for one in replicas if one.node), key=lambda one: not (one.held or one.leaving))
     return [one for one in by_arrival if taken.setdefault(one.node, one) is not one]

@@ -59,9 +59,9 @@ class Peer(NamedTuple):
     diskful: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Config:
-    """What a node's agent asks of its kernel for one resource."""
+    """What a node's agent asks of its kernel for one resource. Nobody changes one; it is not frozen, for many are made."""
 
     node_id: int
     port: int

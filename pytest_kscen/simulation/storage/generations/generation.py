@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pytest_kscen.objects.quantities import canonical, nanos, parse
 from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, CONTROLLER_FINALIZER, Finding, Replica
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 PORTS = range(7000, 8000)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What the controller has decided for a volume as it is."""
 
     quorum: Quorum
@@ -42,8 +40,7 @@ class Decision:
     has_quorum: Finding
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(NamedTuple):
     """What an agent reads out of the API for its kernel."""
 
     config: Config | None
@@ -55,14 +52,13 @@ class Orders:
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What an agent tells of its replica."""
 
     address: Address
     orders: Orders
     status: Status | None
-    names: dict[str, Replica] = field(default_factory=dict)
+    names: dict[str, Replica]
     """The other replicas of the volume by their nodes."""
     refusal: str = ""
     """Why the kernel did not do what was asked."""
