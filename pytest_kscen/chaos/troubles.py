@@ -62,7 +62,7 @@ class Troubles:
 
     def see(self, old: list[Aspect], new: list[Aspect], *, going: bool) -> None:
         """An object's aspects have changed; one that is being deleted may fail as it likes."""
-        there = [aspect.key for aspect in new]
+        there = {aspect.key: None for aspect in new}
         for aspect in old:
             if aspect.key not in there:
                 self._well.pop(aspect.key, None)
@@ -106,8 +106,10 @@ def of_replica(replica: Obj, siblings: Iterable[Obj]) -> Iterator[Aspect]:
     """Its links to others of its volume. A peer goes by its replica's name or by its node's, as the generation has it."""
     name, volume, node = replica["metadata"]["name"], volume_of(replica), node_of(replica)
     if connections := list(_connections(replica.get("status") or {})):
-        staying = [each for each in siblings if not each["metadata"].get("deletionTimestamp")]
-        nodes = {node_of(each): node_of(each) for each in staying} | {each["metadata"]["name"]: node_of(each) for each in staying}
+        nodes = {}
+        for each in siblings:
+            if not each["metadata"].get("deletionTimestamp"):
+                nodes[node_of(each)] = nodes[each["metadata"]["name"]] = node_of(each)
         for peer, state in connections:
             ends = (node, nodes.get(peer, peer))
             yield Aspect((LINK, name, peer), state == CONNECTED, state, ends, volume, excused=peer not in nodes)

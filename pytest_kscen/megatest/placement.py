@@ -26,21 +26,23 @@ def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Life:
-    """What was noted last."""
+    """What was seen and noted last."""
 
     rv: Subject
     actor: Actor
     specs: list[Obj] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
-    is_there: bool = False
+    volume: Obj | None = None
 
     def look(self) -> None:
-        specs = [replica["spec"] for replica in self.rv.view.replicas(self.rv.name)]
-        if specs != self.specs:
-            self.specs = specs
-            self._compare(_ranked(specs))
-        was_there, self.is_there = self.is_there, _stays(self.rv.volume)
-        if was_there and not self.is_there:
+        """Either the volume has changed or a part of it."""
+        before, self.volume = self.volume, self.rv.volume
+        if before is None or self.volume is before:
+            specs = [replica["spec"] for replica in self.rv.view.replicas(self.rv.name)]
+            if specs != self.specs:
+                self.specs = specs
+                self._compare(_ranked(specs))
+        if _stays(before) and not _stays(self.volume):
             self.actor.note("volume-went", volume=self.rv.name)
 
     def _compare(self, nodes: list[str]) -> None:

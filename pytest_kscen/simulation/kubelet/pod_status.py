@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.objects.conditions import condition
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -153,8 +151,9 @@ def _conditions(pod: Obj, phase: str, facts: Facts, now: str) -> list[Obj]:
         "PodScheduled": _Finding(True),
     }
     generation = pod["metadata"].get("generation", 1)
+    before = {one["type"]: one for one in old}
     kept = [other for other in old if other["type"] not in OWNED]
-    return kept + [_condition(type_, finding, condition(pod, type_), generation, now) for type_, finding in findings.items()]
+    return kept + [_condition(type_, finding, before.get(type_), generation, now) for type_, finding in findings.items()]
 
 
 def _condition(type_: str, finding: _Finding, old: Obj | None, generation: int, now: str) -> Obj:

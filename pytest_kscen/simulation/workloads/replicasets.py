@@ -112,5 +112,7 @@ class ReplicaSets:
     def _next_available(self, owner: Obj, pods: list[Obj]) -> float | None:
         """When the next pod will have been ready for long enough."""
         min_ready, now = owner["spec"].get("minReadySeconds", 0), self._bench.now()
+        if not min_ready:
+            return None
         waits = [wait for pod in pods if (wait := available_in(pod, min_ready, now))]
         return min(waits, default=None)

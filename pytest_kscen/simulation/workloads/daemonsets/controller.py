@@ -127,6 +127,8 @@ class DaemonSets:
     @staticmethod
     def _next_available(view: View) -> float | None:
         min_ready = view.owner["spec"].get("minReadySeconds", 0)
+        if not min_ready:
+            return None
         pods = (pod for siblings in view.pods.values() for pod in siblings)
         return min((wait for pod in pods if (wait := available_in(pod, min_ready, view.now))), default=None)
 

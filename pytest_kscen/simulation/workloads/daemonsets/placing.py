@@ -33,7 +33,10 @@ def may_run(owner: Obj, node: Obj) -> tuple[bool, bool]:
     spec = owner["spec"]["template"]["spec"]
     if spec.get("nodeName") not in {None, "", node["metadata"]["name"]} or not pod_may_be_on({"spec": spec}, node):
         return False, False
-    taints, tolerations = taints_of(node), _tolerations(spec)
+    taints = taints_of(node)
+    if not taints:
+        return True, True
+    tolerations = _tolerations(spec)
     stays = untolerated(taints, tolerations, ("NoExecute",)) is None
     return stays and untolerated(taints, tolerations) is None, stays
 

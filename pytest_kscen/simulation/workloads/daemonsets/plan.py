@@ -40,16 +40,15 @@ class View:
     digest: str
     now: float
     should_run: dict[str, tuple[bool, bool]] = field(init=False)
+    desired: int = field(init=False)
+    """On so many nodes it should run."""
 
     def __post_init__(self) -> None:
         self.should_run = {node["metadata"]["name"]: may_run(self.owner, node) for node in self.nodes}
+        self.desired = sum(runs for runs, _ in self.should_run.values())
 
     def is_available(self, pod: Obj) -> bool:
         return available_in(pod, self.owner["spec"].get("minReadySeconds", 0), self.now) == 0
-
-    @property
-    def desired(self) -> int:
-        return sum(runs for runs, _ in self.should_run.values())
 
     def margins(self) -> tuple[int, int]:
         """How many pods may be there beside the old ones (surge), and how many may be missing."""
