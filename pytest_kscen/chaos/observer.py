@@ -184,7 +184,8 @@ class Observer:
             before, now = shown.pop(ref, []), list(aspects(new)) if new else []
             if now:
                 shown[ref] = now
-            self._troubles.see(before, now, going=bool(new and new["metadata"].get("deletionTimestamp")))
+            if now != before:
+                self._troubles.see(before, now, going=bool(new and new["metadata"].get("deletionTimestamp")))
 
         ears.on_change(informer, handler)
 

@@ -67,8 +67,7 @@ def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[int, int],
     remote = [] if view.layout.is_local else view.desired
     converted = [replica for replica in ties if replica.node in remote]
     bare = [node for node in remote if view.on(node) is None and node not in homes]
-    unplaced = [replica for replica in access if not replica.node]
-    waiting = unplaced[: len(bare)]
+    waiting = [replica for replica in access if not replica.node][: len(bare)]
     in_use = (*view.desired, *view.actual)
     idle = [replica for replica in access if replica not in waiting and replica.node not in in_use]
     new = len(bare) - len(waiting)

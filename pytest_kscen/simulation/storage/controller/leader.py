@@ -35,14 +35,13 @@ class Leader:
         self._plant = plant
         self._container = container
         self._bench = Bench.of(NAME, container.api, container.clock, plant.informers)
-        self._chance = plant.chance.stream(NAME)
         self._news: dict[str, float] = {}
         """When what is untold of a volume came up."""
         self._means = Means(
             generation=plant.generation,
             load=lambda node: len(plant.replicas_by_node.of(node)),
             free_minor=lambda: _free_minor(plant),
-            chance=self._chance,
+            chance=plant.chance.stream(NAME),
             now=self._bench.now,
             readings=plant.readings,
         )

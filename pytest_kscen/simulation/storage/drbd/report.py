@@ -52,7 +52,10 @@ def status(volume: Volume, node: str, now: float) -> Status | None:
     seen = face(volume, node)
     if seen is None:
         return None
-    connections = {peer: _with_amounts(volume, node, peer, side, now) for peer, side in seen.sides.items()}
+    if volume.is_clean:
+        connections = {peer: Connection(*side) for peer, side in seen.sides.items()}
+    else:
+        connections = {peer: _with_amounts(volume, node, peer, side, now) for peer, side in seen.sides.items()}
     found = Status(seen.role, seen.disk, seen.size, seen.quorum, seen.suspended, connections)
     if volume.is_still:
         volume.statuses[node] = found

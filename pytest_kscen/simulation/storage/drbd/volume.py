@@ -39,6 +39,11 @@ class Volume:
         return not any(replica.config or replica.diskful for replica in self.replicas.values())
 
     @property
+    def is_clean(self) -> bool:
+        """Whether nobody has anything to get."""
+        return self.is_still and not any(replica.missing or replica.activity for replica in self.replicas.values())
+
+    @property
     def is_still(self) -> bool:
         """Whether its amounts stay what they are until its replicas agree anew."""
         return not self.accord.resyncs and not self.writes.are_missed

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kscen.simulation.network import OPEN
+
 if TYPE_CHECKING:
     from pytest_kscen.simulation.network import Flow, Network
     from pytest_kscen.simulation.storage.drbd.figures import Figures
@@ -35,6 +37,8 @@ DARK = Weather(open=False, loss=1.0, delay=0.0, load=0.0)
 
 def between(network: Network, there: Flow, back: Flow) -> Weather:
     one, other = network.passage(there), network.passage(back)
+    if one is OPEN and other is OPEN:
+        return CLEAR
     if one.blocked and other.blocked:
         return DARK
     loss = 1 - (1 - one.lost) * (1 - other.lost)
