@@ -14,6 +14,7 @@ from pytest_kscen.workflow.events import Happening, Impossible
 from pytest_kscen.workflow.output import exit_code_of, written_by
 from pytest_kscen.workflow.tables.machine import Act
 from pytest_kscen.workflow.trees import needs_result
+from pytest_kscen.workflow.watches import NOT_SEEN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -73,8 +74,8 @@ async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None
 
 async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     """A Schedule is in effect by that, as when it was made."""
-    if not await hands.playground.has(await _resource(hands, node), tree, node):
-        raise Impossible("its resource is gone, and the engine has not removed it")
+    if not await hands.playground.shows(await _resource(hands, node), tree, node):
+        raise Impossible(NOT_SEEN)
     return Happening.INJECTED if node.template.type == SCHEDULE and node.phase == RUNNING else None
 
 
@@ -99,7 +100,7 @@ async def end_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
 
 
 async def find_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    if not await hands.playground.has(PODS, tree, node):
+    if not await hands.playground.shows(PODS, tree, node):
         raise Impossible("its pod has vanished before it came to its end")
     return None
 
@@ -149,7 +150,7 @@ async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None
 
 
 async def find_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    if not await hands.playground.has(hands.family.status_checks, tree, node):
+    if not await hands.playground.shows(hands.family.status_checks, tree, node):
         raise Impossible("its status check is gone, and the engine has not removed it")
     return None
 

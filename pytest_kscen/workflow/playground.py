@@ -49,10 +49,9 @@ class Playground:
         if found is None:
             return False
         how = {"precondition_uid": found["metadata"]["uid"], "propagation": "Foreground" if with_dependents else "Background"}
-        labels = marks(tree, node)
         try:
-            if not labels.items() <= (found["metadata"].get("labels") or {}).items():
-                await self.api.patch(resource, node.made, {"metadata": {"labels": labels}}, tree.key.namespace)
+            if not _is_marked(found, tree, node):
+                await self.api.patch(resource, node.made, {"metadata": {"labels": marks(tree, node)}}, tree.key.namespace)
             await self.api.delete(resource, node.made, tree.key.namespace, **how)
         except (NotFound, Conflict):
             return False
@@ -60,6 +59,11 @@ class Playground:
 
     async def has(self, resource: Resource, tree: Tree, node: Node) -> bool:
         return await self._find(resource, tree, node) is not None
+
+    async def shows(self, resource: Resource, tree: Tree, node: Node) -> bool:
+        """Whether it is there with its labels, so that what becomes of it is seen."""
+        found = await self._find(resource, tree, node)
+        return found is not None and _is_marked(found, tree, node)
 
     async def _find(self, resource: Resource, tree: Tree, node: Node) -> Obj | None:
         """What the node has made."""
@@ -87,6 +91,10 @@ def _is_made_by(obj: Obj, tree: Tree, node: Node) -> bool:
     wanted = {(WORKFLOW_LABEL, tree.key.name), (NODE_LABEL, node.name)}
     found = {(label, labels[label]) for label, _ in wanted if label in labels}
     return bool(found) and found <= wanted and all(owner["name"] == node.name for owner in owners)
+
+
+def _is_marked(obj: Obj, tree: Tree, node: Node) -> bool:
+    return marks(tree, node).items() <= (obj["metadata"].get("labels") or {}).items()
 
 
 def marks(tree: Tree, node: Node) -> dict[str, str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SEEN_WITHIN = 10.0
 """Seconds in which the API shows a resource: all else that happens to the workflow waits meanwhile."""
+NOT_SEEN = "its resource or its labels are gone, and the engine has not removed them"
 POD_OVER = ("Succeeded", "Failed")
 COMES_UP = ("", "ContainerCreating", "PodInitializing")
 """Why a container waits that will soon run."""
@@ -125,7 +126,7 @@ def _records(chaos: Obj) -> list[Obj]:
 def chaos_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
     """It is in effect, or it is gone, or out of sight."""
     if new is None:
-        return Happening.OUT_OF_SIGHT, "its resource or its labels are gone, and the engine has not removed them"
+        return Happening.OUT_OF_SIGHT, NOT_SEEN
     if is_true(new, ALL_INJECTED) and not is_true(old, ALL_INJECTED):
         return Happening.INJECTED, ""
     return None

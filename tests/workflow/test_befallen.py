@@ -352,6 +352,20 @@ def test_chaos_that_is_being_removed_and_loses_its_labels_is_seen_to_be_gone(for
     forest.free(name)
 
 
+@pytest.mark.parametrize("is_away", [False, True], ids=["", "while no engine is there"])
+def test_chaos_in_effect_that_loses_its_labels_fails_its_node(forest, is_away):
+    """Nobody would see what becomes of it."""
+    name = long_cut(forest)
+    if is_away:
+        forest.befall_while_away(name, "strip", 0, 5)
+    else:
+        forest.befall(name, "strip", 0)
+    workflow, _ = forest.end(name)
+    why = "cut: its resource or its labels are gone, and the engine has not removed them"
+    assert (phase_of(workflow), workflow["status"]["message"], forest.chaos(name)) == (FAILED, why, [])
+    forest.free(name)
+
+
 def test_chaos_goes_though_its_node_cannot_write_so(forest):
     def refuse(review):
         raise Forbidden("nothing is written")

@@ -203,7 +203,7 @@ def test_an_engine_that_is_started_anew_injects_nothing_twice(theatre, how, is_b
     phase, why = theatre.told()
     assert (theatre.created(), theatre.all(CUT)) == (1, [])
     if is_deaf:
-        assert (phase, why) == (FAILED, "cut: its resource is gone, and the engine has not removed it")
+        assert (phase, why) == (FAILED, "cut: its resource or its labels are gone, and the engine has not removed them")
     else:
         assert (phase, why, theatre.phases()) == (SUCCEED, "", {"all": SUCCEED, "cut": SUCCEED, "rest": SUCCEED})
 
