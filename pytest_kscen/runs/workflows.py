@@ -219,7 +219,10 @@ class Workflows:
         await self._end()
 
     async def clear(self) -> None:
-        """None is left of those that the test has put on or that had to be ended, nor what they have made."""
+        """None is left of those that the test has put on or that had to be ended, nor what they have made.
+
+        On somebody's cluster those that had to be ended and are not the test's stay, to be looked at.
+        """
         try:
             await self._remove()
         finally:
@@ -227,7 +230,7 @@ class Workflows:
 
     async def _remove(self) -> None:
         await self._end()  # what has come since
-        for namespace, name in (keys := {**self._handles, **self._ended}):
+        for namespace, name in (keys := {**self._handles, **(self._ended if self._run.cluster.owned else {})}):
             with contextlib.suppress(NotFound):
                 kept = await self._api.get(self._family.workflows, name, namespace)
                 if handle := self._handles.get((namespace, name)):
