@@ -50,6 +50,7 @@ class Happening(StrEnum):
 
 ENDINGS = (Happening.DEADLINE, Happening.PARENT_DEADLINE, Happening.ABORTED, Happening.FAILED_ELSEWHERE, Happening.FAULT)
 """What ends a node before it is done."""
+BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
 GRAVITY = (*ENDINGS, Happening.NOT_CLEANED)
 """Why a node is not what it was to be, the gravest last."""
 ONWARD = (Happening.CREATED, Happening.PICK, Happening.CHILD_SUCCEED, Happening.EVALUATED, Happening.RESUMED)

@@ -58,7 +58,7 @@ class Remains:
 
     async def clear(self, tree: Tree, node: Node) -> bool:
         """What a node has made is removed, whatever its table says; whether nobody has to see that it is gone."""
-        act = None if node.name == ROOT else REMOVALS.get(node.template.type, Act.DELETE_CHAOS)
+        act = _removal_of(node)
         happening = await ACTORS[act](self._hands, tree, node) if act else None
         return act is not Act.DELETE_CHAOS or happening is Happening.CLEANED
 
@@ -84,7 +84,7 @@ class Remains:
                 return False
             if await self._is_written(tree, replace(node, has_left=False)):
                 node.has_left = False
-                self._voice.gone_at_last(tree, node)
+                self._voice.gone_at_last(tree, node, _removal_of(node))
             return True
         if node.is_over:
             await self._is_written(tree, node)
@@ -100,3 +100,7 @@ class Remains:
         except NotFound:
             return False
         return True
+
+
+def _removal_of(node: Node) -> Act | None:
+    return None if node.name == ROOT else REMOVALS.get(node.template.type, Act.DELETE_CHAOS)

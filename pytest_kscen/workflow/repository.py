@@ -222,7 +222,8 @@ def _node(obj: Obj, status: Obj, template: Template | None) -> Node:
     node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
     node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
     node.chosen = engine.get("chosen")
-    node.message = status.get("message", "") if node.is_over or node.ending else ""  # else it says what its pod waits for
+    is_told = node.is_over or node.ending or node.is_cleaning  # else the message says what its pod waits for
+    node.message = status.get("message", "") if is_told else ""
     branches = status.get("conditionalBranchesStatus") or {}
     node.evaluations, node.context = branches.get("branches", []), branches.get("context", [])
     node.ended = epoch_of(status["endTime"]) if "endTime" in status else None

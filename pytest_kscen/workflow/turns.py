@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, OVER, TASK
 from pytest_kscen.workflow.actors import ACTORS, BEGINNING, OUTWARD, REMOVING
-from pytest_kscen.workflow.events import ONWARD, PASSED_ON, Event, Happening, Impossible
+from pytest_kscen.workflow.events import BY_TIME, ONWARD, PASSED_ON, Event, Happening, Impossible
 from pytest_kscen.workflow.output import what_was_not_found
 from pytest_kscen.workflow.refusals import words_of
 from pytest_kscen.workflow.remains import FIRST_PAUSE
@@ -43,7 +43,6 @@ INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
 """Seconds in which chaos has to be in effect, and to be gone."""
 LIMITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.LENGTH: None}
 """None: as long as its template says, or until what is above it is over if it says nothing."""
-BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
 FROM_OUTSIDE = (Happening.ABORTED, Happening.FAILED_ELSEWHERE)
 """What ends a node whose last probes are being asked."""
 BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
@@ -227,7 +226,7 @@ class Turn:
         node.trouble = why
         if isinstance(step, Act):
             self._turns.voice.could_not(step, node, why)
-        if step in (Act.DELETE_CHAOS, Act.SEE_CHAOS_GONE):
+        if step in REMOVING or step is Act.SEE_CHAOS_GONE:
             self._told = [(node, Happening.NOT_REMOVED, why)]
             return
         if self._event.happening is Happening.FAULT and node.is_at_a_loss:
@@ -284,8 +283,6 @@ class Turn:
             if may_retry(self._tree, node):
                 self._try_again()
                 return
-        elif self._event.happening is Happening.CHECK_FAILED:  # which nobody wants to be a failure, but somebody to know
-            node.message = self._event.message
         else:
             node.message = node.message or what_was_not_found(node.context)
         self._end(phase)
@@ -326,14 +323,17 @@ class Turn:
             if (instant := self._deadline()) is not None:
                 self._later.append((happening, instant, False))
             return
-        if wait in LIMITS and wait not in node.until:
+        if wait is Wait.AGAIN:
+            if node.until.get(wait, now) > now:  # it is told already
+                return
+            node.until[wait] = now + FIRST_PAUSE
+        elif wait in LIMITS and wait not in node.until:
             seconds = LIMITS[wait] or node.template.deadline
             if seconds is None:
                 return
             node.until[wait] = now + seconds
             self._is_unsaved = True
-        instant = now + FIRST_PAUSE if wait is Wait.AGAIN else node.until.get(wait, now)
-        self._later.append((happening, instant, True))
+        self._later.append((happening, node.until.get(wait, now), True))
 
     def _deadline(self) -> float | None:
         """It counts from the beginning, which is after the first probes, and for all attempts together."""
@@ -359,7 +359,9 @@ class Turn:
                 await self._turns.make(self._tree, node, [self._tree.template(self._tree.definition.exit)])
             case Act.HEAR_CHILDREN:
                 self._hear_children()
-            case Act.LEAVE_CHAOS:
+            case Act.QUOTE:  # which nobody wants to be a failure, but somebody to know
+                node.message = self._event.message
+            case Act.LEAVE:
                 self._turns.leave(self._tree, self._node)
             case _:
                 await self._play(act)

@@ -33,11 +33,14 @@ DONE = {
     Act.CREATE_CHECK: ("StatusCheckCreated", "created status check {name}"),
     Act.DELETE_CHECK: ("StatusCheckDeleted", "removed status check {name}"),
 }
+POD_DELETED = ("TaskPodDeleted", "removed pod {name}")
+"""Which is not told of one that is ended in its time."""
 NOT_DONE = {
     Act.CREATE_CHAOS: "ChaosCRCreateFailed",
     Act.DELETE_CHAOS: "ChaosCRDeleteFailed",
     Act.SEE_CHAOS_GONE: "ChaosCRDeleteFailed",
     Act.RUN_POD: "TaskPodSpawnFailed",
+    Act.END_POD: "TaskPodDeleteFailed",
     Act.CREATE_CHECK: "StatusCheckCreatedFailed",
     Act.DELETE_CHECK: "StatusCheckDeletedFailed",
 }
@@ -124,9 +127,9 @@ class Voice:
             reason, words = DONE[act]
             self._recorder.normal(node.obj, reason, words.format(**_words(node)))
 
-    def gone_at_last(self, tree: Tree, node: Node) -> None:
+    def gone_at_last(self, tree: Tree, node: Node, act: Act | None) -> None:
         """What it had left."""
-        reason, words = DONE[Act.DELETE_CHAOS]
+        reason, words = DONE.get(act or Act.DELETE_CHAOS, POD_DELETED)
         self._recorder.normal(node.obj, reason, f"{words.format(**_words(node))}, at last")
         self._actor.log(logging.INFO, "gone at last", workflow=str(tree.key), node=node.name, resource=node.made)
 

@@ -136,7 +136,7 @@ def pod_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | Non
     """It has come to its end, or it has vanished before."""
     was_over = _pod_phase(old) in POD_OVER
     if new is None:
-        return None if was_over else (Happening.FAULT, "its pod has vanished before it came to its end")
+        return None if was_over else (Happening.OUT_OF_SIGHT, "its pod has vanished before it came to its end")
     if _pod_phase(new) in POD_OVER:
         return None if was_over else (Happening.POD_ENDED, "")
     keeps = pod_waits_for(new)
@@ -167,7 +167,7 @@ def check_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | N
     if is_true(old, COMPLETED):
         return None
     if new is None:
-        return Happening.FAULT, "its status check is gone, and the engine has not removed it"
+        return Happening.OUT_OF_SIGHT, "its status check is gone, and the engine has not removed it"
     if not is_true(new, COMPLETED):
         return None
     failed = FAILURE_EXCEED if is_true(new, FAILURE_EXCEED) else DURATION_EXCEED if _never_held(new) else ""

@@ -17,7 +17,7 @@ from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
 from pytest_kscen.objects.durations import seconds_of_text
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS, SERVICES
-from pytest_kscen.objects.workflows import ABORT, NODE_LABEL, OVER, SHIPPED, phase_of
+from pytest_kscen.objects.workflows import ABORT, NODE_LABEL, OVER, SHIPPED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
 from pytest_kscen.workflow.manager import WorkflowManager
 from pytest_kscen.workflow.repository import PARENT
@@ -43,7 +43,7 @@ FORMS = [{"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": THERE}, {"
 MISFORTUNES = (
     *("abort", "abort a node", "remove chaos", "stick", "stick", "remove a node", "pause", "vanish", "remove the workflow"),
     *("remove a node", "orphan a node", "orphan the workflow", "disown", "remove a check", "remove a schedule"),
-    *("strip", "mute its nodes", "mute it", "nothing"),
+    *("strip", "mute its nodes", "mute it", "keep", "keep", "nothing"),
 )
 """What may befall a workflow; the last is for its engine alone."""
 VICTIMS = {
@@ -160,10 +160,11 @@ class Forest:
         self.runner, self.api = self.cluster.runner, self.cluster.api("test")
         self.journal = Journal(self.runner.clock)
         self.cluster.admission.add(Hook("refuses", validate=_refuse, resources=CHAOS, operations=["CREATE"]))
-        self.muted, self.muted_until = None, 0.0
+        self.muted, self.kept, self.patient_until = None, None, 0.0
         self.cluster.admission.add(
             Hook("mutes", validate=self._mute, resources=[SHIPPED.nodes, SHIPPED.workflows], subresources=("status",))
         )
+        self.cluster.admission.add(Hook("keeps", validate=self._keep, resources=[*MADE, PODS], operations=["DELETE"]))
         self.numbers, self.over = itertools.count(1), set()
         self.journal.follow(self._hear)
         for app, number in itertools.product("ab", (1, 2)):
@@ -207,8 +208,14 @@ class Forest:
 
     def _mute(self, review):
         """For a while nobody writes these statuses."""
-        is_meant = self.muted and review.new["kind"] == self.muted.kind and self.runner.clock.now() < self.muted_until
+        is_meant = self.muted and review.new["kind"] == self.muted.kind and self.runner.clock.now() < self.patient_until
         return "mute" if is_meant else ""
+
+    def _keep(self, review):
+        """For a while nobody removes what this workflow's nodes have made."""
+        labels = review.obj["metadata"].get("labels") or {}
+        is_meant = self.kept == labels.get(WORKFLOW_LABEL, "") and self.runner.clock.now() < self.patient_until
+        return "kept" if is_meant else ""
 
     # --- one workflow ---
 
@@ -225,7 +232,9 @@ class Forest:
                     pass
                 case "mute its nodes" | "mute it":
                     self.muted = SHIPPED.workflows if what == "mute it" else SHIPPED.nodes
-                    self.muted_until = self.runner.clock.now() + 5 * number
+                    self.patient_until = self.runner.clock.now() + 5 * number
+                case "keep":
+                    self.kept, self.patient_until = name, self.runner.clock.now() + 5 * number
                 case "abort":
                     self._patch(SHIPPED.workflows, name, {"annotations": {ABORT: "true"}})
                 case "remove the workflow" | "orphan the workflow":
@@ -289,9 +298,9 @@ class Forest:
     def end(self, name):
         """Until it is over; what is then there: the workflow, unless somebody deletes it, and its nodes by name."""
         assert self.runner.until(lambda: name in self.over, 7200), self.shown(name)
-        if self.muted:
-            self.runner.advance(max(self.muted_until - self.runner.clock.now(), 0) + LONGEST_PAUSE + 1)
-            self.muted = None
+        if self.muted or self.kept:
+            self.runner.advance(max(self.patient_until - self.runner.clock.now(), 0) + LONGEST_PAUSE + 1)
+            self.muted = self.kept = None
         workflow = self.workflow(name)
         is_kept = workflow and "deletionTimestamp" not in workflow["metadata"]
         return workflow if is_kept else None, {node["metadata"]["name"]: node for node in self.nodes(name)}

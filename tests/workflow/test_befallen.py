@@ -363,6 +363,86 @@ def test_chaos_in_effect_that_loses_its_labels_fails_its_node(forest, is_away):
     workflow, _ = forest.end(name)
     why = "cut: its resource or its labels are gone, and the engine has not removed them"
     assert (phase_of(workflow), workflow["status"]["message"], forest.chaos(name)) == (FAILED, why, [])
+
+
+def check(**fields):
+    http = {"url": "http://nobody.default", "criteria": {"statusCode": fields.pop("status", "404")}}
+    body = {"type": "HTTP", "intervalSeconds": 1, "failureThreshold": 100, "http": http, **fields}
+    return template("it", "StatusCheck", deadline="10s", statusCheck=body)
+
+
+ANSWERED = 'http://nobody.default answered 404, and 200 was expected: services "nobody" not found'
+MADE = {
+    "a Task": (task("it", command="sleep 3600", deadline="10s"), PODS, FAILED, "its deadline of 10s is over"),
+    "a check that held": (check(), SHIPPED.status_checks, SUCCEED, ""),
+    "a check that failed": (
+        check(status="200", failureThreshold=1),
+        *(SHIPPED.status_checks, SUCCEED, f"the status check has failed: FailureThresholdExceed: {ANSWERED}"),
+    ),
+    "a check that goes on": (check(mode="Continuous", status="200", failureThreshold=1000), SHIPPED.status_checks, SUCCEED, ""),
+}
+
+
+def refusing(forest, resource):
+    hook = Hook("keeps", validate=lambda _: "not yet", resources=[resource], operations=["DELETE"])
+    forest.cluster.admission.add(hook)
+    return hook
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
+@pytest.mark.parametrize("what", MADE)
+def test_a_removal_that_is_refused_for_a_while_changes_nothing(forest, what, is_restarted):
+    made, resource, phase, message = MADE[what]
+    hook = refusing(forest, resource)
+    name = forest.put_on({"entry": "it", "templates": [made]})
+    forest.runner.advance(18)
+    if is_restarted:
+        forest.stop()
+        forest.start()
+    forest.cluster.admission.remove(hook)
+    forest.runner.advance(45)
+    (node,) = forest.nodes(name)
+    told = node["status"].get("message", "").partition("; its pod it-")[0]
+    assert (phase_of(node), told, forest.of(name, resource)) == (phase, message, [])
+    forest.free(name)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
+@pytest.mark.parametrize("what", MADE)
+def test_what_nobody_lets_go_is_tried_until_it_is_gone(forest, what, is_restarted):
+    made, resource, _, _ = MADE[what]
+    hook = refusing(forest, resource)
+    name = forest.put_on({"entry": "it", "templates": [{**made, "retry": {"limit": 3}}]})
+    workflow, nodes = forest.end(name)
+    (node,) = nodes.values()
+    refusal = 'admission webhook "keeps" denied the request: not yet'
+    why = f"it was not gone within 300 s: {refusal}; its removal goes on being tried"
+    assert (workflow["status"]["message"], is_true(node, CHAOS_LEFT), len(forest.of(name, resource))) == (f"it: {why}", True, 1)
+    if is_restarted:
+        forest.stop()
+        forest.start()
+    forest.runner.advance(1800)
+    assert len(forest.of(name, resource)) == 1
+    forest.cluster.admission.remove(hook)
+    forest.runner.advance(LONGEST_PAUSE + 31)
+    (node,) = forest.nodes(name)
+    assert (forest.of(name, resource), condition(node, CHAOS_LEFT)["status"], node["status"]["message"]) == ([], "False", why)
+    forest.free(name)
+
+
+def test_a_pod_that_somebody_removes_while_its_end_is_refused_is_no_failure_of_its_own(forest):
+    name = forest.put_on(
+        {"entry": "all", "templates": [template("all", "Serial", children=["it"], deadline="10s"), task("it", command="sleep 99")]}
+    )
+    forest.runner.advance(5)
+    hook = refusing(forest, PODS)
+    forest.runner.advance(8)
+    forest.cluster.admission.remove(hook)
+    forest.befall(name, "vanish", 0)
+    workflow, nodes = forest.end(name)
+    told = {node["spec"]["templateName"]: node["status"]["message"] for node in nodes.values()}
+    assert phase_of(workflow) == SUCCEED
+    assert told["it"].startswith("its parent's deadline is over; its pod ")
     forest.free(name)
 
 

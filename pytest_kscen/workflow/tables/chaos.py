@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from pytest_kscen.objects.workflows import FAILED, HOLDING, INIT, RUNNING, SUCCEED
 from pytest_kscen.workflow.events import ENDINGS, Happening
-from pytest_kscen.workflow.tables.machine import BEGIN_AGAIN, Act, Guard, Later, Machine, Result, Wait, do, every, if_, over, to
+from pytest_kscen.workflow.tables.machine import (
+    BEGIN_AGAIN,
+    CLEANED_IN_TIME,
+    Act,
+    Guard,
+    Later,
+    Machine,
+    Result,
+    Wait,
+    do,
+    every,
+    if_,
+    over,
+    to,
+)
 
 INJECTED_IN_TIME = Later(Happening.NOT_INJECTED, Wait.INJECTION)
-CLEANED_IN_TIME = Later(Happening.NOT_CLEANED, Wait.CLEANING)
 REMOVE = (CLEANED_IN_TIME, Act.DELETE_CHAOS)
 ENDED = {
     INIT: do(Act.MARK, over(Result.AS_ENDED)),
@@ -39,7 +52,7 @@ CHAOS = Machine(
             HOLDING: do(Act.MARK, to(RUNNING), *REMOVE),
         },
         Happening.NOT_CLEANED: {
-            RUNNING: if_(Guard.IS_CLEANING, Act.MARK, Act.LEAVE_CHAOS, over(Result.FAILED)),
+            RUNNING: if_(Guard.IS_CLEANING, Act.MARK, Act.LEAVE, over(Result.FAILED)),
         },
         Happening.NOT_REMOVED: {
             RUNNING: if_(Guard.IS_CLEANING, Later(Happening.CLEAN_AGAIN, Wait.AGAIN)),

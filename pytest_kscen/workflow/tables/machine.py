@@ -51,7 +51,7 @@ class Act(StrEnum):
     DELETE_CHAOS = "remove the resource"
     SEE_CHAOS_GONE = "see that the resource is gone, and remove it if it is not"
     FIND_CHAOS = "see that the resource is there"
-    LEAVE_CHAOS = "go on removing the resource for as long as it takes"
+    LEAVE = "go on removing what it has made for as long as it takes"
     RUN_POD = "run the pod"
     FIND_POD = "see that the pod is there"
     END_POD = "end the pod"
@@ -60,6 +60,7 @@ class Act(StrEnum):
     FIND_CHECK = "see that the status check is there"
     DELETE_CHECK = "remove the status check"
     ABORT_WORKFLOW = "abort the workflow"
+    QUOTE = "remember what the status check has said"
     MARK = "remember why it is being ended"
 
 
@@ -163,6 +164,22 @@ def tell_children(happening: Happening | None = None) -> Tell:
 
 BEGIN_AGAIN = Later(Happening.CREATED, Wait.BACK_OFF)
 """What an engine does with a node that has not begun, or is to be tried again."""
+
+
+CLEANED_IN_TIME = Later(Happening.NOT_CLEANED, Wait.CLEANING)
+BEING_REMOVED = if_(Guard.IS_CLEANING)
+"""Nothing else counts any more."""
+
+
+def tried_again(remove: Act, *phases: str) -> dict[Happening, Row]:
+    """What was refused is: for so long the node is not over. If it was in vain, it goes on when the node has failed."""
+    again = if_(Guard.IS_CLEANING, CLEANED_IN_TIME, Later(Happening.CLEAN_AGAIN, Wait.AGAIN))
+    in_vain = if_(Guard.IS_CLEANING, Act.MARK, Act.LEAVE, over(Result.FAILED))
+    return {
+        Happening.NOT_REMOVED: dict.fromkeys(phases, again),
+        Happening.CLEAN_AGAIN: dict.fromkeys(phases, if_(Guard.IS_CLEANING, remove, over(Result.AS_ENDED))),
+        Happening.NOT_CLEANED: dict.fromkeys(phases, in_vain),
+    }
 
 
 def every(happenings: tuple[Happening, ...], row: Row) -> dict[Happening, Row]:

@@ -14,6 +14,7 @@ from pytest_kscen.objects.workflows import (
 from pytest_kscen.workflow.events import ENDINGS, Happening
 from pytest_kscen.workflow.tables.machine import (
     BEGIN_AGAIN,
+    BEING_REMOVED,
     Act,
     Guard,
     Machine,
@@ -25,16 +26,22 @@ from pytest_kscen.workflow.tables.machine import (
     tell_children,
     tell_itself,
     to,
+    tried_again,
 )
 from pytest_kscen.workflow.tables.parallel import ONE_OF_ALL_FAILED, ONE_OF_ALL_SUCCEEDED, PICK_ALL
 from pytest_kscen.workflow.tables.serial import DEADLINE
 
-POD_NOT_ENDED = if_(Guard.IS_CLEANING, Act.MARK, over(Result.AS_ENDED))
-"""It was refused, and is not tried for ever."""
+HAS_ENDED = if_(Guard.IS_CLEANING, over(Result.AS_ENDED))
 END = (Act.MARK, Act.END_POD, over(Result.AS_ENDED))
 RUN = (Act.RUN_POD, to(WAITING_FOR_CHILD))
 """That it was made is written right away: who finds it gone does not run another."""
 WAS_ENDING = if_(Guard.IS_CLEANING, Act.END_POD, over(Result.AS_ENDED))
+ENDED = {
+    RUNNING: do(*END),
+    EVALUATING: do(*END),
+    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, *END) + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
+    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, *END) + do(Act.MARK, tell_children()),
+}
 
 TASK = Machine(
     "Task",
@@ -44,26 +51,17 @@ TASK = Machine(
             INIT: do(DEADLINE, to(RUNNING), *RUN),
         },
         Happening.POD_ENDED: {
-            WAITING_FOR_CHILD: if_(Guard.POD_COUNTS, to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
+            WAITING_FOR_CHILD: HAS_ENDED + if_(Guard.POD_COUNTS, to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
         },
+        Happening.OUT_OF_SIGHT: {phase: WAS_ENDING + cell for phase, cell in ENDED.items()},
         Happening.EVALUATED: {
-            EVALUATING: do(to(WAITING_FOR_SCHEDULE), tell_itself(Happening.PICK)),
+            EVALUATING: BEING_REMOVED + do(to(WAITING_FOR_SCHEDULE), tell_itself(Happening.PICK)),
         },
-        Happening.PICK: PICK_ALL,
+        Happening.PICK: {phase: BEING_REMOVED + cell for phase, cell in PICK_ALL.items()},
         Happening.CHILD_SUCCEED: ONE_OF_ALL_SUCCEEDED,
         Happening.CHILD_FAILED: ONE_OF_ALL_FAILED,
-        **every(
-            ENDINGS,
-            {
-                INIT: do(Act.MARK, over(Result.AS_ENDED)),
-                RUNNING: POD_NOT_ENDED + do(*END),
-                EVALUATING: POD_NOT_ENDED + do(*END),
-                WAITING_FOR_SCHEDULE: POD_NOT_ENDED
-                + if_(Guard.CHILDREN_OVER, *END)
-                + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
-                WAITING_FOR_CHILD: POD_NOT_ENDED + if_(Guard.CHILDREN_OVER, *END) + do(Act.MARK, tell_children()),
-            },
-        ),
+        **every(ENDINGS, {INIT: do(Act.MARK, over(Result.AS_ENDED)), **ENDED}),
+        **tried_again(Act.END_POD, *ENDED),
         Happening.RESUMED: {
             INIT: do(DEADLINE, BEGIN_AGAIN),
             RUNNING: WAS_ENDING + do(DEADLINE, *RUN),

@@ -199,6 +199,10 @@ def chaos_cells(kind):
 TASK = """
 NodeCreated              | runs   | -         | -              | -         | -            | - | -
 NodeTaskPodEnded         | -      | -         | evaluates      | -         | -            | - | -
+NodeChaosOutOfSight      | -      | vanishes  | vanishes late  | vanishes  | vanishes 1st | - | -
+NodeChaosNotRemoved      | -      | waits     | waits          | waits     | waits        | - | -
+NodeChaosCleanAgain      | -      | tries again | tries again  | tries again | tries again | - | -
+NodeChaosNotCleaned      | -      | is stuck  | is stuck       | is stuck  | is stuck     | - | -
 NodeBranchesEvaluated    | -      | -         | -              | evaluated | -            | - | -
 NodePickChildToSchedule  | -      | -         | -              | -         | picks all    | - | -
 ChildNodeSucceed         | -      | -         | counts         | -         | -            | - | -
@@ -211,6 +215,7 @@ NodeFault                | fails  | stops     | is stopped     | stops     | sto
 EngineResumed            | begins in time | runs on   | hears all      | looks on  | picks on     | - | -
 """
 CHOSEN = {"chosen": ["a", "b"]}
+WAS_REFUSED = {**CLEANING, **CUT}
 LOOKS = "itself told NodeBranchesEvaluated"
 WAS_CUT = situation(f"delete pods; {FAILS}", engine={**CLEANING, **CUT})
 WAS_ENDED = situation(f"delete pods; {CUT_OFF}", engine={**CLEANING, "ending": "ParentNodeDeadlineExceed"})
@@ -221,7 +226,22 @@ def stop(over, told, phase=""):
     return {
         "no child": situation(f"delete pods; {over}", engine=CHOSEN),
         "one is on": situation(f"{phase}b told {told}", DONE, ON, engine=CHOSEN),
-        "its pod's end was refused": situation(FAILS, engine={**CHOSEN, **CLEANING, "ending": "NodeFault"}),
+        "its pod's end was refused": situation(f"delete pods; {FAILS}", engine={**CHOSEN, **CLEANING, "ending": "NodeFault"}),
+    }
+
+
+def refused(removal):
+    """What was to be removed, and is there still."""
+    cut_off = {**CLEANING, "ending": "ParentNodeDeadlineExceed"}
+    return {
+        "waits": {"": situation(f"NodeChaosCleanAgain in 10 s; {GONE_BY}", engine=CLEANING), "out of date": situation("-")},
+        "tries again": {
+            "": situation(f"{removal}; {SUCCEEDS}", engine=CLEANING),
+            "aborted": situation(f"{removal}; {FAILS}", engine={**CLEANING, **ABORTED}),
+            "it is gone": situation(SUCCEEDS, exists=False, engine=CLEANING),
+            "out of date": situation("-"),
+        },
+        "is stuck": {"": situation(FAILS, engine=cut_off), "it is not": situation("-")},
     }
 
 
@@ -232,17 +252,23 @@ TASK_CELLS = {
     "picks all": {
         "two chosen": situation("made a; made b; WaitingForChild; a told NodeCreated; b told NodeCreated", engine=CHOSEN),
         "none chosen": situation(SUCCEEDS, engine={"chosen": []}),
+        "too late": situation("-", engine={**CHOSEN, **WAS_REFUSED}),
     },
     "runs": {"": situation(f"Running; create configmaps; create pods; WaitingForChild; {DEADLINE}")},
+    **refused("delete pods"),
+    "vanishes": {"": situation(f"delete pods; {FAILS}"), "being ended": WAS_CUT},
+    "vanishes 1st": {**stop(FAILS, "NodeFailedElsewhere", "WaitingForChild; "), "being ended": WAS_CUT},
+    "vanishes late": {**stop(FAILS, "NodeFailedElsewhere"), "being ended": WAS_CUT},
     "evaluates": {
+        "being ended": situation(FAILS, engine=WAS_REFUSED),
         "": situation(f"Evaluating; {LOOKS}"),
         "it was": situation("-", ON, engine=CHOSEN),
         "its pod is gone": situation("Evaluating; itself told NodeFault", exists=False),
     },
-    "evaluated": {"": situation(f"WaitingForSchedule; {PICKS}")},
-    "stops": {"": situation(f"delete pods; {FAILS}"), "its pod's end was refused": situation(FAILS, engine={**CLEANING, **CUT})},
+    "evaluated": {"": situation(f"WaitingForSchedule; {PICKS}"), "too late": situation("-", engine=WAS_REFUSED)},
+    "stops": {"": situation(f"delete pods; {FAILS}"), "its pod's end was refused": WAS_CUT},
     "is cut": {"": situation(CUT_OFF)},
-    "is ended": {"": situation(f"delete pods; {CUT_OFF}")},
+    "is ended": {"": situation(f"delete pods; {CUT_OFF}"), "its pod's end was refused": WAS_ENDED},
     "stops first": stop(FAILS, "{passed on}", "WaitingForChild; "),
     "is ended 1st": stop(CUT_OFF, "ParentNodeDeadlineExceed", "WaitingForChild; "),
     "is cut off": stop(FAILS, "ParentNodeDeadlineExceed"),
@@ -269,6 +295,10 @@ STATUS_CHECK = """
 NodeCreated              | checks | -           | - | -
 NodeStatusCheckHeld      | -      | held        | - | -
 NodeStatusCheckFailed    | -      | failed      | - | -
+NodeChaosOutOfSight      | -      | vanishes    | - | -
+NodeChaosNotRemoved      | -      | waits       | - | -
+NodeChaosCleanAgain      | -      | tries again | - | -
+NodeChaosNotCleaned      | -      | is stuck    | - | -
 NodeDeadlineExceed       | late   | too late    | - | -
 ParentNodeDeadlineExceed | is cut | is ended    | - | -
 NodeAborted              | fails  | stops       | - | -
@@ -281,17 +311,26 @@ NO_MORE = "delete statuschecks"
 
 def check_cells(*, aborts=False, continuous=False):
     late, cut_off = (SUCCEEDS, SUCCEEDS) if continuous else (FAILS, CUT_OFF)
-    refused = situation(FAILS, engine={**CLEANING, "ending": "NodeFault"})
+    aborted = {"it was aborted": situation(f"{NO_MORE}; {FAILS}", engine={**CLEANING, **ABORTED})}
+    had_result = {"it had its result": situation(f"{NO_MORE}; {FAILS}", engine=CLEANING)}
+    has_result = {"it has its result": situation(f"{NO_MORE}; {SUCCEEDS}", engine=CLEANING)}
+    fails = f"aborted the workflow; {NO_MORE}; {FAILS}" if aborts else f"{NO_MORE}; {SUCCEEDS}"
     return {
         **ENDS,
         "checks": {"": situation(f"Running; create statuschecks; {DEADLINE}")},
-        "held": {"": situation(f"{NO_MORE}; {SUCCEEDS}")},
-        "failed": {"": situation(f"{NO_MORE}; aborted the workflow; {FAILS}" if aborts else f"{NO_MORE}; {SUCCEEDS}")},
+        **refused(NO_MORE),
+        "held": {"": situation(f"{NO_MORE}; {SUCCEEDS}"), **aborted},
+        "failed": {"": situation(fails), **aborted},
+        "vanishes": {"": situation(f"{NO_MORE}; {FAILS}"), "as it should": situation(SUCCEEDS, exists=False, engine=CLEANING)},
         "late": {"": situation(late)},
-        "too late": {"": situation(f"{NO_MORE}; {late}"), "its removal was refused": refused},
+        "too late": {"": situation(f"{NO_MORE}; {late}"), **aborted, **has_result},
         "is cut": {"": situation(cut_off)},
-        "is ended": {"": situation(f"{NO_MORE}; {cut_off}"), "its removal was refused": refused},
-        "stops": {"": situation(f"{NO_MORE}; {FAILS}"), "its removal was refused": refused},
+        "is ended": {"": situation(f"{NO_MORE}; {cut_off}"), **aborted, **has_result},
+        "stops": {
+            "": situation(f"{NO_MORE}; {FAILS}"),
+            **aborted,
+            **had_result,
+        },
         "checks on": {
             "it is there": situation(DEADLINE),
             "it is not": situation(f"create statuschecks; {DEADLINE}", exists=False),
