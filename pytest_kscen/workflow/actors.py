@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 from pytest_kscen.objects.workflows import ABORT, RUNNING, SCHEDULE
 from pytest_kscen.workflow.events import Happening, Impossible
 from pytest_kscen.workflow.output import exit_code_of, written_by
+from pytest_kscen.workflow.schedules.jobs import type_of
 from pytest_kscen.workflow.tables.machine import Act
 from pytest_kscen.workflow.trees import needs_result
 from pytest_kscen.workflow.watches import NOT_SEEN
@@ -65,11 +67,24 @@ async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None
         resource = await _resource(hands, node)
     except NotFound:
         return Happening.CLEANED
-    if not hands.watches.sees(resource) and not await hands.playground.has(resource, tree, node):
+    is_schedule = node.template.type == SCHEDULE
+    if hands.watches.sees(resource) or await hands.playground.has(resource, tree, node):
+        await hands.watches.follow(resource)
+        if await hands.playground.delete(resource, tree, node, with_dependents=is_schedule):
+            return None
+    return await _delete_orphans(hands, tree, node) if is_schedule else Happening.CLEANED
+
+
+async def _delete_orphans(hands: Hands, tree: Tree, node: Node) -> Happening:
+    """What a Schedule has spawned that somebody has deleted without it."""
+    kind = KINDS.get(type_of({"spec": node.template.body["schedule"]}))
+    if kind is None:
         return Happening.CLEANED
-    await hands.watches.follow(resource)
-    is_there = await hands.playground.delete(resource, tree, node, with_dependents=node.template.type == SCHEDULE)
-    return None if is_there else Happening.CLEANED
+    left = await hands.playground.delete_spawned(kind.resource, tree, node)
+    if not left:
+        return Happening.CLEANED
+    node.trouble = f"{kind.kind} {left[0]}, which its Schedule has made, is still there"
+    return Happening.NOT_REMOVED
 
 
 async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:

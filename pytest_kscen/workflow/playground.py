@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import AlreadyExists, Conflict, NotFound
 from pytest_kscen.objects.owners import owner_reference
-from pytest_kscen.objects.workflows import NODE_LABEL, WORKFLOW_LABEL
+from pytest_kscen.objects.workflows import MANAGED_BY, NODE_LABEL, WORKFLOW_LABEL
 from pytest_kscen.workflow.repository import run_label
 
 if TYPE_CHECKING:
@@ -56,6 +57,16 @@ class Playground:
         except (NotFound, Conflict):
             return False
         return True
+
+    async def delete_spawned(self, resource: Resource, tree: Tree, node: Node) -> list[str]:
+        """The names of what the node's Schedule has spawned and nobody else owns, as far as it was still there."""
+        spawned = await self.api.list(resource, tree.key.namespace, labels=f"{MANAGED_BY}={node.made}")
+        owned = ((obj["metadata"], obj["metadata"].get("ownerReferences") or ()) for obj in spawned.items)
+        left = [metadata for metadata, owners in owned if all(owner["name"] == node.made for owner in owners)]
+        for metadata in left:
+            with contextlib.suppress(NotFound, Conflict):
+                await self.api.delete(resource, metadata["name"], tree.key.namespace, precondition_uid=metadata["uid"])
+        return [metadata["name"] for metadata in left]
 
     async def has(self, resource: Resource, tree: Tree, node: Node) -> bool:
         return await self._find(resource, tree, node) is not None

@@ -43,7 +43,7 @@ FORMS = [{"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": THERE}, {"
 MISFORTUNES = (
     *("abort", "abort a node", "remove chaos", "stick", "stick", "remove a node", "pause", "vanish", "remove the workflow"),
     *("remove a node", "orphan a node", "orphan the workflow", "disown", "remove a check", "remove a schedule"),
-    *("strip", "mute its nodes", "mute it", "keep", "keep", "nothing"),
+    *("strip", "orphan a schedule", "mute its nodes", "mute it", "keep", "keep", "nothing"),
 )
 """What may befall a workflow; the last is for its engine alone."""
 VICTIMS = {
@@ -51,6 +51,7 @@ VICTIMS = {
     "vanish": [PODS],
     "remove a check": [SHIPPED.status_checks],
     "remove a schedule": [SHIPPED.schedules],
+    "orphan a schedule": [SHIPPED.schedules],
 }
 """Whom it befalls, if that is not its chaos."""
 AWAY = st.one_of(st.none(), st.none(), st.floats(0, 40))

@@ -174,6 +174,52 @@ def test_what_a_node_makes_while_its_workflow_is_orphaned_is_removed(forest):
     assert (forest.workflow(name), forest.chaos(name)) == (None, [])
 
 
+SPAWNS = {**partition("spawns")["networkChaos"], "duration": "1h"}
+SPAWNS["selector"] = {**SPAWNS["selector"], "labelSelectors": {"app": "a"}}
+SPAWNING = {"schedule": "@every 5s", "type": "NetworkChaos", "networkChaos": SPAWNS}
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["", "though that was refused"])
+@pytest.mark.parametrize("is_away", [False, True], ids=["", "while there is no engine"])
+def test_what_an_orphaned_schedule_has_spawned_is_removed_and_seen_to_be_gone(forest, is_away, is_refused):
+    name = forest.put_on({"entry": "spawn", "templates": [template("spawn", "Schedule", deadline="1h", schedule=SPAWNING)]})
+    forest.runner.advance(12)
+    assert len(forest.call(forest.api.list(NETWORK_CHAOS, "default")).items) == 1
+    if is_away:
+        forest.stop()
+    forest.befall(name, "orphan a schedule", 0)
+    hook = refusing(forest, NETWORK_CHAOS) if is_refused else None
+    if is_away:
+        forest.runner.advance(2)
+        forest.start()
+    if hook:
+        forest.runner.advance(35)
+        assert phase_of(forest.nodes(name)[0]) == "Running"
+        forest.cluster.admission.remove(hook)
+    workflow, _ = forest.end(name)
+    assert phase_of(workflow) == FAILED
+    assert forest.call(forest.api.list(NETWORK_CHAOS, "default")).items == []
+    assert workflow["status"]["message"].startswith("spawn: its resource")
+    forest.free(name)
+
+
+def test_what_an_orphaned_schedule_has_spawned_and_nobody_lets_go_is_named(forest):
+    name = forest.put_on({"entry": "spawn", "templates": [template("spawn", "Schedule", deadline="1h", schedule=SPAWNING)]})
+    forest.runner.advance(12)
+    (spawned,) = (each["metadata"] for each in forest.call(forest.api.list(NETWORK_CHAOS, "default")).items)
+    held = {"metadata": {"finalizers": [*spawned["finalizers"], "example.com/stuck"]}}
+    forest.call(forest.api.patch(NETWORK_CHAOS, spawned["name"], held, "default"))
+    forest.befall(name, "orphan a schedule", 0)
+    workflow, (node,) = forest.end(name)[0], forest.nodes(name)
+    why = f"NetworkChaos {spawned['name']}, which its Schedule has made, is still there"
+    assert workflow["status"]["message"] == f"spawn: it was not gone within 300 s: {why}; its removal goes on being tried"
+    assert is_true(node, CHAOS_LEFT)
+    forest.call(forest.api.patch(NETWORK_CHAOS, spawned["name"], {"metadata": {"finalizers": None}}, "default"))
+    forest.runner.advance(2 * LONGEST_PAUSE)
+    assert not is_true(forest.nodes(name)[0], CHAOS_LEFT)
+    forest.free(name)
+
+
 CUT_AND_REST = template("both", "Parallel", children=["cut", "rest"])
 LOST = ("rest", "cut", "both")
 
