@@ -220,6 +220,36 @@ def test_what_an_orphaned_schedule_has_spawned_and_nobody_lets_go_is_named(fores
     forest.free(name)
 
 
+def test_what_somebody_has_put_in_the_place_of_chaos_is_not_touched(forest):
+    """It is there when the chaos has been looked at, and before the API is asked to remove that."""
+    forest.stop()
+    actor = forest.actor()
+
+    class Late:
+        def __getattr__(self, name):
+            return getattr(actor.api, name)
+
+        async def delete(self, resource, name, namespace, **options):
+            if resource == NETWORK_CHAOS:
+                found = await forest.api.get(resource, name, namespace)
+                await forest.api.patch(resource, name, {"metadata": {"finalizers": None}}, namespace)
+                await forest.api.delete(resource, name, namespace)
+                theirs = {"metadata": {"name": name, "namespace": namespace, "labels": {"whose": "theirs"}}, "spec": found["spec"]}
+                await forest.api.create(resource, theirs)
+            return await actor.api.delete(resource, name, namespace, **options)
+
+    forest.start(dataclasses.replace(actor, api=Late()))
+    name = long_cut(forest)
+    forest.befall(name, "abort", 0)
+    workflow, _ = forest.end(name)
+    (theirs,) = forest.call(forest.api.list(NETWORK_CHAOS, "default", labels="whose=theirs")).items
+    assert (phase_of(workflow), theirs["metadata"].get("deletionTimestamp")) == (FAILED, None)
+    forest.call(forest.api.delete(NETWORK_CHAOS, theirs["metadata"]["name"], "default"))
+    forest.stop()
+    forest.start()
+    forest.free(name)
+
+
 CUT_AND_REST = template("both", "Parallel", children=["cut", "rest"])
 LOST = ("rest", "cut", "both")
 
