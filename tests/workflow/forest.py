@@ -54,6 +54,8 @@ VICTIMS = {
     "orphan a schedule": [SHIPPED.schedules],
 }
 """Whom it befalls, if that is not its chaos."""
+COLLECTED_WITHIN = 1000.0
+"""Seconds that the garbage collector may take until it tries again what it was refused."""
 AWAY = st.one_of(st.none(), st.none(), st.floats(0, 40))
 """For so long there is no engine, and that is when it happens."""
 
@@ -161,7 +163,7 @@ class Forest:
         self.runner, self.api = self.cluster.runner, self.cluster.api("test")
         self.journal = Journal(self.runner.clock)
         self.cluster.admission.add(Hook("refuses", validate=_refuse, resources=CHAOS, operations=["CREATE"]))
-        self.muted, self.kept, self.patient_until = None, None, 0.0
+        self.muted, self.kept, self.patient_until, self.patience = None, None, 0.0, 0.0
         self.cluster.admission.add(
             Hook("mutes", validate=self._mute, resources=[SHIPPED.nodes, SHIPPED.workflows], subresources=("status",))
         )
@@ -236,6 +238,7 @@ class Forest:
                     self.patient_until = self.runner.clock.now() + 5 * number
                 case "keep":
                     self.kept, self.patient_until = name, self.runner.clock.now() + 5 * number
+                    self.patience = COLLECTED_WITHIN
                 case "abort":
                     self._patch(SHIPPED.workflows, name, {"annotations": {ABORT: "true"}})
                 case "remove the workflow" | "orphan the workflow":
@@ -319,13 +322,19 @@ class Forest:
         with contextlib.suppress(ApiError):
             self.call(self.api.delete(SHIPPED.workflows, name, "default", propagation="Background"))
         self.runner.advance(60)
-        assert [obj["metadata"]["name"] for resource in MADE for obj in self.call(self.api.list(resource, "default")).items] == []
+        if self._made():
+            self.runner.advance(self.patience)
+        assert self._made() == []
+        self.patience = 0.0
         for obj in self.of(name, SHIPPED.nodes, PODS):  # what somebody has orphaned
             assert phase_of(obj) in (*OVER, "Succeeded"), self.shown(name)
             with contextlib.suppress(NotFound):
                 self._delete(PODS if obj["kind"] == "Pod" else SHIPPED.nodes, obj["metadata"]["name"], "")
         self.runner.advance(60)
         assert (self.workflow(name), self.of(name, SHIPPED.nodes, PODS)) == (None, [])
+
+    def _made(self):
+        return [obj["metadata"]["name"] for resource in MADE for obj in self.call(self.api.list(resource, "default")).items]
 
 
 def _refuse(review):
