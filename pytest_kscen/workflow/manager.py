@@ -152,7 +152,7 @@ class WorkflowManager:
                 if node is not tree.root or node.phase != INIT:  # which was told as it was planted
                     self._voice.found(tree, node)
                 self._see(node, watches)
-                lost = Event(tree.key, node.name, Happening.ABORTED, node.trouble or LOST)
+                lost = Event(tree.key, node.name, Happening.ABORTED, node.trouble or self._lost(tree, node))
                 self._trigger.notify(lost if node.is_lost else Event(tree.key, node.name, Happening.RESUMED))
 
     def _bury(self, key: Key, below: dict[str, list[Obj]]) -> None:
@@ -238,9 +238,9 @@ class WorkflowManager:
         if _is_aborted(new) and not (old and _is_aborted(old)):
             why = tree.aborted_by
             self._voice.ended_from_outside(tree.root, why)
-            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, why or "it was aborted"))
+            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, why or "the workflow was aborted"))
         elif _is_deleted(new) and not (old and _is_deleted(old)):
-            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, "it is being deleted"))
+            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, "the workflow is being deleted"))
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         """Somebody aborts it, or removes it, which is as good."""
@@ -250,13 +250,27 @@ class WorkflowManager:
         key = Key(metadata["namespace"], (metadata.get("labels") or {}).get(WORKFLOW_LABEL, ""))
         tree = self._repository.trees.get(key)
         node = tree.nodes.get(metadata["name"]) if tree else None
-        if node is None or node.is_over:
+        if tree is None or node is None or node.is_over:
             return
         if new:
             self._voice.ended_from_outside(node)
-        it = node.template.name if node.children else "it"  # what is below it fails with the same words
-        why = f"{it} was aborted" if new else LOST
+        why = _named(node, "it was aborted") if new else self._lost(tree, node)
         self._trigger.notify(Event(key, node.name, Happening.ABORTED, why))
+
+    def _lost(self, tree: Tree, node: Node) -> str:
+        """Whoever is deleted takes along what is below, and that may go first."""
+        while node.parent and (above := tree.nodes[node.parent]) and self._goes(above):
+            node = above
+        return _named(node, LOST)
+
+    def _goes(self, node: Node) -> bool:
+        obj = self._nodes.get(node.name, node.obj["metadata"]["namespace"])
+        return obj is None or _is_deleted(obj)
+
+
+def _named(node: Node, why: str) -> str:
+    """Whom that befell: what is above, below and beside it is ended with the same words."""
+    return f"{node.template.name}: {why}"
 
 
 def _is_aborted(obj: Obj) -> bool:

@@ -44,7 +44,7 @@ INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
 LIMITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.LENGTH: None}
 """None: as long as its template says, or until what is above it is over if it says nothing."""
 FROM_OUTSIDE = (Happening.ABORTED, Happening.FAILED_ELSEWHERE)
-"""What ends a node whose last probes are being asked."""
+"""What ends a node by no fault of its own, also while its last probes are being asked."""
 BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
 MOST_NODES = 10_000
 """That a workflow may come to: branches may lead back, but not for ever."""
@@ -440,7 +440,7 @@ def _on(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _with_name(node: Node) -> str:
-    """Why it failed, with its name once."""
+    """Why it failed, with the name of whose it is once; what came from outside has that already."""
     if node.phase != FAILED or not node.message:
         return ""
-    return node.message if node.children else f"{node.template.name}: {node.message}"
+    return node.message if node.children or node.ending in FROM_OUTSIDE else f"{node.template.name}: {node.message}"

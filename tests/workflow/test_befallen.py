@@ -71,7 +71,7 @@ def long_cut(forest):
     return name
 
 
-ORPHANED = {"node": "cut: its WorkflowNode was deleted", "chaos": "it was aborted", "workflow": None}
+ORPHANED = {"node": "cut: its WorkflowNode was deleted", "chaos": "the workflow was aborted", "workflow": None}
 
 
 @pytest.mark.parametrize("what", ORPHANED)
@@ -269,7 +269,7 @@ def test_a_node_that_is_deleted_while_there_is_no_engine_counts_as_aborted(fores
     forest.start()
     workflow, nodes = forest.end(name)
     assert phase_of(workflow) == FAILED
-    assert workflow["status"]["message"].endswith("its WorkflowNode was deleted")
+    assert workflow["status"]["message"] == f"{lost}: its WorkflowNode was deleted"
     assert forest.chaos(name) == []
     assert {phase_of(each) for each in nodes.values()} <= {FAILED, SUCCEED}
     assert SUCCEED in {phase_of(each) for each in nodes.values() if each["spec"]["templateName"] == "bye"}
@@ -546,7 +546,7 @@ def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):
     assert phase == FAILED
     assert "stdout[5]" in message
     aborted = ended(forest, tried, after=3, then=lambda name: forest.befall(name, "abort", 0))
-    assert aborted[:2] == (FAILED, "it was aborted")
+    assert aborted[:2] == (FAILED, "the workflow was aborted")
 
 
 def test_the_pod_of_an_attempt_that_vanishes_in_the_next_one_is_nothing_to_that(forest):
@@ -584,14 +584,34 @@ def test_what_was_ended_from_outside_is_not_tried_again_by_the_next_engine_eithe
     forest.free(name)
 
 
-def test_a_node_with_children_that_is_aborted_is_named(forest):
-    def abort(name):
-        (node,) = (each for each in forest.nodes(name) if each["spec"]["templateName"] == "both")
-        forest._patch(SHIPPED.nodes, node["metadata"]["name"], {"annotations": {ABORT: "true"}})
+BESIDE = (
+    template("all", "Parallel", children=["both", "aside"]),
+    template("both", "Parallel", children=["one", "two"]),
+    *(suspend(name, "1h") for name in ("one", "two", "aside")),
+)
 
-    both = template("both", "Parallel", children=["one", "two"])
-    _, message, told = ended(forest, both, suspend("one", "1h"), suspend("two", "1h"), after=2, then=abort)
-    assert (message, told["one"]) == ("both was aborted", (FAILED, "both was aborted"))
+
+@pytest.mark.parametrize("who", ["one", "both", "all", ""])
+def test_what_an_abort_ends_tells_whom_it_was_for(forest, who):
+    def abort(name):
+        named = {each["spec"]["templateName"]: each["metadata"]["name"] for each in forest.nodes(name)}
+        resource, target = (SHIPPED.nodes, named[who]) if who else (SHIPPED.workflows, name)
+        forest._patch(resource, target, {"annotations": {ABORT: "true"}})
+
+    why = f"{who}: it was aborted" if who else "the workflow was aborted"
+    _, message, told = ended(forest, *BESIDE, after=2, then=abort)
+    assert (message, told) == (why, dict.fromkeys(("all", "both", "one", "two", "aside"), (FAILED, why)))
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
+@pytest.mark.parametrize("who", ["one", "both", "all"])
+def test_what_is_ended_as_a_node_was_deleted_tells_which(forest, who, propagation):
+    def delete(name):
+        named = {each["spec"]["templateName"]: each["metadata"]["name"] for each in forest.nodes(name)}
+        forest.call(forest.api.delete(SHIPPED.nodes, named[who], "default", propagation=propagation))
+
+    _, message, told = ended(forest, *BESIDE, after=2, then=delete)
+    assert {message, *(why for _, why in told.values())} == {f"{who}: its WorkflowNode was deleted"}
 
 
 def test_what_is_over_cannot_be_aborted(forest):
@@ -614,7 +634,7 @@ def test_an_exit_handler_runs_after_an_abort(forest):
         after=5,
         then=lambda name: forest.befall(name, "abort", 0),
     )
-    assert (phase, message, told["bye"][0]) == (FAILED, "it was aborted", SUCCEED)
+    assert (phase, message, told["bye"][0]) == (FAILED, "the workflow was aborted", SUCCEED)
 
 
 def test_what_begins_later_is_as_the_spec_says_then(forest):

@@ -288,7 +288,7 @@ def test_an_abort_is_heard_while_the_last_probes_are_asked(played):
     abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
     played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
     played.runner.advance(1)
-    assert played.told()["rest"] == ("Failed", "it was aborted")
+    assert played.told()["rest"] == ("Failed", "the workflow was aborted")
 
 
 LATE = {"initialDelay": "6m", "interval": "1m", "failureThreshold": 30}
@@ -332,7 +332,7 @@ def test_what_was_aborted_before_its_first_probes_have_answered_asks_nothing_mor
     abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
     played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
     played.runner.advance(1)
-    assert played.told()["rest"] == ("Failed", "it was aborted")
+    assert played.told()["rest"] == ("Failed", "the workflow was aborted")
     played.runner.advance(3600)
     assert [entry.data["probe"] for entry in played.journal if entry.what == "workflow-probe"] == []
 

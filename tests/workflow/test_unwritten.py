@@ -163,7 +163,9 @@ def test_a_workflow_whose_statuses_are_never_taken_ends_in_time_without_chaos(th
     assert set(theatre.phases().values()) == {FAILED} or theatre.phases() == {"all": FAILED, "cut": SUCCEED}
     phase, why = theatre.told()
     assert phase == FAILED
-    assert why == "it was aborted" if resource == WORKFLOWS and not from_the_first else f"within 300 s: {WORDS[how]}" in why
+    assert (
+        why == "the workflow was aborted" if resource == WORKFLOWS and not from_the_first else f"within 300 s: {WORDS[how]}" in why
+    )
     assert theatre.created() <= 1
 
 

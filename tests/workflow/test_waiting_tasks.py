@@ -46,7 +46,7 @@ def test_a_node_says_what_its_pod_waits_for(scenario_runner):
     unscheduled, unending = told.values()
     assert unscheduled.startswith("its pod is not scheduled: 0/6 nodes are available: 6 Insufficient cpu.")
     assert unending == NOT_SIMULATED
-    assert put_on.node("ask").message == "it was aborted"
+    assert put_on.node("ask").message == "the workflow was aborted"
 
 
 def test_one_that_is_cut_off_says_what_its_pod_waited_for(play):
