@@ -195,6 +195,15 @@ class WorkflowManager:
         except MISREAD as error:
             self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, f"its templates cannot be read: {error}"))
 
+    def _read_again(self, tree: Tree, workflow: Obj) -> None:
+        """What has begun goes on as it was begun; whoever has changed that is told."""
+        before = tree.definition
+        self._read(tree, workflow)
+        if tree.definition is not before:
+            now = tree.definition.templates
+            on = (node.template.name for node in tree.nodes.values() if not node.is_over)
+            self._voice.spec_changed(tree, [name for name in dict.fromkeys(on) if before.templates.get(name) != now.get(name)])
+
     def _see(self, node: Node, watches: Watches) -> None:
         """What becomes of what it has made."""
         if node.template.is_chaos:
@@ -231,8 +240,8 @@ class WorkflowManager:
             self._trigger.notify(Event(key, ROOT, Happening.CREATED))
         elif not tree.root.is_over:
             tree.root.obj = new
-            if old and old["spec"] != new["spec"]:  # what has begun goes on as it was begun
-                self._read(tree, new)
+            if old and old["spec"] != new["spec"]:
+                self._read_again(tree, new)
         if tree.root.is_over or tree.root.ending is Happening.ABORTED:
             return
         if _is_aborted(new) and not (old and _is_aborted(old)):

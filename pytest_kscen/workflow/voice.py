@@ -119,6 +119,15 @@ class Voice:
         reason = "WorkflowAborted" if node.name == ROOT else "NodeAborted"
         self._recorder.normal(node.obj, reason, why or "it was aborted by its annotation")
 
+    def spec_changed(self, tree: Tree, kept: list[str]) -> None:
+        """Of the templates that are on, those that were changed in vain."""
+        why = "its spec was changed: that holds for what begins from now on"
+        if kept:
+            why = f"{why}, and not for what has begun already: {', '.join(kept)}"
+        level, report = (logging.WARNING, self._recorder.warning) if kept else (logging.INFO, self._recorder.normal)
+        self._actor.log(level, "changed", workflow=str(tree.key), why=why)
+        report(tree.root.obj, "SpecChanged", why)
+
     def pod_ended(self, node: Node) -> None:
         self._recorder.normal(node.obj, "TaskPodPodCompleted", f"pod {node.made} has come to its end")
 

@@ -281,6 +281,30 @@ def test_while_the_last_probes_are_asked_no_time_is_over(played, holds):
     assert message.startswith("the probe 'calm' has failed") is not holds
 
 
+def test_who_changes_what_has_begun_is_told_that_it_goes_on_as_it_was(played, caplog):
+    caplog.set_level("INFO")
+    spec = [template("all", "Serial", children=["one", "two"]), suspend("one", "20s"), suspend("two"), suspend("three")]
+    played.put_on("all", *spec)
+    played.runner.advance(5)
+
+    def change(number, **fields):
+        spec[number] = {**spec[number], **fields}
+        played.call(played.api.patch(SHIPPED.workflows, "w", {"spec": {"templates": spec}}, "default"))
+        played.runner.advance(1)
+
+    change(2, deadline="3s")
+    change(0, children=["one", "two", "three"])
+    change(1, deadline="1h")
+    played.runner.advance(30)
+    assert set(played.told()) == {"all", "one", "two", ""}
+    assert played.told()[""] == ("Succeed", "")
+    follows = "its spec was changed: that holds for what begins from now on"
+    kept = f"{follows}, and not for what has begun already: "
+    told = [(event["type"], event["message"]) for event in played.all(EVENTS) if event["reason"] == "SpecChanged"]
+    assert sorted(told) == [("Normal", follows), ("Warning", f"{kept}all"), ("Warning", f"{kept}one")]
+    assert [record.levelname for record in caplog.records if "changed" in record.getMessage()] == ["INFO", "WARNING", "WARNING"]
+
+
 def test_an_abort_is_heard_while_the_last_probes_are_asked(played):
     rest = template("rest", "Suspend", deadline="10s", probes=[namespace_probe("true", initialDelay="6m")])
     (workflow,) = [played.put_on("rest", rest)]
