@@ -31,6 +31,7 @@ SNAPSHOT, SNAPSHOT_FOLDER = "workflow.json", "/var/run/chaos-mesh"
 SNAPSHOT_VOLUME = "workflow-snapshot"
 CONTEXT_SHOWN = 300
 """Characters of a variable that a node's status shows."""
+NOBODY_INJECTS = "nobody is there to inject it: install Chaos Mesh on this cluster, or another version of it if that is there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,10 @@ async def _resource(hands: Hands, node: Node) -> Resource:
 
 async def create_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     """A Schedule is in effect as soon as it is there; chaos says so itself."""
-    resource = await _resource(hands, node)
+    try:
+        resource = await _resource(hands, node)
+    except NotFound as refusal:
+        raise Impossible(f"{refusal.message}: {NOBODY_INJECTS}") from None
     await hands.watches.follow(resource)
     if node.template.type == SCHEDULE:
         await hands.playground.create(resource, tree, node, {"spec": node.template.body["schedule"]})

@@ -1,4 +1,4 @@
-"""Chaos of a kind that nobody has told us of: the engine makes it and removes it, and the cluster has its definition."""
+"""Chaos of a kind that nobody has told us of: the engine makes it and removes it, if the cluster has its definition."""
 
 from __future__ import annotations
 
@@ -65,3 +65,13 @@ def test_what_chaos_says_of_itself_and_nobody_understands_fails_its_node_alone(f
     assert phase_of(workflow) == FAILED
     assert workflow["status"]["message"].startswith("foo: what its FooChaos says of itself cannot be read: AttributeError")
     assert (phase_of(forest.end(beside)[0]), forest.of(name, foo)) == (SUCCEED, [])
+
+
+def test_chaos_of_a_kind_that_the_cluster_does_not_know_has_nobody_to_inject_it(scenario_runner):
+    with scenario_runner as run:
+        with pytest.warns(WorkflowWarning):
+            put_on = run.workflow(workflow("foo", template("foo", "FooChaos", fooChaos={"duration": "30s"})))
+        run.until(put_on.finished, timeout="1m")
+    nobody = "nobody is there to inject it: install Chaos Mesh on this cluster, or another version of it if that is there"
+    assert put_on.phase == "Failed"
+    assert put_on.message == f'foo: no matches for kind "FooChaos" in version "chaos-mesh.org/v1alpha1": {nobody}'
