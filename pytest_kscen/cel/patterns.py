@@ -17,8 +17,8 @@ from pytest_kscen.cel.re2 import BadPattern, compiled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LARGEST = 2000
-"""Places in a pattern, each repetition counted out."""
+LARGEST = 4000
+"""Places in a pattern, each repetition counted out: Go repeats up to 1000 times, and what may be left out takes two places."""
 DEEPEST = 100
 """Groups in a pattern."""
 MOST_KEPT = 200_000
