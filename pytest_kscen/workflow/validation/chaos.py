@@ -80,11 +80,17 @@ def _needed(kind: str, spec: Obj, path: Path) -> Iterator[Fault]:
     action = _action(spec)
     for name in NEEDS.get((kind, action), ()):
         if spec.get(name) in (None, "", [], 0) and not (name == "lun" and spec.get(name) == 0):
-            yield error(path, f"the action {action} needs {name}")
+            yield error(path, f"the action {action} needs {name}{_meant(name, spec)}")
     for about in dict.fromkeys(("", action)):
         names = ONE_OF.get((kind, about), ())
         if names and not any(spec.get(name) for name in names):
             yield error(path, f"{f'the action {about}' if about else kind} needs one of {', '.join(names)}")
+
+
+def _meant(name: str, spec: Obj) -> str:
+    """Chaosd has shorter words for some of them."""
+    short = next((key for key in spec if isinstance(key, str) and key and key != name and name.lower().endswith(key.lower())), "")
+    return f" (did you mean {name} by {short}?)" if short else ""
 
 
 def _targets(spec: Obj, path: Path) -> Iterator[Fault]:

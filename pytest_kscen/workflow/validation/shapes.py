@@ -105,7 +105,8 @@ def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
 
     def look(value: Any, path: Path) -> Iterator[Fault]:
         if not isinstance(value, Mapping):
-            yield error(path, f"{shown(value)} is no map with {known(fields)}")
+            names = known(fields or dict.fromkeys(required))
+            yield error(path, f"{shown(value)} is no map{names and f' with {names}'}")
             return
         for name in required:
             if value.get(name) is None:

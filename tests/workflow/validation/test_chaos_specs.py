@@ -195,6 +195,11 @@ BAD = [
     ("HTTPChaos", {"target": "Request", "port": 80, **PODS}, "HTTPChaos needs one of abort, delay, replace, patch"),
     ("HTTPChaos", {"target": "Request", "port": 80, "method": "get", "abort": True, **PODS}, "'get' is none of GET, POST"),
     ("JVMChaos", {"action": "return", **JAVA}, "the action return needs returnValue"),
+    (
+        "JVMChaos",
+        {"action": "return", "value": "9999", **JAVA},
+        "the action return needs returnValue (did you mean returnValue by value?)",
+    ),
     ("JVMChaos", {"action": "latency", "latency": 1, **PODS}, "the action latency needs class"),
     ("JVMChaos", {"action": "stress", **PODS}, "the action stress needs one of cpuCount, memType"),
     ("JVMChaos", {"action": "stress", "cpuCount": 1, "memType": "heap", **PODS}, "JVMChaos cannot have cpuCount and memType"),
