@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Path = tuple[str, ...]
+BOOLEANS = ("y", "Y", "n", "N")  # to kubectl; here they are text
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 REPEATED = 10  # how often a file may say its own length by references to what it said before
 UNREADABLE = (
@@ -50,6 +51,8 @@ class Document:
     lines: Mapping[Path, int] = field(default_factory=dict, repr=False)
     repeated: tuple[Path, ...] = ()
     """Keys that stand there more than once: the last one counts."""
+    booleans: tuple[Path, ...] = ()
+    """What is text here and a boolean to kubectl, as it is not in quotes."""
 
     def line_at(self, *path: str) -> int:
         """The line of what is at this path, or of the nearest above it."""
@@ -79,30 +82,37 @@ def documents(path: pathlib.Path) -> list[Document]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise DocumentRefused(f"there is no file {str(path)!r}{_beside(path)}") from None
+    except IsADirectoryError:
+        raise DocumentRefused(f"{path} is a folder, and no YAML file is there") from None
     except (OSError, ValueError) as error:
         raise DocumentRefused(f"{path} cannot be read: {error}") from error
+    return documents_in(str(path), text)
+
+
+def documents_in(where: str, text: str) -> list[Document]:
+    """As above, of what has been read already; `where` says whence it comes."""
     try:
-        return [each for document in _read(path, text) for each in _unrolled(document)]
+        return [each for document in _read(where, text) for each in _unrolled(document)]
     except yaml.YAMLError as error:
-        raise DocumentRefused(_no_yaml(path, error)) from None
+        raise DocumentRefused(_no_yaml(where, error)) from None
     except RecursionError:
-        raise DocumentRefused(f"{path} is nested too deeply to be read") from None
+        raise DocumentRefused(f"{where} is nested too deeply to be read") from None
 
 
-def _read(path: pathlib.Path, text: str) -> Iterator[Document]:
+def _read(where: str, text: str) -> Iterator[Document]:
     loader = _Loader(text)
     while loader.check_node():
         node: Any = loader.get_node()
         line = node.start_mark.line + 1
-        lines, repeated = _lines(node, most=REPEATED * len(text))
+        lines, repeated, booleans = _lines(node, most=REPEATED * len(text))
         if not lines:
-            raise DocumentRefused(f"{path}:{line} refers to itself, or repeats itself beyond measure")
+            raise DocumentRefused(f"{where}:{line} refers to itself, or repeats itself beyond measure")
         try:
             content = loader.construct_document(node)
         except UNREADABLE as error:
-            raise DocumentRefused(f"{path}:{line} has a value that is not what its tag says: {error}") from None
+            raise DocumentRefused(f"{where}:{line} has a value that is not what its tag says: {error}") from None
         if content is not None:
-            yield Document(str(path), content, lines, repeated)
+            yield Document(where, content, lines, repeated, booleans)
 
 
 def _unrolled(document: Document) -> Iterator[Document]:
@@ -115,30 +125,40 @@ def _unrolled(document: Document) -> Iterator[Document]:
         if len(path) > 1 and path[0] == "items" and path[1] in lines:
             lines[path[1]][path[2:]] = line
     for number, item in enumerate(items):
-        repeated = tuple(path[2:] for path in document.repeated if path[:2] == ("items", str(number)))
+        here = ("items", str(number))
+        repeated, booleans = (
+            tuple(path[2:] for path in paths if path[:2] == here) for paths in (document.repeated, document.booleans)
+        )
         if item is not None:
-            yield Document(document.where, item, lines[str(number)], repeated)
+            yield Document(document.where, item, lines[str(number)], repeated, booleans)
 
 
-def _lines(root: yaml.Node, *, most: int) -> tuple[dict[Path, int], tuple[Path, ...]]:
-    """The line of each key, by its path, and which are there twice; none if there are more than that."""
+def _lines(root: yaml.Node, *, most: int) -> tuple[dict[Path, int], tuple[Path, ...], tuple[Path, ...]]:
+    """The line of each key, by its path, which are there twice, and where booleans are; none if there are more than that."""
     found: dict[Path, int] = {(): root.start_mark.line + 1}
     todo: list[tuple[Path, yaml.Node]] = [((), root)]
     repeated: list[Path] = []
+    booleans: list[Path] = []
     seen = 0
     while todo:
         path, node = todo.pop()
         for key, marked, value in _parts(node):
             seen += 1
             if seen > most:
-                return {}, ()
+                return {}, (), ()
             here = (*path, key)
             if here in found:
                 repeated.append(here)
             found[here] = marked.start_mark.line + 1
+            if _is_boolean(value) or _is_boolean(marked):
+                booleans.append(here)
             if not isinstance(value, yaml.ScalarNode):
                 todo.append((here, value))
-    return found, tuple(repeated)
+    return found, tuple(repeated), tuple(booleans)
+
+
+def _is_boolean(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in BOOLEANS
 
 
 def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
@@ -151,10 +171,10 @@ def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
             yield str(number), value, value
 
 
-def _no_yaml(path: pathlib.Path, error: yaml.YAMLError) -> str:
+def _no_yaml(where: str, error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = " ".join(part for part in (getattr(error, "context", ""), getattr(error, "problem", "")) if part)
-    return f"{path}{f':{mark.line + 1}' if mark else ''} is no YAML: {problem or error}"
+    return f"{where}{f':{mark.line + 1}' if mark else ''} is no YAML: {problem or error}"
 
 
 def _beside(path: pathlib.Path) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import pathlib
 import sys
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects import chaos_mesh, expecting
-from pytest_kscen.objects.documents import Document, DocumentRefused, documents
+from pytest_kscen.objects.documents import Document, DocumentRefused, documents, documents_in
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.objects.workflows import OWN, SHIPPED
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 FINE, WRONG, UNUSABLE = 0, 1, 2
+STDIN, ENDINGS = pathlib.Path("-"), (".yaml", ".yml")
 OTHERS = (SHIPPED.nodes.kind, SHIPPED.status_checks.kind, *chaos_mesh.KINDS)
 """What the same group has besides."""
 KNOWN = (*KINDS, SCENARIOS.kind)
@@ -36,14 +38,20 @@ def main(arguments: list[str]) -> int:
         description=f"Tell what is wrong with {', '.join(KNOWN)}: what can only hang or fail is an error, what is odd a warning.",
         epilog="The exit code is 0 if nothing is wrong, 1 if there are errors, 2 if something cannot be read.",
     )
-    parser.add_argument("files", nargs="+", type=pathlib.Path, metavar="FILE", help="YAML, of several documents or one")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="YAML, of several documents or one; a folder; - is what comes in",
+    )
     parser.add_argument("--strict", action="store_true", help="warnings are errors")
     chosen = parser.parse_args(arguments)
     code = FINE
     counted = {ERROR: 0, WARNING: 0}
-    for path in chosen.files:
+    for path in itertools.chain.from_iterable(map(_files, chosen.files)):
         try:
-            found = documents(path)
+            found = documents_in("standard input", sys.stdin.read()) if path == STDIN else documents(path)
         except DocumentRefused as refusal:
             print(refusal, file=sys.stderr)
             code = UNUSABLE
@@ -59,6 +67,12 @@ def main(arguments: list[str]) -> int:
     errors, warnings = counted.values()
     print(f"{_number(errors, 'error')}, {_number(warnings, 'warning')}")
     return max(code, WRONG if errors else FINE)
+
+
+def _files(path: pathlib.Path) -> list[pathlib.Path]:
+    """Those of a folder, however deep; what holds none is what cannot be read."""
+    below = (file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
+    return sorted(below) or [path] if path.is_dir() else [path]
 
 
 def _beside(path: pathlib.Path) -> list[Document]:

@@ -14,7 +14,7 @@ from pytest_kscen.objects import expecting
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
 from pytest_kscen.workflow.validation import ERROR, Fault, faults_of, is_known
-from pytest_kscen.workflow.validation.fault import error
+from pytest_kscen.workflow.validation.fault import error, warning
 from pytest_kscen.workflow.validation.faults import API_VERSIONS, WORKFLOW
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def cast_of(found: list[Document]) -> list[Obj]:
 def judged(document: Document, obj: Any = None) -> list[Fault]:
     """All that is wrong with a Workflow or a Schedule, as it stands in its document: in the order of its lines."""
     twice = [error(path, f"{path[-1]!r} stands there twice") for path in document.repeated]
-    found = [*twice, *faults_of(document.content if obj is None else obj)]
+    odd = [warning(path, "a bare y or n is text here and a boolean to kubectl: put it in quotes") for path in document.booleans]
+    found = [*twice, *odd, *faults_of(document.content if obj is None else obj)]
     return sorted(found, key=lambda fault: document.line_at(*fault.path))
 
 

@@ -73,7 +73,7 @@ def test_what_cannot_be_read_is_refused(tmp_path, text, complaint):
 
 
 def test_a_folder_and_nothing_are_refused(tmp_path):
-    with pytest.raises(DocumentRefused, match="cannot be read"):
+    with pytest.raises(DocumentRefused, match="is a folder, and no YAML file is there"):
         documents(tmp_path)
     (tmp_path / "there.yaml").touch()
     with pytest.raises(DocumentRefused, match=r"there is no file .*\(did you mean 'there.yaml'\?\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pathlib
 
 import pytest
@@ -132,6 +133,34 @@ def test_what_cannot_be_read_is_unusable(validate, text):
 def test_no_such_file(capsys):
     assert main(["validate", "nowhere.yaml"]) == 2
     assert "there is no file 'nowhere.yaml'" in capsys.readouterr().err
+
+
+def test_a_folder_and_what_comes_in(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folder = pathlib.Path("folder")
+    (folder / "deep").mkdir(parents=True)
+    assert main(["validate", "folder"]) == 2
+    assert capsys.readouterr().err == "folder is a folder, and no YAML file is there\n"
+    for name in ("deep/a.yml", "b.yaml", "notes.txt"):
+        (folder / name).write_text(BROKEN)
+    monkeypatch.setattr("sys.stdin", io.StringIO(BROKEN))
+    assert main(["validate", "folder", "-"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert list(dict.fromkeys(line.partition(":")[0] for line in told)) == [
+        "folder/b.yaml",
+        "folder/deep/a.yml",
+        "standard input",
+        "6 errors, 3 warnings",
+    ]
+
+
+def test_what_kubectl_reads_as_a_boolean_is_told(validate):
+    bare = BROKEN.replace("name: pause", "name: N").replace("{name: broken}", "{name: broken, annotations: {y: 'n'}}")
+    said = "warning: a bare y or n is text here and a boolean to kubectl: put it in quotes"
+    assert [line for line in validate(bare)[1] if "bare" in line] == [f"0.yaml:3: {said}", f"0.yaml:12: {said}"]
+    _, lines = validate(bare.replace("name: N", "name: 'N'").replace("{y:", "{'y':"), bare.replace("name: N", "name: no"))
+    assert [line for line in lines if "bare" in line] == [f"1.yaml:3: {said}"]
+    assert "1.yaml:12: error: False is no text: put it in quotes" in lines
 
 
 def test_our_samples_are_right(capsys):
