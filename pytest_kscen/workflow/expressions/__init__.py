@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.workflow.expressions.evaluating import Evaluation
-from pytest_kscen.workflow.expressions.kinds import result_of, settled_by_kinds
+from pytest_kscen.workflow.expressions.kinds import misfit, result_of, settled_by_kinds
 from pytest_kscen.workflow.expressions.mistakes import ExpressionError, Mistake
 from pytest_kscen.workflow.expressions.parsing import parse
-from pytest_kscen.workflow.expressions.syntax import Name, walk
+from pytest_kscen.workflow.expressions.syntax import Name, surely, walk
 from pytest_kscen.workflow.expressions.values import BOOL, INT, STRING, kind_of
 
 if TYPE_CHECKING:
@@ -80,15 +80,20 @@ def mistake_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
         if isinstance(node, Name) and node.name not in variables:
             why = f"there is no variable {node.name!r}{nearest(node.name, variables)}"
             return str(Mistake(why, node.at).within(text))
+    never, at = misfit(surely(expression.tree), variables)
+    if never:
+        return str(Mistake(never, at).within(text))
     kind = expression.result(variables)
     return "" if kind in {"", BOOL} else str(Mistake(f"a branch needs a bool, and this is of kind {kind}").within(text))
 
 
 def oddity_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
-    """Which comparison in it, if it can be read, comes to the same whatever the Task will say; or nothing."""
+    """What in it, if it can be read, has no result or always the same, whatever the Task will say; or nothing."""
     try:
         expression = compile_expression(text)
     except ExpressionError:
         return ""
-    why, at = settled_by_kinds(expression.tree, variables)
+    why, at = misfit((node for node, _ in walk(expression.tree)), variables)
+    if not why:
+        why, at = settled_by_kinds(expression.tree, variables)
     return str(Mistake(why, at).within(text)) if why else ""

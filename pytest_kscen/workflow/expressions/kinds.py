@@ -20,7 +20,7 @@ from pytest_kscen.workflow.expressions.syntax import (
 from pytest_kscen.workflow.expressions.values import ARRAY, BOOL, FLOAT, INT, MAP, NIL, NUMBERS, STRING, kind_of, with_article
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 RESULTS = {
     **dict.fromkeys(("or", "||", "and", "&&", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "not", "!"), BOOL),
@@ -33,6 +33,13 @@ UNKNOWN = ""
 EQUALITIES = ("==", "!=")
 ALWAYS = {"==": False, "!=": True, "in": False, "not in": True}
 """What comes of these where nothing can be equal."""
+FITTING: dict[str, tuple[set[str], ...]] = {
+    **dict.fromkeys(("<", ">", "<=", ">=", "+"), (set(NUMBERS), {STRING})),
+    **dict.fromkeys(("-", "*", "/", "**"), (set(NUMBERS),)),
+    "%": ({INT},),
+    **dict.fromkeys(("matches", "contains", "startsWith", "endsWith"), ({STRING},)),
+}
+"""Of which kinds both sides are, in one of these ways, if there is a result."""
 
 
 def result_of(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911 — a line for each sort of node
@@ -70,6 +77,16 @@ def settled_by_kinds(tree: Node, variables: Mapping[str, str]) -> tuple[str, int
                 hint = _hint(node, left, right)
                 always = str(ALWAYS[node.operator]).lower()
                 return f"{with_article(left)} is never equal to {with_article(right)}, so this is always {always}{hint}", node.at
+    return "", 0
+
+
+def misfit(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[str, int]:
+    """Why an operation among these has no result whatever the values, as the kinds of its sides do not fit; and where it stands."""
+    for node in nodes:
+        if isinstance(node, Binary) and (fits := FITTING.get(node.operator)):
+            left, right = result_of(node.left, variables), result_of(node.right, variables)
+            if UNKNOWN not in (left, right) and not any({left, right} <= kinds for kinds in fits):
+                return f"{node.operator!r} cannot take {with_article(left)} and {with_article(right)}: it has no result", node.at
     return "", 0
 
 

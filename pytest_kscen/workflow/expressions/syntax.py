@@ -95,3 +95,17 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
             yield part, depth
             depth += 1
         waiting.extend((inner, depth) for inner in part if isinstance(inner, tuple))
+
+
+def surely(tree: Node) -> Iterator[Node]:
+    """Those that are evaluated in any case."""
+    waiting: list[Any] = [tree]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Node):
+            yield part
+        match part:
+            case Binary("or" | "||" | "and" | "&&", first) | Condition(first) | Call(_, first) | Member(first, _, True):
+                waiting.append(first)
+            case _:
+                waiting.extend(inner for inner in part if isinstance(inner, tuple))

@@ -191,6 +191,8 @@ def test_what_is_wrong_beforehand(text, why):
         ("exitCode in ['0', '1']", "column 10: an int is never equal to a string, so this is always false"),
         ("exitCode not in ['0']", "column 10: an int is never equal to a string, so this is always true"),
         ("len(stdout) == 'a'", "column 13: an int is never equal to a string, so this is always false"),
+        ("exitCode == 0 || stdout < 1", "column 25: '<' cannot take a string and an int: it has no result"),
+        ("any([1], {# > 'a'}) || exitCode == 0", ""),
         ("exitCode == 0", ""),
         ("exitCode == 0.0", ""),
         ("exitCode in [0, '1']", ""),
@@ -205,6 +207,27 @@ def test_what_comes_to_the_same_whatever_the_task_says(text, why):
     found = oddity_in(text)
     assert found.endswith(why)
     assert bool(found) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("stdout + 1 == 'a1'", "column 8: '+' cannot take a string and an int: it has no result"),
+        ('"a" < 1', "column 5: '<' cannot take a string and an int: it has no result"),
+        ("exitCode % 2.0 == 0", "column 10: '%' cannot take an int and a float: it has no result"),
+        ("!(stdout contains exitCode)", "column 10: 'contains' cannot take a string and an int: it has no result"),
+        ("stdout - 'a' == 1 ? true : false", "column 8: '-' cannot take a string and a string: it has no result"),
+        ("[exitCode > nil] == []", "column 11: '>' cannot take an int and nil: it has no result"),
+        ("stdout > 'a' and exitCode / 2 <= 1.5 and stdout matches 'a' and stdout + 'b' == 'cb' and 7 % exitCode == 0", ""),
+    ],
+)
+def test_what_can_have_no_result(text, words):
+    found = mistake_in(text)
+    assert found.endswith(words)
+    assert bool(found) == bool(words)
+    if words:
+        with pytest.raises(ExpressionError):
+            select(text, {"exitCode": 1, "stdout": "a"})
 
 
 def test_the_names_that_it_asks_for():
