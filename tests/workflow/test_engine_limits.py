@@ -333,7 +333,8 @@ def test_a_failure_beside_it_ends_what_is_asked_last(played, child):
     assert played.told()[child][0] == ("Running" if child == "cut" else "Holding")
     assert played.all(NETWORK_CHAOS) == []
     played.runner.advance(10)
-    why = "bad: its deadline of 1m is over"
+    pod = next(node["metadata"]["name"] for node in played.all(SHIPPED.nodes) if node["spec"]["templateName"] == "bad")
+    why = f"bad: its deadline of 1m is over; its pod {pod} was still Pending"
     assert (played.told()[child], played.told()["both"]) == (("Failed", why), ("Failed", why))
 
 
