@@ -17,7 +17,6 @@ from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.kube.leases import LASTS, LeaseLost
 from pytest_kscen.objects.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, VALIDATING_WEBHOOKS
 from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.runs import workflows
 from pytest_kscen.runs.leading import NAME, NAMESPACE
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
@@ -138,8 +137,7 @@ def test_pytest_refuses_where_an_engine_drives_and_gives_back_where_none_does(cl
     assert call(api.list(CUSTOM_RESOURCE_DEFINITIONS)).items
 
 
-def test_a_run_from_which_it_is_taken_ends_with_that(cluster, monkeypatch):
-    monkeypatch.setattr(workflows, "GONE", 1.0)  # seconds for what nobody drives then
+def test_a_run_from_which_it_is_taken_ends_with_that(cluster):
     hour = yaml.safe_load(FILE.partition("---")[2].replace("1s", "1h"))
     with contextlib.ExitStack() as opened:
         given = opened.enter_context(contextlib.closing(KubeconfigCluster(cluster.kubeconfig)))
