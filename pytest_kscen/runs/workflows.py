@@ -13,7 +13,7 @@ from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, SHIPPED, phase_o
 from pytest_kscen.runs.chaos_mesh import family_on
 from pytest_kscen.runs.scheduled import SPAWNED, Scheduled
 from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
-from pytest_kscen.workflow.story import ABOUT, GONE, PHASE, Story, Told
+from pytest_kscen.workflow.story import ABOUT, FOUND, GONE, PHASE, Story, Told
 
 if TYPE_CHECKING:
     import pathlib
@@ -187,7 +187,9 @@ class Workflows:
         return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))
 
     def _hear(self, entry: Entry) -> None:
-        if entry.what in ABOUT:
+        if entry.what == FOUND:
+            self._driven[entry.data["namespace"], entry.data["workflow"]] = None
+        elif entry.what in ABOUT:
             key = (entry.data["namespace"], entry.data["workflow"])
             self._follow(key, entry)
             if handle := self._handles.get(key) or self._spawned.get(key):

@@ -93,7 +93,9 @@ async def _delete_orphans(hands: Hands, tree: Tree, node: Node) -> Happening:
 
 async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     """A Schedule is in effect by that, as when it was made."""
-    if not await hands.playground.shows(await _resource(hands, node), tree, node):
+    resource = await _resource(hands, node)
+    await hands.watches.follow(resource)  # or it is not heard in time that it is in effect since long
+    if not await hands.playground.shows(resource, tree, node):
         raise Impossible(NOT_SEEN)
     return Happening.INJECTED if node.template.type == SCHEDULE and node.phase == RUNNING else None
 

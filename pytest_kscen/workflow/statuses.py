@@ -100,7 +100,8 @@ def _noted_since(obj: Obj, status: Obj) -> Obj | None:
     if not text or note["uid"] != obj["metadata"]["uid"]:
         return None
     noted: Obj = note["status"]
-    return noted if noted["engine"]["noted"] != (status.get("engine") or {}).get("noted") else None
+    noted["engine"] = {name: value for name, value in noted["engine"].items() if value is not None}
+    return noted if noted["engine"]["noted"] > (status.get("engine") or {}).get("noted", "") else None
 
 
 def _of_workflow(tree: Tree) -> Obj:

@@ -92,6 +92,7 @@ class Turns:
             return
         if self.hypotheses.is_asked_last(tree, node):
             if event.happening not in FROM_OUTSIDE:
+                node.is_called_off = node.is_called_off or event.happening in BY_TIME  # there is no time for another attempt
                 return
             self.hypotheses.ask_no_more(tree, node)
         await Turn(self, tree, node, event).take()

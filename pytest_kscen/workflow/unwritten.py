@@ -215,11 +215,11 @@ class Debts:
                 self._go_on_unwritten(each, event)
 
     def _go_on_unwritten(self, debt: Debt, event: Event) -> None:
-        """To its end: what was to be begun for it is not."""
-        if event.happening is Happening.RESUMED:
-            debt.node.is_called_off = True
-            event = Event(event.workflow, event.node, Happening.FAULT, _too_late(debt))
-        self._trigger.notify(event)
+        """To its end: nothing new comes of it."""
+        tree = self._repository.trees.get(event.workflow)
+        if tree and (node := tree.node(event.node)):
+            node.is_called_off = True
+        self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, _too_late(debt)))
 
 
 def _too_late(debt: Debt) -> str:

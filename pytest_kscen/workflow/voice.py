@@ -66,6 +66,7 @@ class Voice:
             return
         about: Obj = {"node": node.name, "template": node.template.name, "type": node.template.type, "parent": node.parent}
         about |= {"attempt": node.attempt} if node.attempt > 1 else {}
+        about |= {"left": True} if node.has_left else {}
         about |= {"exit": True} if node.name in tree.root.children[1:] else {}
         self._actor.note("workflow-node", **told, **message, **about)
         self._actor.log(level, "node", **told, **why, **about)

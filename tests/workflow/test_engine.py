@@ -1,5 +1,7 @@
 """Workflows on the embedded cluster: the phases that each node goes through, and when, to the second of simulated time."""
 
+import asyncio
+
 import pytest
 from theatre import partition
 
@@ -7,7 +9,9 @@ from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, KINDS
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.workflows import SHIPPED, phase_of
+from pytest_kscen.runs.chaos_mesh import family_on
 from pytest_kscen.workflow.files import WorkflowRefused, WorkflowWarning
+from pytest_kscen.workflow.manager import WorkflowManager
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
@@ -224,6 +228,22 @@ def test_what_came_in_another_way_and_is_on_when_the_run_is_over_is_ended(scenar
         assert is_true(chaos, ALL_INJECTED)
     left = [call(kubectl.list(resource)).items for resource in (NETWORK_CHAOS, SHIPPED.workflows, SHIPPED.nodes)]
     assert (left, run.outcome.leftovers, run.outcome.verdict) == ([[], [], []], [], "valid")
+
+
+def test_what_an_engine_before_had_begun_is_ended_too(scenario_runner):
+    async def begin():
+        return asyncio.get_running_loop().create_task(WorkflowManager(run.stage.actor("another")).run())
+
+    with scenario_runner as run:
+        family, kubectl = family_on(run.cluster), run.cluster.api("kubectl")
+        another = run.call(begin())
+        run.call(kubectl.create(family.workflows, workflow("entry", suspend("entry", "10h")), "default"))
+        run.advance("3s")
+        another.cancel()
+        run.call(asyncio.wait([another]))
+        run.workflows.drive()
+        run.advance("3s")
+    assert run.cluster.runner.call(kubectl.list(SHIPPED.workflows)).items == []
 
 
 def test_two_of_one_name_are_refused(scenario_runner):

@@ -2,8 +2,10 @@
 
 import pytest
 from forest import Forest
-from theatre import partition, suspend
+from theatre import partition, suspend, template
 
+from pytest_kscen.objects.resources import CONFIG_MAPS
+from pytest_kscen.objects.workflows import FAILED, phase_of
 from pytest_kscen.workflow.story import stories
 
 NOT_YET = {"apiVersion": "v1", "kind": "ConfigMap", "name": "not-yet"}
@@ -40,3 +42,28 @@ def test_a_suspend_lasts_its_whole_length_again(forest):
     name = forest.put_on({"entry": "rest", "templates": [rest]})
     forest.end(name)
     assert held(forest, name) == [7, 7]
+
+
+def asked_last(after):
+    return {"name": "late", "when": "End", "initialDelay": after, "kubernetes": NOT_YET}
+
+
+def test_a_deadline_above_that_comes_while_it_is_asked_last_leaves_no_other_attempt(forest):
+    cut = partition("cut", None, retry={"limit": 1}, probes=[asked_last("60s")])
+    cut = {name: value for name, value in cut.items() if value is not None}
+    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"], deadline="30s"), cut]})
+    forest.runner.advance(5)
+    forest.befall(name, "remove chaos", 0)
+    workflow, nodes = forest.end(name)
+    told = stories(forest.entries)["default", name]
+    assert {phase_of(each) for each in (workflow, *nodes.values())} == {FAILED}
+    assert told.node("cut").phases == ["Init", "Running", "Holding", "Running", FAILED]
+
+
+def test_its_own_deadline_leaves_none_either(forest):
+    both = template("all", "Serial", children=["one"], deadline="30s", retry={"limit": 1}, probes=[asked_last("30s")])
+    name = forest.put_on({"entry": "all", "templates": [both, suspend("one", "10s")]})
+    forest.runner.advance(45)
+    forest.call(forest.api.create(CONFIG_MAPS, {"metadata": {"name": NOT_YET["name"], "namespace": "default"}}))
+    workflow, nodes = forest.end(name)
+    assert (phase_of(workflow), len(nodes)) == (FAILED, 2)

@@ -189,3 +189,15 @@ def test_a_collector_is_sent_the_spans(forest, path):
     assert {*spans} == {"w", "rest"}
     assert (spans["rest"].parent_span_id, spans["rest"].trace_id) == (spans["w"].span_id, spans["w"].trace_id)
     assert (spans["rest"].end_time_unix_nano - spans["rest"].start_time_unix_nano) / 1e9 == pytest.approx(5, abs=0.01)
+
+
+def test_chaos_that_is_not_gone_in_time_has_not_recovered(forest):
+    metrics = Metrics()
+    forest.journal.follow(metrics.take)
+    name = forest.put_on({"entry": "cut", "templates": [partition("cut", "20s")]})
+    forest.runner.advance(5)
+    forest.befall(name, "stick", 0)
+    forest.end(name)
+    counted = [line.partition("{")[0] for line in metrics.text().splitlines() if "_chaos_" in line and "_count" in line]
+    assert counted == ["kscen_workflow_chaos_injection_seconds_count"]
+    forest.free(name)

@@ -268,3 +268,68 @@ def test_a_note_that_makes_no_sense_is_none(theatre, text):
     theatre.restart()
     theatre.runner.advance(130)
     assert theatre.told() == (SUCCEED, "")
+
+
+def test_the_next_engine_reads_what_was_noted_of_another_attempt(theatre):
+    theatre.put_on("cut", partition("cut", "2m", retry={"limit": 2}))
+    theatre.runner.advance(1)
+    theatre.inject()
+    theatre.runner.advance(1)
+    theatre.call(theatre.api.delete(CUT, theatre.all(CUT)[0]["metadata"]["name"], "default"))
+    theatre.runner.advance(1)
+    theatre.refuse("refuses", NODES)
+    theatre.inject()
+    theatre.runner.advance(125)  # it is removed, and over
+    theatre.restart()
+    theatre.allow()
+    theatre.runner.advance(200)
+    assert (theatre.phases(), theatre.told()[0], theatre.created()) == ({"cut": SUCCEED}, SUCCEED, 2)
+
+
+def test_what_was_noted_before_it_could_be_written_again_counts_no_more(theatre):
+    theatre.put_on("all", template("all", "Serial", children=["cut", "rest"]), partition("cut", "2m"), suspend("rest", "10m"))
+    theatre.runner.advance(1)
+    theatre.refuse("refuses", NODES)
+    theatre.inject()
+    theatre.runner.advance(1)  # that it is held is noted
+    theatre.refuse("refuses", NODES, also=[(NODES, "")])
+    theatre.runner.advance(122)  # that it is over is not
+    theatre.allow()
+    theatre.runner.advance(AGAIN)
+    theatre.restart()
+    theatre.runner.advance(800)
+    assert (theatre.phases(), theatre.told()) == ({"all": SUCCEED, "cut": SUCCEED, "rest": SUCCEED}, (SUCCEED, ""))
+
+
+def test_nothing_more_is_begun_by_a_workflow_that_is_given_up(theatre, monkeypatch):
+    async def patch(self, resource, name, *arguments, subresource="", **options):
+        if name.startswith("all-"):
+            await self._guard.judge(resource, subresource)
+        return await self._api.patch(resource, name, *arguments, subresource=subresource, **options)
+
+    monkeypatch.setattr(Guarded, "patch", patch)
+    theatre.put_on("all", template("all", "Serial", children=["rest", "cut"]), suspend("rest", "5s"), partition("cut", "10m"))
+    theatre.runner.advance(2)
+    theatre.refuse("refuses", NODES)
+    theatre.runner.advance(WRITTEN_WITHIN + AGAIN)
+    assert (theatre.told()[0], theatre.created()) == (FAILED, 0)
+
+
+def test_chaos_that_is_in_effect_since_long_is_heard_of_before_its_time_is_over(theatre, monkeypatch):
+    listed = InProcessApi.list
+
+    async def slowly(self, resource, *arguments, **options):
+        if resource == CUT:
+            await theatre.clock.sleep(0.2)
+        return await listed(self, resource, *arguments, **options)
+
+    theatre.put_on("cut", partition("cut", "10m"))
+    theatre.runner.advance(1)
+    theatre.stop()
+    theatre.inject()
+    theatre.runner.advance(120)
+    monkeypatch.setattr(InProcessApi, "list", slowly)
+    theatre.engine = None
+    theatre.restart()
+    theatre.runner.advance(5)
+    assert (theatre.phases(), theatre.told()) == ({"cut": "Holding"}, (RUNNING, ""))

@@ -86,7 +86,7 @@ class Metrics:
             self._has_begun(parent, entry.at)
         else:
             self.nodes.add(-1, type_, node.phase)
-            self._has_changed(node, phase, entry.at)
+            self._has_changed(node, phase, entry.at, is_gone="left" not in data)
             node.phase, node.since = phase, entry.at
         if phase in OVER:
             self.node_seconds.observe(entry.at - node.began, type_, phase)
@@ -103,10 +103,10 @@ class Metrics:
             self.scheduling_seconds.observe(at - parent.left)
             parent.left = None
 
-    def _has_changed(self, node: _Node, phase: str, at: float) -> None:
+    def _has_changed(self, node: _Node, phase: str, at: float, *, is_gone: bool) -> None:
         if node.since is not None and (node.phase, phase) == (RUNNING, HOLDING):
             self.injection_seconds.observe(at - node.since, node.type)
-        elif node.since is not None and node.was_held and node.phase == RUNNING:
+        elif node.since is not None and node.was_held and node.phase == RUNNING and is_gone:
             self.recovery_seconds.observe(at - node.since, node.type)
         node.was_held = phase == HOLDING or (phase == RUNNING and node.phase == HOLDING)
 

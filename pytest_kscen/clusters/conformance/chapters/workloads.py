@@ -114,7 +114,8 @@ def a_service_gets_an_address(visitor: Visitor) -> None:
     spec = visitor.post("services", body("services")).ok(201)["spec"]
     assert spec["clusterIP"].count(".") == 3  # noqa: PLR2004
     assert spec["clusterIPs"] == [spec["clusterIP"]]
-    visitor.patch("services/x", {"spec": {"clusterIP": "10.0.0.250"}}).refused(422, "Invalid", "clusterIP")
+    another = "10.0.0.1"  # which is the API server's own, and given to nobody
+    visitor.patch("services/x", {"spec": {"clusterIP": another}}).refused(422, "Invalid", "clusterIP")
 
 
 @case
