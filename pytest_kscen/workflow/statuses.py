@@ -23,7 +23,7 @@ from pytest_kscen.objects.workflows import (
     SCHEDULED,
     is_over,
 )
-from pytest_kscen.workflow.events import Happening
+from pytest_kscen.workflow.events import BY_TIME, Happening
 from pytest_kscen.workflow.probes import score_of
 from pytest_kscen.workflow.refusals import MISREAD
 from pytest_kscen.workflow.tables.machine import Wait
@@ -155,7 +155,7 @@ def _of_node(tree: Tree, node: Node) -> Obj:
 
 
 def _conditions(node: Node) -> list[Obj]:
-    by_time = node.ending if node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE) else None
+    by_time = node.ending if node.ending in BY_TIME else None
     conditions = [_condition(ACCOMPLISHED, holds=node.is_over, reason=node.phase if node.is_over else "")]
     conditions.append(_condition(DEADLINE_EXCEED, holds=by_time is not None, reason=by_time.value if by_time else ""))
     if node.template.is_chaos:
