@@ -68,8 +68,10 @@ def is_settled(obj: Obj) -> bool:
 
 
 def note_of(tree: Tree, node: Node) -> str:
-    """What is noted of its status: for itself alone, whoever copies it."""
-    return orjson.dumps({"uid": node.obj["metadata"]["uid"], "status": status_now(tree, node)}).decode()
+    """What is noted of its status: for itself alone, whoever copies it. Nothing is to be taken away from a note by null."""
+    status = status_now(tree, node)
+    status["engine"] = {name: value for name, value in status["engine"].items() if value is not None}
+    return orjson.dumps({"uid": node.obj["metadata"]["uid"], "status": status}).decode()
 
 
 def read(obj: Obj, reader: Callable[[Obj, Obj], T]) -> T:
@@ -100,7 +102,6 @@ def _noted_since(obj: Obj, status: Obj) -> Obj | None:
     if not text or note["uid"] != obj["metadata"]["uid"]:
         return None
     noted: Obj = note["status"]
-    noted["engine"] = {name: value for name, value in noted["engine"].items() if value is not None}
     return noted if noted["engine"]["noted"] > (status.get("engine") or {}).get("noted", "") else None
 
 

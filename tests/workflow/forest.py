@@ -364,3 +364,13 @@ def counted(workflow, nodes):
             if each["name"] in nodes
         ]
     return found
+
+
+@contextlib.contextmanager
+def heard(name):
+    """One with its `entries`: all that the journal has been told."""
+    forest = Forest(name)
+    forest.entries = []
+    forest.journal.follow(forest.entries.append)
+    yield forest
+    forest.close()

@@ -1,7 +1,7 @@
 """How long what only lasts does last: each attempt its whole time, for chaos from when it is in effect."""
 
 import pytest
-from forest import Forest
+from forest import heard
 from theatre import partition, suspend, template
 
 from pytest_kscen.objects.resources import CONFIG_MAPS
@@ -13,11 +13,8 @@ NOT_YET = {"apiVersion": "v1", "kind": "ConfigMap", "name": "not-yet"}
 
 @pytest.fixture
 def forest():
-    forest = Forest("lengths")
-    forest.entries = []
-    forest.journal.follow(forest.entries.append)
-    yield forest
-    forest.close()
+    with heard("lengths") as forest:
+        yield forest
 
 
 def held(forest, name):

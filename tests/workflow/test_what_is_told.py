@@ -1,7 +1,7 @@
 """What the engine tells of a workflow: to the test by the journal, and to the cluster's users by Events."""
 
 import pytest
-from forest import Forest
+from forest import heard
 from theatre import partition, suspend, template
 
 from pytest_kscen.objects.resources import EVENTS
@@ -11,11 +11,8 @@ from pytest_kscen.workflow.story import stories
 
 @pytest.fixture
 def forest():
-    forest = Forest("told")
-    forest.entries = []
-    forest.journal.follow(forest.entries.append)
-    yield forest
-    forest.close()
+    with heard("told") as forest:
+        yield forest
 
 
 def test_what_an_attempt_has_failed_by_is_no_message_of_the_next(forest):
