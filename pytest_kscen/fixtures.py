@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kscen import markers
+from pytest_kscen.naming import own_id, root_flags, typed
 from pytest_kscen.options import OPTIONS, SETTINGS
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _BEFORE = pytest.StashKey[list[str]]()
 
 RUNS_TOLD = pytest.StashKey[list[list[str]]]()
 """The runs of a test that are over, each in lines."""
+
+LENGTH_LEFT_OPEN = pytest.StashKey[bool]()
+"""Whether a test that is over had a run as long as the settings say."""
 
 _SEED = pytest.StashKey[str]()
 """Of a test's cluster, from when it is asked for. Other people's fixtures may have the names of ours: this says whose they are."""
@@ -97,6 +101,7 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
     request.node.stash[_RUNNER] = runner
     with contextlib.closing(runner):
         yield runner
+        request.node.stash[LENGTH_LEFT_OPEN] = runner.left_open
         overlooked = runner.overlooked()
         del request.node.stash[_RUNNER]
     if markers.declares(request.node) and not runner.runs and request.node.stash.get(PASSED, False):
@@ -153,8 +158,15 @@ def _keep(item: pytest.Item, number: int) -> pathlib.Path | None:
         return None
     from pytest_kscen.reports.archive import begin, folder_name
 
-    facts = {"test": item.nodeid, "seed": item.stash[_SEED], "options": _chosen(settings), "again": how_to_run_again(item)}
-    return begin(settings.kscen_archive / folder_name(item.nodeid, number), facts)
+    test = own_id(item)
+    facts = {
+        "test": test,
+        "seed": item.stash[_SEED],
+        "options": _chosen(settings),
+        "again": how_to_run_again(item),
+        "again_in": str(item.config.invocation_params.dir),
+    }
+    return begin(settings.kscen_archive / folder_name(test, number), facts)
 
 
 def _tell(item: pytest.Item, run: Run) -> None:
@@ -173,8 +185,9 @@ def _tell(item: pytest.Item, run: Run) -> None:
         from pytest_kscen.reports.allure import attach
 
         attach(run.outcome, run.journal, f"run {len(item.stash[RUNS_TOLD])}")
-    if run.outcome.stopped_early or run.life.is_stopped:
+    if run.outcome.stopped_early or run.is_told_to_stop:
         item.session.shouldstop = "told to stop"
+        item.config.add_cleanup(run.signals.pop_all().close)  # the session ends by itself, and is reported whole
 
 
 def _parent(cluster: Cluster, settings: Settings) -> Parent | None:
@@ -213,15 +226,15 @@ def without_traceback() -> Iterator[None]:
 
 
 def how_to_run_again(item: pytest.Item) -> str:
-    """A line to paste: the same test after those that its cluster has seen, the cluster's seed, every setting that was chosen."""
+    """A line to paste where pytest was called: the test after those that its cluster has seen, its seed, every setting chosen."""
     chosen = _chosen(item.config.stash[SETTINGS])
     if is_ours(item):
         chosen["--kscen-seed"] = item.stash[_SEED]
     chosen.pop("--kscen-archive", None)
     marked = ["-m", "controlplane"] if item.get_closest_marker("controlplane") else []
-    tests = dict.fromkeys([*item.stash.get(_BEFORE, ()), item.nodeid])
+    tests = dict.fromkeys([*item.stash.get(_BEFORE, ()), typed(item)])
     flags = [f"{flag}={value}" if value else flag for flag, value in chosen.items()]
-    return shlex.join([*_switched_off(item.config), "pytest", *tests, *marked, *flags])
+    return shlex.join([*_switched_off(item.config), "pytest", *root_flags(item.config), *tests, *marked, *flags])
 
 
 def _switched_off(config: pytest.Config) -> list[str]:
@@ -247,7 +260,7 @@ def seed_of(owner: pytest.Item | pytest.Collector) -> str:
     """The seed that the settings give, or that of whoever a cluster is for, a test, a module or the session: from its id."""
     from pytest_kscen.chance import seed_from
 
-    return owner.config.stash[SETTINGS].kscen_seed or seed_from(owner.nodeid or "session")
+    return owner.config.stash[SETTINGS].kscen_seed or seed_from(own_id(owner) or "session")
 
 
 def _wish(request: pytest.FixtureRequest) -> markers.ClusterWish:
@@ -302,5 +315,5 @@ def _shared(request: pytest.FixtureRequest, wish: markers.ClusterWish) -> Cluste
     cluster, had_by = shelf[wish]
     if wish.backend in REMADE:  # any other has a history that nobody can repeat
         request.node.stash[_BEFORE] = had_by.copy()
-        had_by.append(request.node.nodeid)
+        had_by.append(typed(request.node))
     return cluster

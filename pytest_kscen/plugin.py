@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Generator
 
-RUNS = "kscen_runs"
+RUNS, LEFT_OPEN = "kscen_runs", "kscen_length_left_open"
 FILES_OF_TESTS = tuple(f".{word}.{ending}" for word in ("scenario", "workflow") for ending in ("yaml", "yml"))
 IDLE = pytest.StashKey[list[str]]()
 
@@ -42,10 +42,11 @@ def pytest_configure_node(node: object) -> None:
         keep_kind_cluster(config, workerinput["testrunuid"])
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = config.stash[options.SETTINGS]
     seed = settings.kscen_seed or "each test's own"
-    return f"kscen: {settings.kscen_cluster} cluster, seed {seed}"
+    said = [f"{settings.kscen_cluster} cluster, seed {seed}", *options.misspelt(options.OPTIONS)]
+    return [f"kscen: {line}" for line in said]
 
 
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -95,7 +96,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    from pytest_kscen.fixtures import PASSED, RUNS_TOLD, how_to_run_again, is_ours
+    from pytest_kscen.fixtures import LENGTH_LEFT_OPEN, PASSED, RUNS_TOLD, how_to_run_again, is_ours
 
     if call.excinfo and is_ours(item) and not item.config.getoption("fulltrace"):
         from pytest_kscen.tracebacks import shorten
@@ -108,6 +109,7 @@ def pytest_runtest_makereport(
         report.sections.append(("run it again", how_to_run_again(item)))
     if call.when == "teardown" and RUNS_TOLD in item.stash:
         report.__dict__[RUNS] = item.stash[RUNS_TOLD]  # what a report has travels with it, from pytest-xdist's workers too
+        report.__dict__[LEFT_OPEN] = item.stash.get(LENGTH_LEFT_OPEN, False)
     return report
 
 
@@ -121,7 +123,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{report.nodeid}: {headline}")
             for line in lines if terminalreporter.verbosity >= 0 else ():
                 terminalreporter.write_line(line)
-    if idle := terminalreporter.config.stash.get(IDLE, ()):
+    idle = [*options.misspelt(options.OPTIONS), *terminalreporter.config.stash.get(IDLE, ())]
+    if reports and not any(getattr(report, LEFT_OPEN, False) for report in reports):
+        idle += markers.idle_duration(terminalreporter.config)
+    if idle:
         terminalreporter.section("kscen flags", yellow=True)
     for line in idle:
         terminalreporter.write_line(line)

@@ -11,13 +11,15 @@ BLOCKS = ("blocking-everything", "blocking-drbd", "split-brain")
 
 @pytest.mark.volume_churn
 def test_calm(scenario_runner):
-    """Churn and nothing else: no condition may ever change."""
+    """Churn and nothing else: no condition may ever change, and whatever is asked for is done."""
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
     assert outcome.volumes
     assert outcome.volumes.stable == list(outcome.volumes)
     assert outcome.incidents == []
+    failed = {action: tally.refusal for action, tally in outcome.actions.items() if tally.failed}
+    assert not failed.keys() & {"attach", "detach", "detach everywhere"}, failed
 
 
 @pytest.mark.volume_churn

@@ -60,6 +60,9 @@ class Reach:
         return aspect.kind == NODE and bool(self.against) and not self.volume and aspect.key[1] in (*self.nodes, *self.against)
 
 
+NOWHERE = Reach((), ())
+
+
 @dataclass(slots=True, eq=False)
 class Suspect:
     """An incident that is on or is not recovered from."""
@@ -67,6 +70,8 @@ class Suspect:
     reach: Reach
     since: float
     until: float | None = None
+    asked: bool = False
+    """Whether it was only asked for: it may act or not."""
     seen: bool = field(init=False)
     """Whether it acts. A machine is taken away by somebody else: later, or never."""
     shaken: dict[Key, Aspect] = field(default_factory=dict)
@@ -94,7 +99,7 @@ class Suspect:
             self.acts(at)
 
     def explains(self, trouble: Aspect, at: float) -> bool:
-        if not self.reach.covers(trouble) or not (self.seen or trouble.kind == MACHINE):
+        if self.asked or not self.reach.covers(trouble) or not (self.seen or trouble.kind == MACHINE):
             return False
         if trouble.kind == VOLUME and self.reach.against and trouble.volume not in self.volumes:
             return False  # packets reach a volume through its links

@@ -63,7 +63,7 @@ def pod_destroy(label: str, count: int = 1) -> Destruction:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"count={count!r}: give a whole number, 1 or more")
     valid_label(label)
-    return Destruction(label, count)
+    return Destruction(label, count, least=count)
 
 
 def _names(**given: Any) -> None:

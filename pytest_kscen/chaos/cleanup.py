@@ -1,8 +1,8 @@
 """What chaos of earlier runs has left in both clusters goes before a run, and what is left of its own goes after it.
 
-On clusters that are ours, all policies of the parent and all Jobs but the system's and the storage's; on those that were
-handed to us, only what carries our label or that of the Go megatest. A Job that added a rule of iptables names a node on
-which the rule may have stayed.
+What carries our label or that of the Go megatest. Before chaos that was declared, on clusters that are ours, all policies of
+the parent and all Jobs but the system's and the storage's. A Job that added a rule of iptables names a node on which the rule
+may have stayed.
 """
 
 from __future__ import annotations
@@ -36,24 +36,20 @@ SPARED = ("kube-node-lease", "kube-public", "kube-system", STORAGE)
 COMMENT = re.compile(r'--comment "([^"]+)"|COMMENT="(?:/\* )?([^"*]+?)(?: \*/)?"')
 
 
-async def clear_before(stage: Stage) -> None:
-    """Nothing of an earlier run may pass for an effect of this one."""
+async def clear_before(stage: Stage, *, everything: bool = True) -> None:
+    """Nothing of an earlier run may pass for an effect of this one; `everything` goes only on clusters that are ours.
+
+    A machine that an operation of an earlier run has stopped is started again.
+    """
     hands = Hands.of(stage, NAME)
     if hands.parent and stage.parent:
         everywhere = "" if stage.parent.owned else hands.namespace
-        of_parent = _anything if stage.parent.owned else is_of_chaos
+        of_parent = _anything if everything and stage.parent.owned else is_of_chaos
         await _clear(hands.parent, CILIUM_NETWORK_POLICIES, everywhere, of_parent)
-    await clear_operations(stage)
-    everywhere = "" if stage.owned else NAMESPACE
-    jobs = await _clear(hands.nested, JOBS, everywhere, _is_not_spared if stage.owned else is_of_chaos)
-    await _sweep(hands.nested, jobs)
-
-
-async def clear_operations(stage: Stage) -> None:
-    """Those of earlier runs that are past. A machine that one of them has stopped is started again."""
-    hands = Hands.of(stage, NAME)
-    if hands.parent:
         await _clear(hands.parent, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_past, functools.partial(take_back, hands))
+    everywhere = "" if stage.owned else NAMESPACE
+    jobs = await _clear(hands.nested, JOBS, everywhere, _is_not_spared if everything and stage.owned else is_of_chaos)
+    await _sweep(hands.nested, jobs)
 
 
 async def clear_after(stage: Stage) -> None:

@@ -65,6 +65,12 @@ class Hands:
 
 async def put(actor: Actor, resource: Resource, obj: Obj) -> Obj:
     """Make the object; one of the same name goes first."""
+    await make_way(actor, resource, obj)
+    return await actor.api.create(resource, obj)
+
+
+async def make_way(actor: Actor, resource: Resource, obj: Obj) -> None:
+    """See that there is none of this name."""
     metadata = obj["metadata"]
     try:
         await actor.api.get(resource, metadata["name"], metadata["namespace"])
@@ -73,7 +79,6 @@ async def put(actor: Actor, resource: Resource, obj: Obj) -> Obj:
     else:
         actor.note("in-the-way", resource=resource.qualified, name=metadata["name"])
         await remove(actor, resource, metadata["name"], metadata["namespace"])
-    return await actor.api.create(resource, obj)
 
 
 async def remove(actor: Actor, resource: Resource, name: str, namespace: str) -> None:

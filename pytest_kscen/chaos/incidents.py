@@ -1,6 +1,7 @@
 """One fault's life: aimed, caused, seen to have an effect or not, ended and seen to be undone, recovered from.
 
-The journal is told of each step. What was begun is undone even if it failed or was cancelled in the middle.
+The journal is told of each step. What was begun is undone even if it failed or was cancelled in the middle; what the API
+refused is not there to be undone.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_kscen.chaos.hands import INCIDENT, TYPE, Hands, Impossible
+from pytest_kscen.chaos.answers import Answers
+from pytest_kscen.chaos.blame import NOWHERE
+from pytest_kscen.chaos.hands import INCIDENT, TYPE, Hands, Impossible, make_way
 from pytest_kscen.chaos.observer import Observer
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_kscen.chaos.blame import Reach
     from pytest_kscen.journal import Journal
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.objects.resources import Obj, Resource
 
 T = TypeVar("T")
 
@@ -51,7 +55,8 @@ class Fault(Protocol):
     async def aim(self, hands: Hands) -> Fault:
         """The same fault with what only the cluster knows; `Impossible` says what is missing."""
 
-    async def inject(self, incident: Incident) -> None: ...
+    async def inject(self, incident: Incident) -> None:
+        """Ask for it, so that the incident knows what was answered."""
 
     async def heal(self, incident: Incident) -> None:
         """Undo it, and see that it is undone. Asked again if it failed."""
@@ -70,6 +75,7 @@ class Incident:
     removed_at: float | None = None
     recovered_at: float | None = None
     effects: list[str] = field(default_factory=list)
+    answers: Answers = field(default_factory=Answers)
     parts_done: list[str] = field(default_factory=list)
     """Of a fault that goes part by part: what need not be undone, or told, again."""
     done: bool = False
@@ -119,6 +125,33 @@ class Incident:
         self.observer.acts(self)
         self.has_effect(what)
 
+    async def put(self, actor: Actor, resource: Resource, obj: Obj, part: str = "") -> None:
+        """Make what does it, or a part of it."""
+        await make_way(actor, resource, obj)
+        with self.answers.of(part):
+            await actor.api.create(resource, obj)
+        self.reaches(self.fault.reach)
+
+    async def look_for(self, actor: Actor, resource: Resource, name: str, namespace: str) -> None:
+        """If nobody has said whether what does it was made: see."""
+        if self.answers.lost:
+            try:
+                await actor.api.get(resource, name, namespace)
+            except NotFound:
+                self.answers.nothing()
+            else:
+                self.answers.found()
+                self.reaches(self.fault.reach)
+
+    def reaches(self, reach: Reach) -> None:
+        """This is what it may do from now on."""
+        self.observer.reaches(self, reach)
+
+    def spares(self, nodes: Iterable[str]) -> None:
+        """It was to be done to these as well, and is not."""
+        if spared := sorted(nodes):
+            self.note("incident-spared", nodes=spared)
+
     def recovered(self, at: float) -> None:
         """Since then nothing that it shook was in trouble."""
         self.recovered_at = at
@@ -149,23 +182,31 @@ class Incident:
         return self._ending
 
     async def _end(self) -> None:
+        if self.answers:
+            await self._undo()
+        if not self.answers:
+            self.spares(self.targets["nodes"])
+            self.reaches(NOWHERE)
+        self.removed_at = self.journal.now
+        self.note("incident-ended", lasted=round(self.removed_at - self.started_at, 6))
+        self.observer.ended(self)
+
+    async def _undo(self) -> None:
         clock = self.hands.nested.clock
         pause, give_up = FIRST_PAUSE, clock.now() + PATIENCE
         while True:
             try:
                 async with self.hands.nested.doing(f"undo {self.variant}", incident=self.id):
                     await self.fault.heal(self)
-                break
             except PASSING as error:
                 if clock.now() >= give_up:
                     self.note("incident-not-undone", error=repr(error))
                     self.observer.give_up(self)
                     raise
+            else:
+                return
             await clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
-        self.removed_at = self.journal.now
-        self.note("incident-ended", lasted=round(self.removed_at - self.started_at, 6))
-        self.observer.ended(self)
 
 
 async def cause(stage: Stage, fault: Fault, *, by: str = "chaos") -> Incident:

@@ -34,6 +34,10 @@ class NetworkBlock:
         if not isinstance(self.group_size, int) or self.group_size < 0:
             raise ValueError(f"group_size={self.group_size!r}: give a whole number, 0 for one half")
 
+    @property
+    def soonest(self) -> float:
+        return self.period[0]
+
     def needs_machines(self) -> int:
         return max(PAIR, self.group_size + 1 if SPLIT_BRAIN in self.variants else 0)
 

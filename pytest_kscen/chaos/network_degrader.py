@@ -34,6 +34,10 @@ class NetworkDegrade:
         valid_variants(self.variants, WEIGHTS)
         valid_loss(self.loss)
 
+    @property
+    def soonest(self) -> float:
+        return self.period[0]
+
     def needs_machines(self) -> int:
         return PAIR
 

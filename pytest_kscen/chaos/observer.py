@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.chaos import troubles
 from pytest_kscen.chaos.blame import SETTLED, Suspect, whose
@@ -24,14 +24,18 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
+    from pytest_kscen.chaos.blame import Reach
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.chaos.troubles import Aspect
     from pytest_kscen.kube.actor import Stage
     from pytest_kscen.kube.looking import Ears
     from pytest_kscen.objects.resources import Obj
 
+Said = TypeVar("Said")
+
 NAME = "chaos-observer"
 FIRST_LOOK = 5.0  # seconds within which the pictures should be there; a resource that is not served has none
+NOTHING: tuple[None, list[Aspect]] = None, []  # was said
 RECOVERY = 300.0  # seconds after which nobody waits any longer
 TOLD = 3  # how many effects of each kind are told, of each volume
 
@@ -81,7 +85,7 @@ class Observer:
             self._leave()
 
     async def watch(self, incident: Incident) -> None:
-        """From now on this incident is on."""
+        """From now on this incident may be on."""
         self._take()
         try:
             await _within(self._seen, FIRST_LOOK)
@@ -89,11 +93,18 @@ class Observer:
             self._leave()
             raise
         self._seen.set()
-        watched = Watched(incident.fault.reach, self._stage.journal.now, incident=incident)
+        watched = Watched(incident.fault.reach, self._stage.journal.now, asked=True, incident=incident)
         self._watched[incident.id] = watched
-        for each in self._watched.values():
-            if each.shaken:
-                each.changed.set()
+
+    def reaches(self, incident: Incident, reach: Reach) -> None:
+        """It is known what it may do: all that it was to do, or less."""
+        watched = self._watched[incident.id]
+        watched.reach = reach
+        if watched.asked:
+            watched.asked, watched.since = False, self._stage.journal.now
+            for each in self._watched.values():
+                if each.shaken:
+                    each.changed.set()
 
     def acts(self, incident: Incident) -> None:
         """Whoever does it for us has said that it is done."""
@@ -151,7 +162,7 @@ class Observer:
         shared, machines = SharedInformers.of_run(self._stage), self._machines()
         async with shared.heard() as ears, asyncio.TaskGroup() as looking:
             replicas, volumes, nodes = map(shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES))
-            of_volume = replicas.index("volume", lambda replica: [volume_of(replica)])
+            of_volume = replicas.index("volume", lambda replica: [volume_of(replica)], lasting=True)
 
             def seats_of(volume: Obj) -> tuple[str, ...]:
                 return tuple(node_of(replica) for replica in of_volume.of(volume["metadata"]["name"]))
@@ -159,10 +170,21 @@ class Observer:
             looking.create_task(ears.run(), name=NAME)
             for machine in machines:
                 looking.create_task(machine.run(), name=f"{NAME} of {machine.resource.plural}")
-                self._follow(ears, machine, troubles.of_machine)
-            self._follow(ears, replicas, lambda replica: troubles.of_replica(replica, of_volume.of(volume_of(replica))))
-            self._follow(ears, volumes, lambda volume: troubles.of_volume(volume, self._stage.health, seats_of(volume)))
-            self._follow(ears, nodes, troubles.of_node)
+                self._follow(ears, machine, troubles.phase, troubles.of_machine)
+            self._follow(
+                ears,
+                replicas,
+                troubles.connections,
+                lambda replica, links: troubles.of_replica(replica, links, of_volume.of(volume_of(replica))),
+                unless=troubles.has_same_links,
+            )
+            self._follow(
+                ears,
+                volumes,
+                self._stage.health.read,
+                lambda volume, health: troubles.of_volume(volume, health, seats_of(volume)),
+            )
+            self._follow(ears, nodes, troubles.readiness, troubles.of_node)
             for informer in (replicas, volumes, nodes, *machines):
                 await informer.synced()
             self._seen.set()
@@ -174,18 +196,32 @@ class Observer:
         actor, jitter = self._stage.in_parent(NAME), self._stage.chance.stream(f"{NAME} of {VIRTUAL_MACHINES.qualified}")
         return [Informer(actor.api, actor.clock, VIRTUAL_MACHINES, self._stage.parent.namespace, jitter=jitter)]
 
-    def _follow(self, ears: Ears, informer: Informer, aspects: Callable[[Obj], Iterable[Aspect]]) -> None:
-        shown: dict[Ref, list[Aspect]] = {}
+    def _follow(
+        self,
+        ears: Ears,
+        informer: Informer,
+        says: Callable[[Obj], Said | None],
+        aspects: Callable[[Obj, Said], Iterable[Aspect]],
+        *,
+        unless: Callable[[Obj, Obj], bool] = lambda _new, _old: False,
+    ) -> None:
+        """An object's aspects are made of what it says: as long as it says the same, they stay as they are."""
+        shown: dict[Ref, tuple[Said, list[Aspect]]] = {}
 
         def handler(new: Obj | None, old: Obj | None) -> None:
-            if new and old and troubles.says_the_same(new, old):
+            if new and old and unless(new, old):
                 return
             ref = Ref.of(new or old or {})
-            before, now = shown.pop(ref, []), list(aspects(new)) if new else []
-            if now:
-                shown[ref] = now
-            if now != before:
-                self._troubles.see(before, now, going=bool(new and new["metadata"].get("deletionTimestamp")))
+            said, before = shown.get(ref, NOTHING)
+            saying = says(new) or None if new else None
+            if saying == said:
+                return
+            now = list(aspects(new, saying)) if new and saying else []
+            if new and saying:
+                shown[ref] = saying, now
+            else:
+                del shown[ref]
+            self._troubles.see(before, now, going=bool(new and new["metadata"].get("deletionTimestamp")))
 
         ears.on_change(informer, handler)
 
@@ -238,7 +274,7 @@ class Observer:
                 return []
 
     def _in_the_way(self, watched: Watched) -> list[str]:
-        on = [each for each in self._watched.values() if each.until is None]
+        on = [each for each in self._watched.values() if each.until is None and not each.asked]
         return [each.incident.id for each in on if any(map(each.reach.covers, watched.shaken.values()))]
 
 

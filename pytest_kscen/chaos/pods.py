@@ -47,6 +47,10 @@ class PodDestroy:
     def labels(self) -> tuple[str, ...]:
         return (self.label,) if self.label else tuple(AT_ONCE)
 
+    @property
+    def soonest(self) -> float:
+        return self.period[0]
+
     def needs_machines(self) -> int:
         return 0
 

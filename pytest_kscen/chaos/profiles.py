@@ -24,6 +24,10 @@ class Profile(Protocol):
     @property
     def profile(self) -> str: ...
 
+    @property
+    def soonest(self) -> float:
+        """Seconds before which it has no incident."""
+
     def needs_machines(self) -> int:
         """How many virtual machines its incidents need; none, and it needs no parent cluster either."""
 

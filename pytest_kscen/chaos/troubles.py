@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_kscen.chaos.replicas import node_of
 from pytest_kscen.objects.conditions import condition
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, volume_of
+from pytest_kscen.objects.storage import volume_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.objects.volume_health import HealthSource
+    from pytest_kscen.objects.volume_health import Observed
 
 Key: TypeAlias = tuple[str, ...]
 
@@ -62,75 +62,82 @@ class Troubles:
 
     def see(self, old: list[Aspect], new: list[Aspect], *, going: bool) -> None:
         """An object's aspects have changed; one that is being deleted may fail as it likes."""
-        there = {aspect.key: None for aspect in new}
+        there = [aspect.key for aspect in new]
         for aspect in old:
             if aspect.key not in there:
                 self._well.pop(aspect.key, None)
                 self._end(aspect.key)
         for aspect in new:
+            key = aspect.key
             if aspect.well:
-                self._well[aspect.key] = None
-                self._end(aspect.key)
-            elif aspect.key in self._well and aspect.key not in self._troubles and not (going or aspect.excused):
-                self._troubles[aspect.key] = aspect
+                self._well[key] = None
+                self._end(key)
+            elif key in self._well and key not in self._troubles and not (going or aspect.excused):
+                self._troubles[key] = aspect
                 self._began(aspect)
 
     def _end(self, key: Key) -> None:
-        if trouble := self._troubles.pop(key, None):
-            self._over(trouble)
+        if key in self._troubles:
+            self._over(self._troubles.pop(key))
 
 
 # --- what objects say ---
 
 
-def of_node(node: Obj) -> Iterator[Aspect]:
+def readiness(node: Obj) -> Obj | None:
+    return condition(node, "Ready")
+
+
+def of_node(node: Obj, ready: Obj) -> list[Aspect]:
     name = node["metadata"]["name"]
-    if ready := condition(node, "Ready"):
-        yield Aspect((NODE, name), ready["status"] == "True", ready.get("reason") or ready["status"], (name,))
+    return [Aspect((NODE, name), ready["status"] == "True", ready.get("reason") or ready["status"], (name,))]
 
 
-def of_machine(machine: Obj) -> Iterator[Aspect]:
+def phase(machine: Obj) -> str | None:
+    return (machine.get("status") or {}).get("phase")
+
+
+def of_machine(machine: Obj, phase: str) -> list[Aspect]:
     name = machine["metadata"]["name"]
-    if phase := (machine.get("status") or {}).get("phase"):
-        yield Aspect((MACHINE, name), phase == RUNNING, phase, (name,))
+    return [Aspect((MACHINE, name), phase == RUNNING, phase, (name,))]
 
 
-def of_volume(volume: Obj, health: HealthSource, nodes: tuple[str, ...]) -> Iterator[Aspect]:
+def of_volume(volume: Obj, health: dict[str, Observed], nodes: tuple[str, ...]) -> list[Aspect]:
     name = volume["metadata"]["name"]
-    for which, seen in health.read(volume).items():
-        state = f"{seen.status} ({seen.reason})" if seen.reason else seen.status
-        yield Aspect((VOLUME, name, which), seen.holds, state, nodes, name)
+    return [
+        Aspect((VOLUME, name, which), seen.holds, f"{seen.status} ({seen.reason})" if seen.reason else seen.status, nodes, name)
+        for which, seen in health.items()
+    ]
 
 
-def of_replica(replica: Obj, siblings: Iterable[Obj]) -> Iterator[Aspect]:
+def connections(replica: Obj) -> list[tuple[str, str]]:
+    """Its peers, and how it is connected with each."""
+    status = replica.get("status") or {}
+    of_drbd = _of_drbd(status) or {}
+    return [
+        (each["name"], each["connectionState"])
+        for each in (*(of_drbd.get("connections") or ()), *(status.get("peers") or ()))
+        if each.get("name") and each.get("connectionState")
+    ]
+
+
+def of_replica(replica: Obj, connections: Iterable[tuple[str, str]], siblings: Iterable[Obj]) -> Iterator[Aspect]:
     """Its links to others of its volume. A peer goes by its replica's name or by its node's, as the generation has it."""
     name, volume, node = replica["metadata"]["name"], volume_of(replica), node_of(replica)
-    if connections := list(_connections(replica.get("status") or {})):
-        nodes = {}
-        for each in siblings:
-            if not each["metadata"].get("deletionTimestamp"):
-                nodes[node_of(each)] = nodes[each["metadata"]["name"]] = node_of(each)
-        for peer, state in connections:
-            ends = (node, nodes.get(peer, peer))
-            yield Aspect((LINK, name, peer), state == CONNECTED, state, ends, volume, excused=peer not in nodes)
+    nodes = {}
+    for each in siblings:
+        if not each["metadata"].get("deletionTimestamp"):
+            nodes[node_of(each)] = nodes[each["metadata"]["name"]] = node_of(each)
+    for peer, state in connections:
+        ends = (node, nodes.get(peer, peer))
+        yield Aspect((LINK, name, peer), state == CONNECTED, state, ends, volume, excused=peer not in nodes)
 
 
-def says_the_same(new: Obj, old: Obj) -> bool:
-    """Whether a replica that stays says nothing else of its links than it did."""
-    if new.get("kind") != REPLICATED_VOLUME_REPLICAS.kind or new["metadata"].get("deletionTimestamp"):
-        return False
+def has_same_links(new: Obj, old: Obj) -> bool:
+    """Whether a replica's links were not written at all, told at a glance: what is left alone is the same object."""
     now, before = new.get("status") or {}, old.get("status") or {}
-    if _of_drbd(now) is _of_drbd(before) and now.get("peers") is before.get("peers"):
-        return True  # what was left alone is the same object
-    return list(_connections(now)) == list(_connections(before))
+    return now is before or (_of_drbd(now) is _of_drbd(before) and now.get("peers") is before.get("peers"))
 
 
 def _of_drbd(status: Obj) -> Obj | None:
     return (status.get("drbd") or {}).get("status")
-
-
-def _connections(status: Obj) -> Iterator[tuple[str, str]]:
-    of_drbd = _of_drbd(status) or {}
-    for each in (*(of_drbd.get("connections") or ()), *(status.get("peers") or ())):
-        if each.get("name") and each.get("connectionState"):
-            yield each["name"], each["connectionState"]

@@ -34,6 +34,10 @@ class VmReboot:
 
     profile: ClassVar[str] = PROFILE
 
+    @property
+    def soonest(self) -> float:
+        return self.period[0] if self.period else FLOOR
+
     def needs_machines(self) -> int:
         return 1
 

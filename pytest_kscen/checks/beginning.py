@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.checks.verdict import UNKNOWN, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pytest_kscen.journal import Entry
 
@@ -26,16 +26,14 @@ class Beginning:
     """What is watched of each volume."""
 
 
-def read(journal: Iterable[Entry]) -> Beginning:
-    beginning = Beginning()
-    for entry in journal:
-        if entry.what == "run-started":
-            beginning.seed = entry.data["seed"]
-            beginning.chaos, beginning.churn = entry.data["chaos"], entry.data["churn"]
-            beginning.conditions = tuple(entry.data["conditions"])
-        elif entry.what == "not-replayable":
-            beginning.replayable = False
-    return beginning
+def learn(beginning: Beginning, entry: Entry) -> None:
+    """What the next entry says of it."""
+    if entry.what == "run-started":
+        beginning.seed = entry.data["seed"]
+        beginning.chaos, beginning.churn = entry.data["chaos"], entry.data["churn"]
+        beginning.conditions = tuple(entry.data["conditions"])
+    elif entry.what == "not-replayable":
+        beginning.replayable = False
 
 
 def judge(beginning: Beginning) -> Iterator[Finding]:

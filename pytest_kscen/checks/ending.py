@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
+from pytest_kscen.objects.durations import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kscen.journal import Entry
 
@@ -23,7 +24,9 @@ VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and thei
 class Ending:
     """What the journal says of it."""
 
-    frozen_at: float = 0.0
+    frozen_at: float | None = None
+    told_until: float = 0.0
+    """When the last thing happened that was written down."""
     stopped_early: bool = False
     hurried: bool = False
     """Whether somebody wanted the volumes to be left."""
@@ -43,6 +46,16 @@ class Ending:
     """The resources into which it could not look at its end, and why."""
 
     @property
+    def lasted(self) -> float:
+        """Until the counters were frozen; of a run that was killed nobody knows more than that it was on until then."""
+        return self.told_until if self.frozen_at is None else self.frozen_at
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether the run was killed before its end had begun."""
+        return self.frozen_at is None and self.late is None and self.leftovers is None
+
+    @property
     def abandoned(self) -> list[str]:
         """What was left because somebody wanted that."""
         return [one for one in self.leftovers or () if self.hurried and one.startswith(VOLUMES)]
@@ -53,12 +66,11 @@ class Ending:
         return {resource: why for resource, why in self.hidden.items() if resource in {EVERYTHING, *self.made}}
 
 
-def read(journal: Iterable[Entry]) -> Ending:
-    ending = Ending()
-    for entry in journal:
-        if entry.what in _READ:
-            _READ[entry.what](ending, entry)
-    return ending
+def learn(ending: Ending, entry: Entry) -> None:
+    """What the next entry says of it."""
+    ending.told_until = entry.at
+    if entry.what in _READ:
+        _READ[entry.what](ending, entry)
 
 
 def _frozen(ending: Ending, entry: Entry) -> None:
@@ -118,6 +130,8 @@ _READ: dict[str, Callable[[Ending, Entry], None]] = {
 
 
 def judge(ending: Ending) -> Iterator[Finding]:
+    if ending.is_untold:
+        yield Finding("journal", UNKNOWN, f"it breaks off after {in_words(ending.told_until)}, while the run was on")
     if ending.crashes:
         yield Finding("actors", UNKNOWN, f"crashed: {'; '.join(ending.crashes)}")
     yield _liveness(ending)

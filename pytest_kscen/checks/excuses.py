@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pytest_kscen.checks.volumes import VolumeRecord
 
 GRACE = 120.0  # seconds after an incident during which what it shook may still be shaking
+CATCHING_UP = 30.0  # seconds after one that has cut none of its links, within which is done what waited meanwhile
+BETWEEN = ("network-block", "network-degrade")  # the profiles of what is done to a network between two machines
 
 
 def excused(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> bool:
@@ -27,12 +29,39 @@ def excused(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Inci
 
 
 def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> Iterator[tuple[float, float]]:
-    """A fault that is a lasting state excuses nothing, nor does one that never came to be."""
+    """A fault that is a lasting state excuses nothing, nor does one that never came to be; one that nobody undid may have."""
     for incident in shaken:
-        over = math.inf if incident.removed_at is None else incident.removed_at + GRACE
-        if over <= since or incident.started_at > at:
+        came_to_be = incident.effects or incident.perhaps or incident.not_undone or not incident.failed
+        if incident.lasting or not came_to_be:
             continue
-        came_to_be = incident.effects or incident.perhaps or not incident.failed
-        nodes = volume.nodes_between(incident.started_at, over)
-        if came_to_be and not incident.lasting and not nodes.isdisjoint(incident.targets.get("nodes", ())):
-            yield incident.started_at, over
+        latest = math.inf if incident.removed_at is None else incident.removed_at + GRACE
+        nodes = volume.nodes_between(incident.started_at, latest)
+        if incident.started_at <= at and latest > since and not nodes.isdisjoint(incident.shaken):
+            yield incident.started_at, _over(incident, volume, nodes, since)
+
+
+def _over(incident: IncidentRecord, volume: VolumeRecord, nodes: set[str], since: float) -> float:
+    """Until when it may be why a volume on these nodes has not been well since then.
+
+    What was cut may come back late, and a link that was to be made meanwhile later still, which nobody sees. Destroyed pods
+    cut none: others are in their place. Whoever stands on one side of a cut alone has lost no link by it.
+    """
+    if incident.removed_at is None:
+        return math.inf
+    late, soon = incident.removed_at + GRACE, incident.removed_at + CATCHING_UP
+    if volume.name in incident.perhaps_felt_by:
+        return late
+    if "pods" in incident.targets and since > incident.removed_at and incident.settled_at is not None:
+        return min(late, incident.settled_at)
+    if volume.name in incident.felt_by:
+        return late
+    cuts_none = "pods" in incident.targets or any(nodes.isdisjoint(side) for side in _sides(incident))
+    return soon if cuts_none else late
+
+
+def _sides(incident: IncidentRecord) -> list[list[str]]:
+    """Of a network between machines there are two."""
+    targets = incident.targets
+    if "group_a" in targets:
+        return [targets["group_a"], targets["group_b"]]
+    return [[node] for node in targets["nodes"]] if incident.profile in BETWEEN else [targets["nodes"]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.checks.verdict import UNKNOWN, VALID, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kscen.journal import Entry
 
@@ -38,6 +38,13 @@ class IncidentRecord:
     """What it may have done as well: nothing proves it."""
     overtaken: list[str] = field(default_factory=list)
     """Those that came over what it had shaken before that was well again: how long it would have taken nobody can tell."""
+    spared: list[str] = field(default_factory=list)
+    """Nodes among its targets to which nothing was done, because it was refused there, or came too late."""
+    settled_at: float | None = None
+    """When it was told that it is recovered from: whatever came later is not its doing."""
+    felt_by: set[str] = field(default_factory=set)
+    """The volumes of which something was its effect."""
+    perhaps_felt_by: set[str] = field(default_factory=set)
 
     @property
     def lasted(self) -> float | None:
@@ -53,6 +60,11 @@ class IncidentRecord:
     @property
     def had_effect(self) -> bool:
         return bool(self.effects)
+
+    @property
+    def shaken(self) -> list[str]:
+        """The nodes to which something was done."""
+        return [node for node in self.targets.get("nodes", ()) if node not in self.spared]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -72,14 +84,8 @@ class IncidentRecord:
             "unrecovered": self.unrecovered,
             "perhaps": self.perhaps,
             "overtaken": self.overtaken,
+            **({"spared": self.spared} if self.spared else {}),
         }
-
-
-def incidents(journal: Iterable[Entry]) -> list[IncidentRecord]:
-    found: dict[str, IncidentRecord] = {}
-    for entry in journal:
-        learn(found, entry)
-    return list(found.values())
 
 
 def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
@@ -96,6 +102,12 @@ def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
 
 def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
     incident.effects.append(entry.data["effect"])
+    incident.felt_by |= _volume_of(entry)
+
+
+def _volume_of(entry: Entry) -> set[str]:
+    """The one that it names, if any."""
+    return {sys.intern(entry.data["volume"])} if "volume" in entry.data else set()
 
 
 def _ended(incident: IncidentRecord, entry: Entry) -> None:
@@ -105,6 +117,7 @@ def _ended(incident: IncidentRecord, entry: Entry) -> None:
 def _recovered(incident: IncidentRecord, entry: Entry) -> None:
     """It is told a little later: when it has stayed so."""
     incident.recovered_at = round((incident.removed_at or 0.0) + entry.data["took"], 6)
+    incident.settled_at = entry.at
 
 
 def _failed(incident: IncidentRecord, entry: Entry) -> None:
@@ -121,10 +134,18 @@ def _unrecovered(incident: IncidentRecord, entry: Entry) -> None:
 
 def _perhaps(incident: IncidentRecord, entry: Entry) -> None:
     incident.perhaps.append(entry.data["effect"])
+    incident.perhaps_felt_by |= _volume_of(entry)
 
 
 def _overtaken(incident: IncidentRecord, entry: Entry) -> None:
     incident.overtaken = entry.data["by"]
+
+
+def _spared(incident: IncidentRecord, entry: Entry) -> None:
+    """One that did nothing at all has not perhaps done something either."""
+    incident.spared = entry.data["nodes"]
+    if not incident.shaken:
+        incident.perhaps.clear()
 
 
 def _lasts(incident: IncidentRecord, _: Entry) -> None:
@@ -140,25 +161,35 @@ _READ: dict[str, Callable[[IncidentRecord, Entry], None]] = {
     "incident-unrecovered": _unrecovered,
     "incident-perhaps": _perhaps,
     "incident-overtaken": _overtaken,
+    "incident-spared": _spared,
     "incident-lasting": _lasts,
 }
 
 
-def judge(declared: Sequence[str], seen: Sequence[IncidentRecord]) -> Iterator[Finding]:
-    """A profile that did nothing proves nothing; a fault that may still be on proves too much."""
+NOTICED_BY_VOLUMES = ("network-block", "network-degrade")
+"""What is done to the network alone shows in what is replicated over it."""
+
+
+def judge(declared: Sequence[str], seen: Sequence[IncidentRecord], *, has_volumes: bool = True) -> Iterator[Finding]:
+    """A profile that did nothing proves nothing; a fault that may still be on proves too much.
+
+    `has_volumes` is whether the run had any.
+    """
     for profile in dict.fromkeys(declared):
         own = [incident for incident in seen if incident.profile == profile]
         if any(incident.had_effect for incident in own):
             yield Finding(f"chaos:{profile}", VALID)
         else:
-            yield Finding(f"chaos:{profile}", UNKNOWN, _without_effect(profile, own))
+            yield Finding(f"chaos:{profile}", UNKNOWN, _without_effect(profile, own, has_volumes=has_volumes))
     if stuck := [f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone]:
         yield Finding("chaos", UNKNOWN, f"nobody knows whether these faults are undone: {'; '.join(stuck)}")
 
 
-def _without_effect(profile: str, own: Sequence[IncidentRecord]) -> str:
+def _without_effect(profile: str, own: Sequence[IncidentRecord], *, has_volumes: bool) -> str:
     failed = [incident for incident in own if incident.failed]
     said = f"none of the {len(own)} incidents of {profile} had an effect"
     if failed:
         return f"{said}, and {len(failed)} could not be caused: {failed[0].failed}"
+    if own and not has_volumes and profile in NOTICED_BY_VOLUMES:
+        return f"{said}, since there was no volume to notice one: declare volume_churn, or make volumes in the test"
     return f"{said}: run longer"

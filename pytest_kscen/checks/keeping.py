@@ -1,16 +1,18 @@
-"""Whether the storage kept what it promises of its volumes: their state, that they can be attached, and that they go."""
+"""Whether the storage kept what it promises of its volumes: their state, that they are attached, detached, resized and go."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
-from pytest_kscen.checks.volumes import BROKEN
+from pytest_kscen.checks.volumes import BROKEN, INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_kscen.checks.volumes import Stuck, VolumeRecord
+    from pytest_kscen.checks.volumes import Stuck, Undone, VolumeRecord
+
+NO_CHANCE = 5  # volumes of which none comes back: of fewer, each may have had no time
 
 
 def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterator[Finding]:
@@ -20,18 +22,24 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
     else:
         yield _states(seen)
     yield from _attachments(seen)
+    yield from _in_time("detachments", [one for volume in seen for one in volume.undetached])
+    yield from _in_time("resizes", [one for volume in seen for one in volume.unresized])
     yield from _deletions(seen)
 
 
 def _states(seen: Sequence[VolumeRecord]) -> Finding:
     broken = [_told(volume) for volume in seen if volume.verdict == BROKEN]
     unknown = [f"{volume.name} ({volume.unjudged})" for volume in seen if volume.verdict == UNKNOWN]
+    interrupted = [volume for volume in seen if volume.verdict == INTERRUPTED]
+    untold = len(interrupted) >= NO_CHANCE and not any(volume.came_back for volume in seen)
     said = []
     if broken:
         said.append(f"{len(broken)} of {len(seen)} volumes did not keep the state they promise: {', '.join(broken)}")
     if unknown:
         said.append(f"{len(unknown)} of {len(seen)} volumes could not be judged: {', '.join(unknown)}")
-    return Finding("volumes", INVALID if broken else UNKNOWN if unknown else VALID, "; ".join(said))
+    if untold:
+        said.append(f"{len(interrupted)} of {len(seen)} volumes were interrupted, and none was seen to come back: run longer")
+    return Finding("volumes", INVALID if broken else UNKNOWN if unknown or untold else VALID, "; ".join(said))
 
 
 def _told(volume: VolumeRecord) -> str:
@@ -39,13 +47,20 @@ def _told(volume: VolumeRecord) -> str:
 
 
 def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
-    """One that fails under chaos is an error among others. That none was ever seen to succeed is more."""
+    """One that is refused or excused is an error among others. That none was ever seen to succeed is more."""
     failed = [one for volume in seen for one in volume.unattached]
-    if not failed or any(volume.attached for volume in seen):
-        return
-    blamed = [one for one in failed if not (one.refused or one.excused)]
-    why = f"none of the {len(failed)} attachments that were asked for was seen to succeed: {(blamed or failed)[0].why}"
-    yield Finding("attachments", INVALID if blamed else UNKNOWN, why)
+    findings = list(_in_time("attachments", failed))
+    if failed and not findings and not any(volume.attached for volume in seen):
+        why = f"none of the {len(failed)} attachments that were asked for was seen to succeed: {failed[0].why}"
+        findings.append(Finding("attachments", UNKNOWN, why))
+    yield from findings
+
+
+def _in_time(check: str, failed: Sequence[Undone]) -> Iterator[Finding]:
+    """A single one that the storage did not do in peace is its fault."""
+    if blamed := [one for one in failed if not (one.refused or one.excused)]:
+        why = f"{len(blamed)} of {len(failed)} that failed had all their time, and nothing excuses it: {blamed[0].why}"
+        yield Finding(check, INVALID, why)
 
 
 def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
@@ -59,4 +74,9 @@ def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
 
 
 def _not_gone(stuck: dict[str, Stuck]) -> str:
-    return "; ".join(f"{name} was not gone {one.waited:g} s after its deletion began: {one.why}" for name, one in stuck.items())
+    return "; ".join(f"{name} was not gone {one.waited:g} s after its deletion began{_reason(one)}" for name, one in stuck.items())
+
+
+def _reason(one: Stuck) -> str:
+    """Nothing if it was accepted and nobody refused it."""
+    return f": {one.why}" if one.why else ""

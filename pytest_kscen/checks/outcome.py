@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
 
 import orjson
 
-from pytest_kscen.checks import beginning, ending, incidents, keeping, volumes
-from pytest_kscen.checks.tally import CREATE, Tally, tallies
+from pytest_kscen.checks import beginning, ending, incidents, keeping, tally, volumes
+from pytest_kscen.checks.tally import CREATE, Tally
 from pytest_kscen.checks.verdict import UNKNOWN, VALID, Finding, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kscen.checks.incidents import IncidentRecord
     from pytest_kscen.checks.volumes import VolumeRecord
     from pytest_kscen.journal import Entry
+
+    Check = Callable[[], Iterator[Finding]]
+    Learner = Callable[[Entry], Any]
 
 
 class Volumes(Sequence["VolumeRecord"]):
@@ -80,7 +84,7 @@ class Outcome:
     actions: dict[str, Tally]
     """How often each action was done, and how long it took."""
     lasted: float
-    """Seconds of cluster time until the counters were frozen."""
+    """Seconds of cluster time until the counters were frozen, or the journal breaks off."""
     stopped_early: bool
     seed: str
     replayable: bool = True
@@ -108,7 +112,7 @@ class Outcome:
                 "findings": [{"check": one.check, "verdict": one.verdict, "why": one.why} for one in self.findings],
                 "lasted": self.lasted,
                 "stopped_early": self.stopped_early,
-                "actions": {action: tally.as_json() for action, tally in self.actions.items()},
+                "actions": {action: one.as_json() for action, one in self.actions.items()},
                 "volumes": [volume.as_json() for volume in self.volumes],
                 "incidents": [incident.as_json() for incident in self.incidents],
                 "leftovers": self.leftovers,
@@ -120,37 +124,66 @@ class Outcome:
 
 
 def judge(journal: Iterable[Entry]) -> Outcome:
-    """The outcome of a journal, which is read anew by each check; one that crashes makes its part unknown."""
+    """The outcome of a journal, which is read once for all checks; one that crashes makes its part unknown."""
     outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
-    began = beginning.Beginning()
+    began, end = beginning.Beginning(), ending.Ending()
+    actions: dict[str, Tally] = {}
+    seen: dict[str, IncidentRecord] = {}
+    stories = volumes.Stories(began)
 
     def of_the_beginning() -> Iterator[Finding]:
-        nonlocal began
-        began = beginning.read(journal)
         outcome.seed, outcome.replayable = began.seed, began.replayable
         yield from beginning.judge(began)
 
     def of_actions() -> Iterator[Finding]:
-        outcome.actions = tallies(journal)
+        outcome.actions = actions
         yield from ()
 
     def of_incidents() -> Iterator[Finding]:
-        outcome.incidents = incidents.incidents(journal)
-        yield from incidents.judge(began.chaos or (), outcome.incidents)
+        outcome.incidents = list(seen.values())
+        yield from incidents.judge(began.chaos or (), outcome.incidents, has_volumes=stories.has_any)
 
     def of_volumes() -> Iterator[Finding]:
-        outcome.volumes = Volumes(volumes.volumes(journal, began.conditions, outcome.incidents))
+        outcome.volumes = Volumes(stories.judged(outcome.incidents))
         created = outcome.actions.get(CREATE, Tally())
         yield from keeping.judge(outcome.volumes, churn=began.churn, refusal=created.refusal)
 
     def of_the_end() -> Iterator[Finding]:
-        end = ending.read(journal)
-        outcome.leftovers, outcome.lasted, outcome.stopped_early = end.leftovers or [], end.frozen_at, end.stopped_early
+        outcome.leftovers, outcome.lasted, outcome.stopped_early = end.leftovers or [], end.lasted, end.stopped_early
         yield from ending.judge(end)
 
-    for check in (of_the_beginning, of_actions, of_incidents, of_volumes, of_the_end):
-        try:
-            outcome.findings += check()
-        except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged
-            outcome.findings.append(Finding(check.__name__.removeprefix("of_"), UNKNOWN, f"the check crashed: {error!r}"))
+    learners: dict[Check, Learner] = {
+        of_the_beginning: partial(beginning.learn, began),
+        of_actions: partial(tally.learn, actions),
+        of_incidents: partial(incidents.learn, seen),
+        of_volumes: stories.learn,
+        of_the_end: partial(ending.learn, end),
+    }
+    crashes = _read(journal, learners)
+    for check in learners:
+        if check not in crashes:
+            try:
+                outcome.findings += check()
+            except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged
+                crashes[check] = error
+        if check in crashes:
+            name = check.__name__.removeprefix("of_")
+            outcome.findings.append(Finding(name, UNKNOWN, f"the check crashed: {crashes[check]!r}"))
     return outcome
+
+
+def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, Exception]:
+    """Tell each of every entry; whoever crashes, as is told here, hears no more."""
+    crashes: dict[Check, Exception] = {}
+    hearing = list(learners.items())
+    try:
+        for entry in journal:
+            for check, learn in hearing:
+                try:
+                    learn(entry)
+                except Exception as error:  # noqa: BLE001  # it is that check's alone
+                    crashes[check] = error
+                    hearing = [one for one in hearing if one[0] is not check]
+    except Exception as error:  # noqa: BLE001  # of what cannot be read nobody has judged anything
+        crashes = {**dict.fromkeys(learners, error), **crashes}
+    return crashes

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_kscen.journal import Entry
 
 CREATE, READY, DELETE = "create the volume", "wait until the volume is ready", "delete the volume"
 ATTACH, ATTACH_AT_FIRST = "attach", "attach at first"
+DETACH, DETACH_EVERYWHERE = "detach", "detach everywhere"
+RESIZE = "resize the volume"
 
 
 @dataclass(slots=True)
@@ -52,10 +52,10 @@ class Tally:
         }
 
 
-def tallies(journal: Iterable[Entry]) -> dict[str, Tally]:
-    """By action, in the order in which each first ended."""
-    found: dict[str, Tally] = {}
-    for entry in journal:
-        if entry.what == "ended":
-            found.setdefault(entry.data["action"], Tally()).count(entry.data["result"], entry.data["took"])
-    return found
+def learn(found: dict[str, Tally], entry: Entry) -> None:
+    """What the next entry says of any action; they stand in the order in which each first ended."""
+    if entry.what == "ended":
+        action = entry.data["action"]
+        if action not in found:
+            found[action] = Tally()
+        found[action].count(entry.data["result"], entry.data["took"])

@@ -14,17 +14,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.checks.excuses import excused
-from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE
+from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE, DETACH, DETACH_EVERYWHERE, RESIZE
 from pytest_kscen.checks.verdict import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
+    from pytest_kscen.checks.beginning import Beginning
     from pytest_kscen.checks.incidents import IncidentRecord
     from pytest_kscen.journal import Entry
 
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
 FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
+AT_ONCE = 10.0  # seconds that what is asked for takes even in peace
 
 
 @dataclass(slots=True)
@@ -38,13 +40,14 @@ class Stuck:
 
 
 @dataclass(slots=True)
-class Unattached:
-    """An attachment that was asked for, and failed."""
+class Undone:
+    """Something that was asked for, and failed."""
 
     at: float
+    waited: float
     why: str
     refused: bool
-    """By the API, so that the storage never heard of it."""
+    """By the API, so that the storage never heard of it; or it was not the storage's to do."""
     excused: bool = False
 
 
@@ -71,7 +74,12 @@ class VolumeRecord:
     stuck: list[Stuck] = field(default_factory=list)
     """How it could not be deleted."""
     attached: int = 0
-    unattached: list[Unattached] = field(default_factory=list)
+    """How often an attachment was there, those that it was made with included."""
+    unattached: list[Undone] = field(default_factory=list)
+    undetached: list[Undone] = field(default_factory=list)
+    unresized: list[Undone] = field(default_factory=list)
+    healed: bool = False
+    """Whether it was well when everything was healed."""
     verdict: str = STABLE
 
     @property
@@ -83,6 +91,11 @@ class VolumeRecord:
         """Those that held a replica at any time between."""
         stays = zip(self.placed_at, [*self.placed_at[1:], math.inf], self.placed_on, strict=False)
         return {node for came, went, nodes in stays if came <= end and went > begin for node in nodes}
+
+    @property
+    def came_back(self) -> bool:
+        """Whether that was seen, at least once."""
+        return any(count > 1 or (count and self.healed) for count in self.transitions.values())
 
     @property
     def unjudged(self) -> str:
@@ -106,27 +119,44 @@ class VolumeRecord:
         }
 
 
-def volumes(journal: Iterable[Entry], conditions: Sequence[str], shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
-    """In the order of their creation. One may have the name of one that is gone: what is told is told of the latest."""
-    found: list[VolumeRecord] = []
-    latest: dict[str, VolumeRecord] = {}
-    ends: dict[str, float] = {}
-    for entry in journal:
-        if entry.what == "volume":
-            name = entry.data["volume"]
-            latest[name] = VolumeRecord(name, sys.intern(entry.data["storage_class"]), dict.fromkeys(conditions, 0))
-            found.append(latest[name])
-        elif entry.what in _ENDS:
-            ends[entry.what] = entry.at
-        elif entry.what in _READ:
-            _READ[entry.what](latest[entry.data["volume"]], entry)
-        elif entry.what in _DEEDS and (deed := _DEEDS[entry.what].get(entry.data["action"])):
-            deed(latest[entry.data["volume"]], entry)
-    for volume in found:
-        volume.stopped_at = ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
-        volume.waited_for |= LIVENESS in ends
-        _judge(volume, shaken)
-    return found
+class Stories:
+    """All volumes', as the journal tells them. One may have the name of one that is gone: what is told is told of the latest."""
+
+    def __init__(self, beginning: Beginning) -> None:
+        """The journal's, which tells it before any volume's."""
+        self._beginning = beginning
+        self._found: list[VolumeRecord] = []
+        self._latest: dict[str, VolumeRecord] = {}
+        self._ends: dict[str, float] = {}
+
+    def learn(self, entry: Entry) -> None:
+        """What the next entry says of any of them."""
+        what, data = entry.what, entry.data
+        if what == "volume":
+            transitions = dict.fromkeys(self._beginning.conditions, 0)
+            record = VolumeRecord(data["volume"], sys.intern(data["storage_class"]), transitions)
+            self._latest[record.name] = record
+            self._found.append(record)
+        elif what in _ENDS:
+            self._ends[what] = entry.at
+            for volume in self._found if what == LIVENESS else ():
+                volume.healed = not volume.deleting and volume.lost_at is None and volume.name not in data["late"]
+        elif what in _READ:
+            _READ[what](self._latest[data["volume"]], entry)
+        elif what in _DEEDS and (deed := _DEEDS[what].get(data["action"])):
+            deed(self._latest[data["volume"]], entry)
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self._found)
+
+    def judged(self, shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
+        """In the order of their creation."""
+        for volume in self._found:
+            volume.stopped_at = self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
+            volume.waited_for |= LIVENESS in self._ends
+            _judge(volume, shaken)
+        return self._found
 
 
 def _checked(volume: VolumeRecord, entry: Entry) -> None:
@@ -181,6 +211,10 @@ def _deletes(volume: VolumeRecord, _: Entry) -> None:
     volume.deleting = True
 
 
+def _arrived(volume: VolumeRecord, _: Entry) -> None:
+    volume.attached += 1
+
+
 def _attached(volume: VolumeRecord, entry: Entry) -> None:
     if entry.data["result"] == "done":
         volume.attached += 1
@@ -189,15 +223,32 @@ def _attached(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _requested(volume: VolumeRecord, entry: Entry) -> None:
+    volume.unattached += _undone(entry)
+
+
+def _detached(volume: VolumeRecord, entry: Entry) -> None:
+    volume.undetached += _undone(entry)
+
+
+def _resized(volume: VolumeRecord, entry: Entry) -> None:
+    """One that goes need not grow any more."""
+    if not volume.deleting:
+        volume.unresized += _undone(entry)
+
+
+def _undone(entry: Entry) -> list[Undone]:
+    """Whoever waited in vain waited for the storage."""
     result, _, why = entry.data["result"].partition(": ")
-    if result == "failed":
-        volume.unattached.append(Unattached(entry.at, why, not why.startswith("TimeoutError")))
+    if result != "failed":
+        return []
+    return [Undone(entry.at, entry.data["took"], why, not why.startswith("TimeoutError"))]
 
 
 _Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]
 _READ: _Reading = {
     "volume-placed": _placed,
     "volume-went": _went,
+    "attached": _arrived,
     "ready": _became_ready,
     "checker-started": _checked,
     "condition-changed": _changed,
@@ -208,15 +259,29 @@ _READ: _Reading = {
 }
 _DEEDS: dict[str, _Reading] = {
     "began": {DELETE: _deletes},
-    "ended": {ATTACH: _attached, ATTACH_AT_FIRST: _requested},
+    "ended": {
+        ATTACH: _attached,
+        ATTACH_AT_FIRST: _requested,
+        DETACH: _detached,
+        DETACH_EVERYWHERE: _detached,
+        RESIZE: _resized,
+    },
 }
 
 
 def _judge(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> None:
     volume.verdict = _verdict(volume, shaken)
-    failed: list[Stuck | Unattached] = [*volume.stuck, *volume.unattached]
-    for one in failed:
-        one.excused = excused(volume, one.at, one.at, shaken)
+    for stuck in volume.stuck:
+        stuck.excused = excused(volume, _asked(stuck), stuck.at, shaken)
+    for one in (*volume.unattached, *volume.undetached, *volume.unresized):
+        asked = _asked(one)
+        was_ready = volume.ready_at is not None and volume.ready_at <= asked  # whether it should have been is judged by itself
+        one.excused = not was_ready or excused(volume, asked, one.at, shaken)
+
+
+def _asked(one: Stuck | Undone) -> float:
+    """Since when it could have been done."""
+    return min(one.at, one.at - one.waited + AT_ONCE)
 
 
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
@@ -225,7 +290,8 @@ def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
     if volume.unjudged or volume.stopped_at is None:
         return UNKNOWN
     odd = [volume.changed_at[condition] for condition, count in volume.transitions.items() if count % 2]
-    if doubtful := odd if volume.ready_at is not None else [volume.stopped_at]:
+    never_ready = [volume.placed_at[0] if volume.placed_at else volume.stopped_at]
+    if doubtful := odd if volume.ready_at is not None else never_ready:
         told = all(excused(volume, since, volume.stopped_at, shaken) for since in doubtful)
         return INTERRUPTED if told else BROKEN
     return RECOVERED if any(volume.transitions.values()) else STABLE

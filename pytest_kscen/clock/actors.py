@@ -16,11 +16,7 @@ class Actors:
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        self._crash: tuple[str, BaseException] | None = None
-
-    @property
-    def have_crashed(self) -> bool:
-        return self._crash is not None
+        self.crash: tuple[str, BaseException] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         task = loop.create_task(coroutine, name=name)
@@ -35,11 +31,11 @@ class Actors:
         return tasks
 
     def raise_crash(self) -> None:
-        if self._crash:
-            (name, error), self._crash = self._crash, None
+        if self.crash:
+            (name, error), self.crash = self.crash, None
             raise ActorCrashedError(f"the actor {name} crashed: {error!r}") from error
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         del self._tasks[task]
-        if not task.cancelled() and (error := task.exception()) and not self._crash:
-            self._crash = (task.get_name(), error)
+        if not task.cancelled() and (error := task.exception()) and not self.crash:
+            self.crash = (task.get_name(), error)

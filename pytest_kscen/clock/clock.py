@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import math
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
 T = TypeVar("T")
+
+MICROS = 1_000_000  # in a second
 
 
 class Clock(Protocol):
@@ -57,8 +60,15 @@ class Runner(Protocol):
 @functools.lru_cache(maxsize=1024)
 def timestamp_of(seconds: float, *, micro: bool = False) -> str:
     """Kubernetes' Time (whole seconds) or MicroTime for an instant."""
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return moment.isoformat(timespec="microseconds" if micro else "seconds").replace("+00:00", "Z")
+    fraction, whole = math.modf(seconds)
+    carried, micros = divmod(round(fraction * MICROS), MICROS)
+    return f"{_second(whole + carried)}.{micros:06d}Z" if micro else f"{_second(whole + carried)}Z"
+
+
+@functools.lru_cache(maxsize=1024)
+def _second(seconds: float) -> str:
+    """An instant is told several times, and many fall into the same second."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()[:-6]
 
 
 def epoch_of(timestamp: str) -> float:

@@ -16,7 +16,7 @@ import math
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clock.stall import stalled
+from pytest_kscen.clock.stall import Busy, stalled
 from pytest_kscen.clock.tasks import NumberedTask, TaskBook
 from pytest_kscen.clock.work import RealWork
 
@@ -28,40 +28,38 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-STEPS_PER_INSTANT = 5_000_000
+STEPS_PER_INSTANT = 1_000_000
+STEPS_LOOKED_AT = 10_000
 
 
 class Handle:
     """A callback that is going to run; cancelled by forgetting it."""
 
-    __slots__ = ("_args", "_callback", "_context", "_when")
+    __slots__ = ("_when", "args", "callback", "context")
 
     def __init__(self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
         self._when = when
-        self._callback: Callable[..., object] | None = callback
-        self._args = args
-        self._context = context or contextvars.copy_context()
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.context = context or contextvars.copy_context()
 
     def cancel(self) -> None:
-        self._callback = None
-        self._args = ()
+        self.callback = None
+        self.args = ()
 
     def cancelled(self) -> bool:
-        return self._callback is None
+        return self.callback is None
 
     def when(self) -> float:
         return self._when
-
-    def run(self) -> None:
-        if self._callback is not None:
-            self._context.run(self._callback, *self._args)
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
     """asyncio's interface over a heap of timers."""
 
     def __init__(self) -> None:
-        self._now = 0.0
+        self.instant = 0.0
+        """What `time()` tells."""
         self._ready: collections.deque[Handle] = collections.deque()
         self._sequence = itertools.count()
         self._timers: list[tuple[float, int, Any]] = []
@@ -77,6 +75,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._stopping = False
         self._closed = False
         self._steps = 0
+        self._busy: Busy | None = None
 
     # --- turning ---
 
@@ -84,7 +83,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self,
         done: Callable[[], object],
         *,
-        settled: Callable[[], object] = lambda: False,
+        settled: Callable[[], object] | None = None,
         pace: Callable[[float], object] | None = None,
     ) -> None:
         """Run until `done` holds, asked after every round of callbacks, or `settled`, asked when an instant has come to rest.
@@ -96,16 +95,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             raise RuntimeError("the loop is already being turned: inside an actor, await instead of waiting synchronously")
         asyncio._set_running_loop(self)  # noqa: SLF001
         self._running = True
-        self._steps = 0
+        self._steps, self._busy = 0, None
         try:
             while not done():
                 if self._ready or self._arrivals:
                     self._run_ready()
-                elif self._has_due():
-                    self._fire(self._now)
-                elif settled():
+                elif (due := self.next_timer()) is not None and due <= self.instant:
+                    self._fire(self.instant)
+                elif settled and settled():
                     return
-                elif self._work:
+                elif self._work.under_way:
                     if not self._work.deliver(in_order=self._replayable):
                         self.wait_for_arrivals()
                 elif pace:
@@ -122,15 +121,25 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             ready.append(arrivals.popleft())
         self._steps += len(ready)
         if self._steps > STEPS_PER_INSTANT:
-            raise stalled(f"{self._steps} steps were taken in one instant (at {self._now} s) and time did not move", self._tasks)
+            self._look_at(ready)
         self._run(ready, len(ready))
+
+    def _look_at(self, ready: collections.deque[Handle]) -> None:
+        """Who is it that does not let time pass: begun when there have been too many steps, ended by an error that names them."""
+        self._busy = self._busy or Busy()
+        self._busy.note(handle.callback for handle in ready)
+        if self._steps > STEPS_PER_INSTANT + STEPS_LOOKED_AT:
+            raise self._busy.error(f"{self._steps} steps were taken in one instant (at {self.instant} s) and time did not move")
 
     def _run(self, handles: collections.deque[Handle], count: int) -> None:
         """So many of them."""
         for _ in range(count):
             handle = handles.popleft()
+            callback = handle.callback
+            if callback is None:
+                continue
             try:
-                handle.run()
+                handle.context.run(callback, *handle.args)
             except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
                 self.call_exception_handler({"message": "error in a callback", "exception": error})
 
@@ -158,7 +167,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _stroll(self, pace: Callable[[float], object]) -> None:
         due = self.next_timer()
-        moved = pace(math.inf if due is None else due - self._now)
+        moved = pace(math.inf if due is None else due - self.instant)
         if due is not None and moved:
             self._move_to(due)
 
@@ -173,15 +182,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._move_to(due)
 
     def _move_to(self, due: float) -> None:
-        if due > self._now:
-            self._now = due
-            self._steps = 0
+        if due > self.instant:
+            self.instant = due
+            self._steps, self._busy = 0, None
         self._fire(due)
-
-    def _has_due(self) -> bool:
-        """Whether a timer is due within this instant."""
-        due = self.next_timer()
-        return due is not None and due <= self._now
 
     def _fire(self, due: float) -> None:
         timers, background = self._timers, self._background
@@ -201,18 +205,21 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- time ---
 
     def time(self) -> float:
-        return self._now
+        return self.instant
 
     def sleeper(self, seconds: float, *, background: bool) -> asyncio.Future[None]:
         """A future that is done after this time: lighter than a timer that sets one."""
         future: asyncio.Future[None] = asyncio.Future(loop=self)
-        heapq.heappush(self._background if background else self._timers, (self._now + seconds, next(self._sequence), future))
+        heapq.heappush(self._background if background else self._timers, (self.instant + seconds, next(self._sequence), future))
         return future
 
     def next_timer(self) -> float | None:
         """When the next timer is due, background ones too."""
-        heaps = [heap for heap in (self._timers, self._background) if heap]
-        return min(heap[0][0] for heap in heaps) if heaps else None
+        timers, background = self._timers, self._background
+        if timers and background:
+            return min(timers[0][0], background[0][0])
+        first = timers or background
+        return first[0][0] if first else None
 
     def call_at(self, when: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         handle = Handle(when, callback, args, context)
@@ -220,17 +227,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return handle
 
     def call_later(self, delay: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        return self.call_at(self._now + max(0.0, delay), callback, *args, context=context)
+        return self.call_at(self.instant + max(0.0, delay), callback, *args, context=context)
 
     def call_soon(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        handle = Handle(self._now, callback, args, context)
+        handle = Handle(self.instant, callback, args, context)
         self._ready.append(handle)
         return handle
 
     # --- other threads ---
 
     def call_soon_threadsafe(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        handle = Handle(self._now, callback, args, context)
+        handle = Handle(self.instant, callback, args, context)
         with self._wake:
             self._arrivals.append(handle)
             self._wake.notify_all()
@@ -251,7 +258,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def is_exposed(self) -> bool:
         """Whether it matters when another thread asks for something: what is turning, or under way, has no fixed place for it."""
-        return self._running or bool(self._work)
+        return self._running or bool(self._work.under_way)
 
     # --- tasks ---
 

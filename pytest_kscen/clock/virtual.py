@@ -31,7 +31,7 @@ class VirtualClock:
         self._loop = loop
 
     def now(self) -> float:
-        return START + self._loop.time()
+        return START + self._loop.instant
 
     async def sleep(self, seconds: float, *, background: bool = False) -> None:
         await self._loop.sleeper(max(0.0, seconds), background=background)
@@ -118,10 +118,11 @@ class VirtualRunner:
             raise
         return task.result()
 
-    def _turn(self, done: Callable[[], object], settled: Callable[[], object] = lambda: False) -> None:
-        self._actors.raise_crash()
-        self.loop.turn(lambda: done() or self._actors.have_crashed, settled=settled)
-        self._actors.raise_crash()
+    def _turn(self, done: Callable[[], object], settled: Callable[[], object] | None = None) -> None:
+        actors = self._actors
+        actors.raise_crash()
+        self.loop.turn(lambda: done() or actors.crash, settled=settled)
+        actors.raise_crash()
 
 
 def _finish_at_once(coroutine: Coroutine[Any, Any, T]) -> T:

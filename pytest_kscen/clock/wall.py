@@ -43,7 +43,7 @@ class WallRunner:
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if self._actors.have_crashed or threading.current_thread() is self._thread:
+        if self._actors.crash or threading.current_thread() is self._thread:
             coroutine.close()
         self._actors.raise_crash()
         if threading.current_thread() is self._thread:

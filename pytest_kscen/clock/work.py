@@ -23,25 +23,22 @@ class RealWork:
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
         self._threads: ThreadPoolExecutor | None = None
-        self._under_way: dict[asyncio.Future[Any], Future[Any]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._under_way)
+        self.under_way: dict[asyncio.Future[Any], Future[Any]] = {}
 
     def begin(self, executor: Any, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         if executor is None:
             executor = self._threads = self._threads or ThreadPoolExecutor(16, thread_name_prefix="kscen-io")
         answer = self._loop.create_future()
-        work = self._under_way[answer] = executor.submit(function, *args)
+        work = self.under_way[answer] = executor.submit(function, *args)
         answer.add_done_callback(self._forget)
         work.add_done_callback(lambda _: self._loop.nudge())
         return answer
 
     def deliver(self, *, in_order: bool) -> bool:
         """Give one answer, of the oldest question or of any; False if that is still to come."""
-        for answer, work in self._under_way.items():
+        for answer, work in self.under_way.items():
             if work.done():
-                del self._under_way[answer]
+                del self.under_way[answer]
                 _copy(work, answer)
                 return True
             if in_order:
@@ -49,7 +46,7 @@ class RealWork:
         return False
 
     def _forget(self, answer: asyncio.Future[Any]) -> None:
-        if work := self._under_way.pop(answer, None):
+        if work := self.under_way.pop(answer, None):
             work.cancel()
 
     def close(self, *, wait: bool = False) -> None:

@@ -6,6 +6,7 @@ disk once it outgrows a little memory, so that a long run does not keep its past
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
     from pytest_kscen.journal.relay import Relay
 
 IN_MEMORY = 4 * 1024 * 1024
+LOOK_EVERY = 256  # entries
 BLOCK = 1 << 16
+
+
+class JournalDamaged(ValueError):
+    """A line of its file is not what was written; the message says which, and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Journal:
         self.path = path
         self._clock = clock
         self._began = clock.now()
-        self._file: BinaryIO = path.open("w+b", buffering=0) if path else tempfile.SpooledTemporaryFile(IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115  # open for the journal's life
+        self._file: BinaryIO = path.open("w+b", buffering=0) if path else io.BytesIO()
         self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
 
@@ -56,11 +62,20 @@ class Journal:
         return Witness(self, who)
 
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
-        at = round(self.now, 6)
+        at = round(self._clock.now() - self._began, 6)
         self._file.write(_line({"at": at, "who": who, "what": what, **data}))
         self.entries += 1
+        if not self.entries % LOOK_EVERY:
+            self._leave_memory()
         for follower in self._followers:
             follower(Entry(at, who, what, data))
+
+    def _leave_memory(self) -> None:
+        """Once it outgrows it; a SpooledTemporaryFile would ask at each entry."""
+        if isinstance(self._file, io.BytesIO) and self._file.tell() > IN_MEMORY:
+            with self._file as past:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open for the journal's life
+                self._file.write(past.getbuffer())
 
     def follow(self, follower: Callable[[Entry], None]) -> None:
         """Have each entry from now on as it is written."""
@@ -105,6 +120,12 @@ class Witness:
         self._journal = journal
         self.who = who
 
+    @property
+    def now(self) -> float | None:
+        """The time that is written to what is noted now; None if nobody keeps it."""
+        now = self._journal.now
+        return None if now is None else round(now, 6)
+
     def note(self, what: str, **data: Any) -> None:
         self._journal.write(self.who, what, data)
 
@@ -121,7 +142,25 @@ def read(path: pathlib.Path) -> list[Entry]:
 def stored(path: pathlib.Path) -> Iterator[Entry]:
     """The same, entry by entry."""
     with path.open("rb") as file:
-        yield from _entries(line for line in file if line.endswith(b"\n"))
+        for number, line in enumerate(file, 1):
+            if line.endswith(b"\n"):
+                yield _stored(line, f"{path}:{number}")
+
+
+def _stored(line: bytes, where: str) -> Entry:
+    try:
+        entry = _entry(line)
+    except UnicodeDecodeError as error:
+        raise JournalDamaged(f"{where}: no UTF-8: {error.reason} at byte {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        raise JournalDamaged(f"{where}: no JSON: column {error.colno}: {error.msg.removesuffix(' at')}") from None
+    except KeyError as error:
+        raise JournalDamaged(f"{where}: it has no {error}") from None
+    except (TypeError, AttributeError):
+        raise JournalDamaged(f"{where}: no JSON object") from None
+    if not isinstance(entry.at, int | float) or not isinstance(entry.who, str) or not isinstance(entry.what, str):
+        raise JournalDamaged(f"{where}: 'at' has to be a number, 'who' and 'what' have to be strings")
+    return entry
 
 
 def _line(data: dict[str, Any]) -> bytes:
@@ -135,10 +174,14 @@ def _parsed(line: bytes) -> dict[str, Any]:
     try:
         return orjson.loads(line)  # type: ignore[no-any-return]
     except orjson.JSONDecodeError:
-        return json.loads(line)  # type: ignore[no-any-return]
+        return json.loads(line.decode())  # type: ignore[no-any-return]
 
 
 def _entries(lines: Iterable[bytes]) -> Iterator[Entry]:
     for line in lines:
-        data = _parsed(line)
-        yield Entry(data.pop("at"), data.pop("who"), data.pop("what"), data)
+        yield _entry(line)
+
+
+def _entry(line: bytes) -> Entry:
+    data = _parsed(line)
+    return Entry(data.pop("at"), data.pop("who"), data.pop("what"), data)

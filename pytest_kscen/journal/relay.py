@@ -16,6 +16,10 @@ class Relay:
     def __init__(self) -> None:
         self.to: Journal | None = None
 
+    @property
+    def now(self) -> float | None:
+        return None if self.to is None else self.to.now
+
     def witness(self, who: str) -> Witness:
         return Witness(self, who)
 

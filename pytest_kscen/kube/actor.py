@@ -42,11 +42,12 @@ class Actor:
         self.witness.note(what, **data)
 
     def log(self, level: int, what: str, **particulars: Any) -> None:
-        """Say it to people: in the log of this kind of actor, in words and as the record's fields."""
+        """Say it to people: in the log of this kind of actor, in words and as the record's fields, the journal's time with them."""
         logger = logging.getLogger(f"pytest_kscen.{self.name.partition('/')[0]}")
         if logger.isEnabledFor(level):
             said = "".join(f" {name}={value}" for name, value in particulars.items())
-            logger.log(level, "%s: %s%s", self.name, what, said, extra={"actor": self.name, **particulars})
+            fields = {"actor": self.name, "at": self.witness.now, **particulars}
+            logger.log(level, "%s: %s%s", self.name, what, said, extra=fields)
 
     async def own(self, resource: Resource) -> list[Obj]:
         """Those that this run has made; a cluster that does not know the resource has none."""

@@ -117,14 +117,14 @@ class Informer(Picture):
             watch.close()
 
     def _take(self, event: Event) -> None:
-        if event.type == "ERROR":
-            raise error_of(event.object)
-        obj = event.object
+        what, obj = event
+        if what == "ERROR":
+            raise error_of(obj)
         version = obj["metadata"]["resourceVersion"]
         if not is_newer(version, self.version):
             return
-        if event.type != "BOOKMARK":
-            self._replace(Ref.of(obj), None if event.type == "DELETED" else obj)
+        if what != "BOOKMARK":
+            self._replace(Ref.of(obj), None if what == "DELETED" else obj)
         self._stand_at(version)
 
 

@@ -68,16 +68,10 @@ class InProcessApi:
         )
 
     async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
-        metadata = obj["metadata"]
-        return await self._ask(  # type: ignore[no-any-return]
-            "update",
-            resource,
-            namespace=metadata.get("namespace", ""),
-            name=metadata["name"],
-            subresource=subresource,
-            body=obj,
-            options=_options(options),
-        )
+        metadata, chosen = obj["metadata"], Options(**options) if options else DEFAULTS
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        request = Request("update", resource, namespace, name, subresource, obj, chosen, "", self._user, self._agent)
+        return (await self._server.handle(request)).body  # type: ignore[no-any-return]
 
     async def patch(
         self,

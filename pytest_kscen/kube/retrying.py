@@ -1,6 +1,7 @@
 """An Api that does not give up: what a server may refuse in passing is asked again, later and later, for a stated time.
 
 A create whose answer was lost may have been done: an object of this name that carries our labels is then the answer.
+A refusal that comes after a lost answer has that for its cause.
 """
 
 from __future__ import annotations
@@ -24,11 +25,19 @@ T = TypeVar("T")
 FIRST, LONGEST = 0.5, 15.0  # seconds between two attempts
 PATIENCE = 300.0  # seconds after which a refusal is one, and silence too
 PASSING = (429, 500, 502, 503, 504)
+LOST = (500, 502, 503, 504)  # an answer of the way there as much as of the server
 
 
 def may_pass(error: Exception) -> bool:
     """Whether the same request may be answered otherwise a little later."""
     return isinstance(error, OSError) or (isinstance(error, ApiError) and error.status.get("code") in PASSING)
+
+
+def may_be_done(error: BaseException | None) -> bool:
+    """Whether what was asked may have been done although this came back: an answer was lost, this one or one before it."""
+    if isinstance(error, ApiError):
+        return error.status.get("code") in LOST or may_be_done(error.__cause__)
+    return error is not None
 
 
 class RetryingApi(ForwardingApi):
@@ -71,7 +80,7 @@ class RetryingApi(ForwardingApi):
                 lost = True
                 raise
 
-        return await self._persist(attempt)
+        return await self._persist(attempt, passing=may_pass if subresource else _conflict_or_passing)
 
     async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
         return await self._persist(lambda: self._api.update(resource, obj, subresource=subresource, **options))
@@ -116,17 +125,24 @@ class RetryingApi(ForwardingApi):
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], *, passing: Callable[[Exception], bool] = may_pass) -> T:
         pause, began = FIRST, self._clock.now()
+        lost: Exception | None = None
         while True:
             try:
                 return await attempt()
             except (ApiError, OSError) as error:
                 patience = self._patience if isinstance(error, ApiError) else PATIENCE
                 if not passing(error) or self._clock.now() >= began + patience:
+                    if lost and not may_be_done(error):
+                        raise error from lost
                     raise
+                lost = error if may_be_done(error) else lost
             await self._clock.sleep(pause * self._jitter.between(1, 1.5))
             pause = min(pause * 2, LONGEST)
 
 
 def _conflict_or_passing(error: Exception) -> bool:
-    """A patch or a deletion without a version or a uid in it cannot be out of date: the server only asks for it again."""
+    """What has no version and no uid in it cannot be out of date: the server only asks for it again.
+
+    That something of this name exists is another matter.
+    """
     return may_pass(error) or type(error) is Conflict

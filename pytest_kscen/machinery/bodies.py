@@ -23,13 +23,17 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
     """A new object, with its defaults, that may share parts with the old one; its metadata is its own."""
     if not isinstance(body, dict):
         raise BadRequest(f"the body must be an object of kind {kind.resource.kind}")
-    if old is not None or request.verb != "update" or not kind.custom:
+    is_right = body.get("kind") == kind.resource.kind and body.get("apiVersion") == kind.api_version
+    if not is_right and (old is not None or request.verb != "update" or not kind.custom):
         _refuse_other_kind(kind, body)
     known = None if kind.custom and kind.conversion else old  # which another version's schema knows
     decoded = kind.schema.decode(body, known, strictness=request.options.field_validation, warnings=request.warnings)
-    head = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": {**(decoded.get("metadata") or {})}}
-    obj = {**head, **decoded, **head}
-    put_in_place(kind, request, obj["metadata"])
+    metadata = {**(decoded.get("metadata") or {})}
+    obj = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": metadata, **decoded}
+    obj["metadata"] = metadata
+    if not is_right:
+        obj["apiVersion"], obj["kind"] = kind.api_version, kind.resource.kind
+    put_in_place(kind, request, metadata)
     for path in kind.rules.empties:
         if field_at(body, path) == []:
             obj = with_value(obj, path, [])
@@ -39,8 +43,6 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
 
 def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     resource = kind.resource
-    if body.get("kind") == resource.kind and body.get("apiVersion") == kind.api_version:
-        return
     _refuse_nameless(kind, body)
     version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
     if (version, name) == (kind.api_version, resource.kind):

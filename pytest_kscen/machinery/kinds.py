@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.requests import Options
     from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.patching.ownership import Writer
     from pytest_kscen.machinery.patching.shapes import Shape
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.names import Check
@@ -79,9 +80,13 @@ def custom_status_alone(new: Obj, old: Obj, _core: Core) -> None:
 
 def _leave_status(new: Obj, old: Obj, names: Iterable[str]) -> None:
     status, given = new.get("status"), new["metadata"]
+    metadata = {**old["metadata"]}
+    for name in names:
+        if name in given:
+            metadata[name] = given[name]
     new.clear()
-    kept = {name: given[name] for name in names if name in given}
-    new.update({**old, "metadata": {**old["metadata"], **kept}})
+    new.update(old)
+    new["metadata"] = metadata
     if status is None:
         new.pop("status", None)
     else:
@@ -167,6 +172,7 @@ class Kind:
     custom: bool = False  # defined by a CustomResourceDefinition
     structure: Obj | None = None  # a custom kind's openAPIV3Schema; a built-in kind has its recorded definition
     shape: Shape | None = field(default=None, compare=False, repr=False)  # what patching.shape_of has made of it
+    writers: dict[tuple[str, ...], Writer] = field(default_factory=dict, compare=False, repr=False)  # and patching.writer_of
     conversion: Conversion | None = None
     api_version: str = field(init=False)
     home: tuple[str, str] = field(init=False)  # the group and the plural under which the store keeps it

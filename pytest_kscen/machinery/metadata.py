@@ -32,8 +32,6 @@ def wrong_in_new(kind: Kind, metadata: Obj) -> Iterator[Cause]:
 
 def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> Iterator[Cause]:
     """Kubernetes judges an update's metadata once as new, once as a change for all kinds, and once more for its own."""
-    if _is_untouched(new, old):
-        return
     yield from _wrong_name(kind, new, lenient=True)
     anyhow = list(_wrong_maps_and_owners(new))
     yield from _wrong_anywhere(new, anyhow)
@@ -43,7 +41,7 @@ def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> It
         yield from _unqualified(kind, new)
 
 
-def _is_untouched(new: Obj, old: Obj) -> bool:
+def is_untouched(new: Obj, old: Obj) -> bool:
     """Whether all that is judged was let through before."""
     if len(new) != len(old):
         return False

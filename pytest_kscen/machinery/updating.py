@@ -14,14 +14,14 @@ from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode, misnamed, refuse_other_name, stated_version
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.creating import make
-from pytest_kscen.machinery.metadata import doubtful_finalizers, without_repetition, wrong_in_update
+from pytest_kscen.machinery.metadata import doubtful_finalizers, is_untouched, without_repetition, wrong_in_update
 from pytest_kscen.machinery.patching import check_options, misfit, patched, same_owners, track
 from pytest_kscen.machinery.registry import refuse_other_uid
 from pytest_kscen.machinery.schema.builtin import BuiltinSchema
 from pytest_kscen.objects.errors import BadRequest, Cause, conflict, invalid, not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.core import Core
@@ -36,7 +36,7 @@ BORN_BY_STATUS = {("", "services")}  # without an address, so that they are judg
 STAYS = ("creationTimestamp", "deletionTimestamp")
 
 
-async def update(core: Core, kind: Kind, request: Request) -> Answer:
+def update(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
     check_options(request)
 
     def replaced(old: Obj | None) -> Obj:
@@ -44,20 +44,22 @@ async def update(core: Core, kind: Kind, request: Request) -> Answer:
         refuse_other_name(request, new["metadata"])
         if old is None and (kind.home not in BORN_BY_STATUS if request.subresource else not kind.rules.create_on_update):
             raise not_found(kind.resource, request.name)
-        refuse_other_uid(kind, request, new["metadata"], old)
-        stated_version(new["metadata"])
-        without_repetition(new["metadata"], request.warnings, after_admission=False)
+        metadata = new["metadata"]
+        refuse_other_uid(kind, request, metadata, old)
+        if old is None or metadata.get("resourceVersion") != old["metadata"]["resourceVersion"]:
+            stated_version(metadata)
+        without_repetition(metadata, request.warnings, after_admission=False)
         return new
 
-    return await write(core, kind, request, replaced)
+    return write(core, kind, request, replaced)
 
 
-async def patch(core: Core, kind: Kind, request: Request) -> Answer:
+def patch(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
 
     def made(old: Obj | None) -> Obj:
         return patched_with(core, kind, request, old)
 
-    return await write(core, kind, request, made)
+    return write(core, kind, request, made)
 
 
 def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> Obj:
@@ -105,27 +107,29 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
 async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
     """Everything between a decoded object and its commit."""
     review = Review("UPDATE", request, core, new, old)
+    rules, subresource = kind.rules, request.subresource
     await core.admission.mutate(review)
     without_repetition(new["metadata"], request.warnings, after_admission=True)
     _refuse_stale(kind, request, new["metadata"], old["metadata"])
     prepare(core, kind, request, new, old)
-    part = kind.rules.parts.get(request.subresource)
-    validate = part.validate if part else kind.rules.validate_update
-    if causes := [
-        *wrong_in_update(kind, new["metadata"], old["metadata"], request.subresource),
-        *kind.schema.validate(new, old, request.subresource),
-        *validate(new, old),
-    ]:
+    part = rules.parts.get(subresource)
+    metadata, before = new["metadata"], old["metadata"]
+    causes = [] if is_untouched(metadata, before) else [*wrong_in_update(kind, metadata, before, subresource)]
+    causes += kind.schema.validate(new, old, subresource)
+    causes += (part.validate if part else rules.validate_update)(new, old)
+    if causes:
         raise invalid(kind.resource, request.name, causes)
-    if request.subresource != "status":  # nothing that one could be warned of is written there
-        request.warnings += kind.rules.warn(new, old)
-    request.warnings += doubtful_finalizers(kind, new, old)
+    if subresource != "status":  # nothing that one could be warned of is written there
+        request.warnings += rules.warn(new, old)
+    if metadata.get("finalizers") is not before.get("finalizers"):
+        request.warnings += doubtful_finalizers(kind, new, old)
     await core.admission.validate(review)
 
 
 def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    stated = stated_version(new)
-    if not stated:
+    if new.get("resourceVersion") == old["resourceVersion"]:
+        return
+    if not (stated := stated_version(new)):
         if not kind.rules.unconditional_update:
             cause = Cause.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(replace(kind.resource, kind=kind.resource.plural), request.name, [cause])
@@ -136,15 +140,16 @@ def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
 
 def prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
     """Put back what this request may not change, and count the generation."""
-    metadata, before = new["metadata"], old["metadata"]
-    _carry(metadata, before, "generation")
-    part = kind.rules.parts.get(request.subresource)
+    before = old["metadata"]
+    _carry(new["metadata"], before, "generation")
+    rules = kind.rules
+    part = rules.parts.get(request.subresource)
     if part:
         part.prepare(new, old, core)
     else:
         if kind.has_status:
             _carry(new, old, "status")
-        kind.rules.prepare_update(new, old, core)
+        rules.prepare_update(new, old, core)
     metadata = new["metadata"]
     metadata.setdefault("uid", before["uid"])
     for name in STAYS:
@@ -152,7 +157,7 @@ def prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> Non
             metadata[name] = before[name]
     if "deletionGracePeriodSeconds" in before:
         metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
-    if kind.rules.generation and request.subresource != "status" and kind.rules.generation(new, old):
+    if rules.generation and request.subresource != "status" and rules.generation(new, old):
         metadata["generation"] = before.get("generation", 0) + 1
 
 
@@ -192,11 +197,11 @@ def _is_same(new: Obj, old: Obj) -> bool:
 
 def _alike_but(name: str, new: Obj, old: Obj) -> bool:
     """Whether both have the same, leaving out one field; a null is as good as nothing."""
-    for each in {**new, **old}:
-        now, was = new.get(each), old.get(each)
+    for each, now in new.items():
+        was = old.get(each)
         if now is not was and each != name and not alike(now, was):
             return False
-    return True
+    return all(each in new or each == name or was is None for each, was in old.items())
 
 
 def alike(new: Any, old: Any) -> bool:

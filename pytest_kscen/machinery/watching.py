@@ -61,6 +61,7 @@ class Subscription:
         self._core, self._store = core, core.store
         self._kind = kind
         self._selection = selection
+        self._namespace, self._api_version = selection.namespace, kind.api_version
         self._takes_all = not selection.name and selection.lets_through is None
         self._shelf = core.store.shelf(*kind.home)
         self._position, self._end = self._shelf.end, math.inf
@@ -142,11 +143,10 @@ class Subscription:
         """How this reader sees a change; None if it does not."""
         if change.revision <= self._since:
             return None
-        namespace, api_version = self._selection.namespace, self._kind.api_version
-        if namespace and change.new["metadata"].get("namespace") != namespace:
+        if self._namespace and change.new["metadata"].get("namespace") != self._namespace:
             return None
         event = self._shelf.event(change) if self._takes_all else self._filtered(change)
-        if event is None or event.object["apiVersion"] == api_version:
+        if event is None or event.object["apiVersion"] == self._api_version:
             return event
         return Event(event.type, self._kind.shown(event.object))
 
@@ -207,7 +207,7 @@ class Subscription:
         if self._is_called:
             return
         reader = self._reader if self._reader and not self._reader.done() else None
-        if reader and self._taker and not self.is_over:
+        if reader and self._taker and self._position < self._end:
             self._is_called = True
             reader.get_loop().call_soon(self._hand_over, context=self._context)
             return
@@ -260,21 +260,22 @@ class Subscription:
     def _hand_over(self) -> None:
         """What the reader would have done."""
         self._is_called = False
-        if self._taker is None or self._reader is None or self._reader.done():
+        taker, reader = self._taker, self._reader
+        if taker is None or reader is None or reader.done():
             return
         try:
             while (event := self._next()) is not None:
-                self._taker(event)
+                taker(event)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is the reader's
-            if not self._reader.done():
+            if not reader.done():
                 self._leave()
-                self._reader.set_exception(error)
+                reader.set_exception(error)
             return
-        if self._reader.done():
+        if reader.done():
             return
         if self.is_over:
             self._leave()
-            self._reader.set_result(None)
+            reader.set_result(None)
         else:
             idle = self._shelf.idle
             del idle[self]
@@ -282,21 +283,26 @@ class Subscription:
 
     def _next(self) -> Event | None:
         """What can be read without waiting."""
-        if self._given:
-            event, self._given = self._given, None
+        event = self._given
+        if event is not None:
+            self._given = None
             return event
         if self._first:
             for event in self._first:
                 return event
             self._first = None
-        return self._from_history() or self._due_bookmark()
+        shelf = self._shelf
+        if self._position < shelf.forgotten + len(shelf.changes) and (event := self._from_history()):
+            return event
+        return self._due_bookmark() if self._bookmark_is_due else None
 
     def _from_history(self) -> Event | None:
-        while self._position < min(self._shelf.end, self._end):
-            change = self._shelf.at(self._position)
-            if change is None:
-                self._fail(gone(self._since, self._shelf.compacted))
+        shelf = self._shelf
+        while (index := self._position - shelf.forgotten) < len(shelf.changes) and self._position < self._end:
+            if index < 0:
+                self._fail(gone(self._since, shelf.compacted))
                 return self._next()
+            change = shelf.changes[index]
             self._position += 1
             if event := self._event(change):
                 self._since = change.revision
@@ -304,9 +310,7 @@ class Subscription:
                 return event
         return None
 
-    def _due_bookmark(self) -> Event | None:
-        if not self._bookmark_is_due:
-            return None
+    def _due_bookmark(self) -> Event:
         self._bookmark_is_due, self._marked = False, self._store.revision
         self._told = self._position
         return self._bookmark(self._marked)

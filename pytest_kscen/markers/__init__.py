@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.markers.idle import idle
+from pytest_kscen.markers.archive import unusable
+from pytest_kscen.markers.idle import idle, idle_duration
 from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
 from pytest_kscen.markers.wish import ClusterWish, cluster_wish
 from pytest_kscen.markers.workflows import WORKFLOW, workflow_wish
@@ -14,7 +15,18 @@ if TYPE_CHECKING:
 
     import pytest
 
-__all__ = ["HOW_TO_RUN", "MARKERS", "ClusterWish", "check", "cluster_wish", "declares", "idle", "plan", "workflow_wish"]
+__all__ = [
+    "HOW_TO_RUN",
+    "MARKERS",
+    "ClusterWish",
+    "check",
+    "cluster_wish",
+    "declares",
+    "idle",
+    "idle_duration",
+    "plan",
+    "workflow_wish",
+]
 
 OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
 DECLARING = ("cluster", WORKFLOW, *OF_A_PLAN)
@@ -34,12 +46,14 @@ MARKERS = (
 
 def check(items: Iterable[pytest.Item]) -> list[str]:
     """What is wrong with the markers of these tests and with the settings that fill them: a line for each complaint."""
+    items = list(items)
     concerned: dict[str, list[str]] = {}
     for item in items:
         if any(item.get_closest_marker(name) for name in DECLARING):
             for complaint in dict.fromkeys(_complaints(item)):
                 concerned.setdefault(complaint, []).append(item.nodeid)
-    return [f"{first}{f' and {len(more)} more' if more else ''}: {said}" for said, (first, *more) in concerned.items()]
+    of_tests = (f"{first}{f' and {len(more)} more' if more else ''}: {said}" for said, (first, *more) in concerned.items())
+    return [*unusable(items), *of_tests]
 
 
 def _complaints(item: pytest.Item) -> list[str]:

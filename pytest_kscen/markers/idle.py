@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
 from pytest_kscen.options import OPTIONS, SETTINGS
+from pytest_kscen.options.general import DURATION
 from pytest_kscen.options.megatest import CHURN
 from pytest_kscen.options.option import SwitchesOn
 
@@ -32,6 +33,13 @@ def idle(items: Sequence[pytest.Item]) -> list[str]:
         if not there.intersection(kinds):
             lacking.setdefault(" or ".join(kinds), []).append(option.flag)
     return [f"{', '.join(said)}: without effect, no selected test has {kinds}" for kinds, said in lacking.items()]
+
+
+def idle_duration(config: pytest.Config) -> list[str]:
+    """What is to be said where no run has asked for it."""
+    given = config.stash[SETTINGS].given.get(DURATION.flag)
+    told = f"{DURATION.flag}: without effect, no run has left its length open"
+    return [told] if given and given.source == DURATION.flag else []
 
 
 def _acting(item: pytest.Item) -> Iterator[str]:

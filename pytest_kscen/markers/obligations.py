@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pytest
 
     from pytest_kscen.options import Settings
@@ -13,15 +15,15 @@ if TYPE_CHECKING:
 REAL = ("kind", "kubeconfig")
 
 
-def unmet(plan: Plan, backend: str, settings: Settings, churn_mark: pytest.Mark | None) -> list[str]:
+def unmet(plan: Plan, backend: str, settings: Settings, churn_marks: Sequence[pytest.Mark]) -> list[str]:
     """What is missing, one line each, with what to give."""
     if backend not in REAL:
         return []
-    return [*_storage_classes(plan, backend, settings, churn_mark), *_parent(plan, backend, settings)]
+    return [*_storage_classes(plan, backend, settings, churn_marks), *_parent(plan, backend, settings)]
 
 
-def _storage_classes(plan: Plan, backend: str, settings: Settings, mark: pytest.Mark | None) -> list[str]:
-    if plan.churn is None or settings.storage_classes or (mark and "storage_classes" in mark.kwargs):
+def _storage_classes(plan: Plan, backend: str, settings: Settings, marks: Sequence[pytest.Mark]) -> list[str]:
+    if plan.churn is None or settings.storage_classes or any("storage_classes" in mark.kwargs for mark in marks):
         return []
     how = "--storage-classes A,B (KSCEN_STORAGE_CLASSES, storage_classes in the ini file) or volume_churn(storage_classes=[...])"
     return [f"the {backend} cluster has storage classes of its own: name those to test with {how}"]

@@ -42,6 +42,14 @@ def keywords(mark: pytest.Mark, kind: type[Any]) -> dict[str, Any]:
     return dict(mark.kwargs)
 
 
+def keywords_of_all(item: pytest.Item, name: str, kind: type[Any]) -> dict[str, Any]:
+    """What the markers of this name say together: of each parameter what the nearest to the test says that names it."""
+    said: dict[str, Any] = {}
+    for mark in reversed(list(item.iter_markers(name))):
+        said |= keywords(mark, kind)
+    return said
+
+
 def settled(declared: Mapping[str, Any], kind: type[Any], name: str, settings: Settings) -> dict[str, Any]:
     """The parameters of the kind that goes by this name: the marker's, then those of the settings. The rest are its defaults."""
     found: dict[str, Any] = {}

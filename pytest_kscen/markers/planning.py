@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.markers.obligations import unmet
-from pytest_kscen.markers.parameters import filled_by, keywords, settled
+from pytest_kscen.markers.parameters import filled_by, keywords_of_all, settled
 from pytest_kscen.markers.wish import backend_of
 from pytest_kscen.options import OPTIONS, SETTINGS
 from pytest_kscen.options.megatest import CHURN
@@ -35,7 +35,7 @@ def plan(item: pytest.Item) -> Plan:
     marked = [profile.profile for profile in chaos]
     chaos += [_profile(one.profile, {}, settings) for one in switched_on if one.profile and one.profile not in marked]
     declared = Plan(churn, tuple(chaos), settings.volume_health)
-    if complaints := unmet(declared, backend_of(item), settings, item.get_closest_marker(CHURN)):
+    if complaints := unmet(declared, backend_of(item), settings, list(item.iter_markers(CHURN))):
         raise ValueError("\n".join(complaints))
     return declared
 
@@ -55,10 +55,9 @@ def _switched_on(item: pytest.Item, settings: Settings) -> Iterator[SwitchesOn]:
 def _churn(item: pytest.Item, settings: Settings, actors: list[str]) -> Churn | None:
     from pytest_kscen.megatest.churn import Churn
 
-    mark = item.get_closest_marker(CHURN)
-    if mark is None and item.get_closest_marker(PLAN_FROM_COMMAND_LINE) is None:
+    if not any(item.get_closest_marker(name) for name in (CHURN, PLAN_FROM_COMMAND_LINE)):
         return None
-    declared = dict.fromkeys(actors, True) | (keywords(mark, Churn) if mark else {})
+    declared = dict.fromkeys(actors, True) | keywords_of_all(item, CHURN, Churn)
     made: Churn = _made(Churn, declared, CHURN, f"@pytest.mark.{CHURN}", settings)
     return made
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pytest_kscen.markers.parameters import keywords
+from pytest_kscen.markers.parameters import keywords_of_all
 from pytest_kscen.options import BACKENDS, SETTINGS
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ class ClusterWish:
 
 
 def cluster_wish(item: pytest.Item) -> ClusterWish:
-    merged: dict[str, Any] = {}
-    for mark in reversed(list(item.iter_markers("cluster"))):
-        merged.update(keywords(mark, ClusterWish))
+    said = keywords_of_all(item, "cluster", ClusterWish)
     try:
-        return ClusterWish(**merged)
+        return ClusterWish(**said)
     except ValueError as error:
         raise ValueError(f"@pytest.mark.cluster: {error}") from error
 

@@ -6,18 +6,21 @@ import contextlib
 import hashlib
 from typing import TYPE_CHECKING
 
-from pytest_kscen.megatest.subject import attempt, made
+from pytest_kscen.megatest.subject import attempt, disk_going, made, unless_hindered
 from pytest_kscen.megatest.view import name_of
-from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, volume_of
+from pytest_kscen.objects.storage import DISKFUL, REPLICATED_VOLUME_ATTACHMENTS, volume_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.megatest.subject import Subject
     from pytest_kscen.objects.resources import Obj
 
 PATIENCE = 300.0  # seconds within which a node has to be attached or detached
+NOT_LOCAL = "UnableToProvideLocalVolumeAccess"
 LONGEST_NAME = 253
 HASH = 10
 
@@ -48,6 +51,22 @@ async def request(rv: Subject, actor: Actor, node: str) -> Obj:
     return await actor.api.create(REPLICATED_VOLUME_ATTACHMENTS, made(actor, REPLICATED_VOLUME_ATTACHMENTS, name, spec))
 
 
+@contextlib.contextmanager
+def arrivals_noted(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[None]:
+    """Nobody waits for those that were asked for at first: each is noted when it is there."""
+    awaited = set(uids)
+
+    def look() -> None:
+        for one in rv.view.attachments(rv.name) if awaited else ():
+            if one["metadata"]["uid"] in awaited and is_true(one, "Ready"):
+                awaited.remove(one["metadata"]["uid"])
+                actor.note("attached", volume=rv.name, node=one["spec"]["nodeName"])
+
+    with rv.view.listening(rv.name, look):
+        look()
+        yield
+
+
 async def attach(rv: Subject, actor: Actor, node: str) -> None:
     async with actor.doing("attach", volume=rv.name, node=node):
         uid = (await request(rv, actor, node))["metadata"]["uid"]
@@ -55,7 +74,20 @@ async def attach(rv: Subject, actor: Actor, node: str) -> None:
         def ready() -> bool:
             return any(one["metadata"]["uid"] == uid and is_true(one, "Ready") for one in rv.view.attachments(rv.name))
 
-        await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not attached to {node}")
+        with unless_hindered(lambda: disk_going(rv, node) or _shut_out(rv, node)):
+            await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not attached to {node}")
+
+
+def _shut_out(rv: Subject, node: str) -> str:
+    """A class with local access alone keeps its volumes off the nodes without their disks."""
+    if any(replica["spec"].get("type") == DISKFUL for replica in _on(node, rv.view.replicas(rv.name))):
+        return ""
+    said = [condition(one, "Attached") or {} for one in _on(node, rv.view.attachments(rv.name))]
+    return next((one["message"] for one in said if one.get("reason") == NOT_LOCAL), "")
+
+
+def _on(node: str, parts: Sequence[Obj]) -> list[Obj]:
+    return [one for one in parts if one["spec"].get("nodeName") == node]
 
 
 async def detach(rv: Subject, actor: Actor, node: str) -> None:

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.megatest.attachments import attached_nodes
-from pytest_kscen.megatest.view import name_of
+from pytest_kscen.megatest.view import VOLUME, name_of
 from pytest_kscen.objects.volume_health import Observed
 
 if TYPE_CHECKING:
@@ -29,26 +29,30 @@ async def check(rv: Subject) -> None:
     actor = rv.actor("volume-checker")
     actor.note("checker-started", volume=rv.name, conditions=list(rv.health.conditions))
     last: dict[str, Observed] = {}
-    states: asyncio.Queue[Obj | None] = asyncio.Queue()
-    states.put_nowait(latest := rv.volume)
+    states: asyncio.Queue[dict[str, Observed]] = asyncio.Queue()
+    latest: Obj | None = None
+    said: dict[str, Observed] | None = None
 
     def hear() -> None:
-        nonlocal latest
-        if rv.volume is not latest:  # else it is a part of the volume that has changed
-            states.put_nowait(latest := rv.volume)
+        nonlocal latest, said
+        before, latest = latest, rv.volume
+        if latest is None or latest is before or latest["metadata"].get("deletionTimestamp"):
+            return  # it is gone or going, or nothing new
+        if (saying := rv.health.read(latest)) != said:
+            states.put_nowait(saying)
+            said = saying
 
     try:
-        with rv.view.listening(rv.name, hear):
+        with rv.view.listening(rv.name, hear, to=(VOLUME,)):
+            hear()
             while True:
                 _compare(rv, actor, await states.get(), last)
     finally:
         actor.note("checker-stopped", volume=rv.name, conditions={name: seen.status for name, seen in last.items()})
 
 
-def _compare(rv: Subject, actor: Actor, volume: Obj | None, last: dict[str, Observed]) -> None:
-    if volume is None or volume["metadata"].get("deletionTimestamp"):
-        return
-    for name, seen in (dict.fromkeys(last, GONE) | rv.health.read(volume)).items():
+def _compare(rv: Subject, actor: Actor, said: dict[str, Observed], last: dict[str, Observed]) -> None:
+    for name, seen in (dict.fromkeys(last, GONE) | said).items():
         expected, last[name] = last.get(name, WELL), seen
         if seen.holds != expected.holds:
             _tell(rv, actor, name, expected, seen)

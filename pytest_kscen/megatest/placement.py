@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.megatest.view import REPLICA, VOLUME
 from pytest_kscen.objects.storage import DISKFUL
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
     life = _Life(rv, actor)
-    with rv.view.listening(rv.name, life.look):
+    with rv.view.listening(rv.name, life.look, to=(VOLUME, REPLICA)):
         life.look()
         yield
 
@@ -35,7 +36,7 @@ class _Life:
     volume: Obj | None = None
 
     def look(self) -> None:
-        """Either the volume has changed or a part of it."""
+        """Either the volume has changed or a replica of it."""
         before, self.volume = self.volume, self.rv.volume
         if before is None or self.volume is before:
             specs = [replica["spec"] for replica in self.rv.view.replicas(self.rv.name)]

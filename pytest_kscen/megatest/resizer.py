@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.megatest.subject import attempt, unless_gone
+from pytest_kscen.megatest.subject import attempt, disk_going, unless_gone, unless_hindered
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.quantities import NANO, Format, Quantity
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
@@ -44,7 +44,8 @@ async def _grown(rv: Subject, wanted: int, text: str) -> None:
     def grown() -> bool:
         return actual_size(rv.volume) >= wanted
 
-    await rv.view.until(rv.name, grown, timeout=PATIENCE, awaited=f"{rv.name} did not grow to {text}")
+    with unless_hindered(lambda: disk_going(rv)):
+        await rv.view.until(rv.name, grown, timeout=PATIENCE, awaited=f"{rv.name} did not grow to {text}")
 
 
 def actual_size(volume: Obj | None) -> int:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.storage import DISKFUL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.megatest.churn import Seconds
@@ -56,6 +57,30 @@ async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterato
     with contextlib.suppress(*REFUSALS):
         async with actor.doing(action, **particulars):
             yield
+
+
+class HinderedError(OSError):
+    """Something was not done in time, and the storage is not to blame."""
+
+
+@contextlib.contextmanager
+def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
+    """Who waits in vain is told what stood in the storage's way, if this knows of something."""
+    try:
+        yield
+    except TimeoutError as error:
+        if why := hindrance():
+            raise HinderedError(f"{error}: {why}") from None
+        raise
+
+
+def disk_going(rv: Subject, node: str = "") -> str:
+    """Newer storage replaces no disk that is deleted, so it may never let it go."""
+    for replica in rv.view.replicas(rv.name):
+        spec, metadata = replica["spec"], replica["metadata"]
+        if spec.get("type") == DISKFUL and metadata.get("deletionTimestamp") and node in {"", spec.get("nodeName")}:
+            return f"{metadata['name']} is being deleted"
+    return ""
 
 
 @contextlib.contextmanager

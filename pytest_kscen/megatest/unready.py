@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from pytest_kscen.megatest.attachments import attached_nodes
 from pytest_kscen.megatest.checker import replicas_false
@@ -59,8 +59,16 @@ class _Wait:
         if same and replicas == self.told_of_replicas:
             return
         self.told, self.told_of_replicas = lacks, replicas
-        conditions = {name: seen._asdict() for name, seen in lacks}
-        self.actor.note("not-ready", volume=self.rv.name, conditions=conditions, replicas=replicas)
+        self.actor.note("not-ready", volume=self.rv.name, **_told(lacks, replicas))
+
+
+def shortcomings(rv: Subject) -> dict[str, Any]:
+    """As they are noted, of a volume that is there."""
+    return _told(_lacks(rv).items(), replicas_false(rv.view.replicas(rv.name), attached_nodes(rv)))
+
+
+def _told(lacks: Iterable[tuple[str, Observed]], replicas: dict[str, list[str]]) -> dict[str, Any]:
+    return {"conditions": {name: seen._asdict() for name, seen in lacks}, "replicas": replicas}
 
 
 def _lacks(rv: Subject) -> dict[str, Observed]:

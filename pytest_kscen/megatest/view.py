@@ -31,21 +31,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+EVERYTHING = VOLUME, REPLICA, ATTACHMENT = "volume", "replica", "attachment"
+"""What may have changed."""
+
 
 class View:
     """Entered by everybody who looks; the first begins it, the last ends it."""
 
     def __init__(self, stage: Stage) -> None:
-        self._listeners: dict[str, dict[Listener, None]] = {}
+        self._listeners: dict[str, dict[Listener, tuple[str, ...]]] = {}
         self._awaited: dict[asyncio.Future[Any], None] = {}
         self._informers = SharedInformers.of_run(stage)
         self._nodes = self._informers.of(NODES)
         self._volumes = self._informers.of(REPLICATED_VOLUMES)
         self._replicas = self._informers.of(REPLICATED_VOLUME_REPLICAS)
         self._attachments = self._informers.of(REPLICATED_VOLUME_ATTACHMENTS)
-        self._volumes.on_change(lambda new, old: self._changed(name_of(_either(new, old))))
+        self._volumes.on_change(lambda new, old: self._changed((new or old or {})["metadata"]["name"], VOLUME))
         self._replicas.on_change(self._replica_changed)
-        self._attachments.on_change(lambda new, old: self._changed(volume_of(_either(new, old))))
+        self._attachments.on_change(lambda new, old: self._changed(volume_of(_either(new, old)), ATTACHMENT))
         self._lookers = 0
         self._life: asyncio.Task[None] | None = None
         self._crash: RuntimeError | None = None
@@ -66,10 +69,10 @@ class View:
         return self._volumes.get(name)
 
     def replicas(self, volume: str) -> list[Obj]:
-        return sorted(self._replicas.index("volume", _shelf).of(volume), key=name_of)
+        return sorted(self._replicas.index("volume", _shelf, lasting=True).of(volume), key=name_of)
 
     def attachments(self, volume: str) -> list[Obj]:
-        return sorted(self._attachments.index("volume", _shelf).of(volume), key=name_of)
+        return sorted(self._attachments.index("volume", _shelf, lasting=True).of(volume), key=name_of)
 
     async def storage_nodes(self) -> list[str]:
         """The nodes on which a volume can be attached, as soon as they are known."""
@@ -77,8 +80,8 @@ class View:
         return sorted(name_of(node) for node in self._nodes if NODE_LABEL in node["metadata"].get("labels", {}))
 
     @contextlib.contextmanager
-    def listening(self, volume: str, listener: Listener) -> Iterator[None]:
-        self._listeners.setdefault(volume, {})[listener] = None
+    def listening(self, volume: str, listener: Listener, *, to: tuple[str, ...] = EVERYTHING) -> Iterator[None]:
+        self._listeners.setdefault(volume, {})[listener] = to
         try:
             yield
         finally:
@@ -120,12 +123,14 @@ class View:
     # --- being told ---
 
     def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None or old is None or _asked(new) != _asked(old):
-            self._changed(volume_of(_either(new, old)))
+        if new is None or old is None or _asks_something_else(new, old):
+            self._changed(volume_of(_either(new, old)), REPLICA)
 
-    def _changed(self, volume: str) -> None:
-        for listener in list(self._listeners.get(volume, ())):
-            listener()
+    def _changed(self, volume: str, what: str) -> None:
+        if listeners := self._listeners.get(volume):
+            for listener, to in list(listeners.items()):
+                if what in to:
+                    listener()
 
     def _ended(self, life: asyncio.Task[None]) -> None:
         """A crash is everybody's who waits; it would be a wait for ever."""
@@ -140,8 +145,10 @@ def _either(new: Obj | None, old: Obj | None) -> Obj:
     return new or old or {}
 
 
-def _asked(replica: Obj) -> tuple[Obj, bool]:
-    return replica["spec"], "deletionTimestamp" in replica["metadata"]
+def _asks_something_else(new: Obj, old: Obj) -> bool:
+    if new["spec"] is not old["spec"] and new["spec"] != old["spec"]:
+        return True
+    return ("deletionTimestamp" in new["metadata"]) is not ("deletionTimestamp" in old["metadata"])
 
 
 def name_of(obj: Obj) -> str:

@@ -16,7 +16,7 @@ from pytest_kscen.clock import Signal
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.retrying import may_pass
 from pytest_kscen.megatest.attacher import attach_and_detach
-from pytest_kscen.megatest.attachments import give_back, request
+from pytest_kscen.megatest.attachments import arrivals_noted, give_back, request
 from pytest_kscen.megatest.checker import check
 from pytest_kscen.megatest.placement import placement_noted
 from pytest_kscen.megatest.replica_creator import create_replicas, sweep_replicas
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 600.0  # seconds within which a volume has to become ready, and to go
 TRY_AGAIN = 60.0
+AT_LAST, SOON = 30.0, 5.0  # after the run's end so long, and so often, if it is not said that it may pass
 MOST_ATTACHMENTS = 2
 
 
@@ -71,8 +72,9 @@ async def make(rv: Subject, destiny: Destiny) -> Life:
 
 async def _life(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str], version: str) -> None:
     with placement_noted(rv, actor):
-        await _attach_at_first(rv, actor, nodes)
-        await _from_creation_to_deletion(rv, actor, destiny, version)
+        asked_for = await _attach_at_first(rv, actor, nodes)
+        with arrivals_noted(rv, actor, asked_for):
+            await _from_creation_to_deletion(rv, actor, destiny, version)
     if destiny.replica_creator_period:
         await sweep_replicas(rv)
 
@@ -134,10 +136,13 @@ def _spec(rv: Subject, destiny: Destiny) -> Obj:
     }  # newer storage attaches to one node unless it is told, and none could migrate
 
 
-async def _attach_at_first(rv: Subject, actor: Actor, nodes: Sequence[str]) -> None:
+async def _attach_at_first(rv: Subject, actor: Actor, nodes: Sequence[str]) -> list[str]:
+    """The uids of the attachments."""
+    uids = []
     for node in nodes:
         async with attempt(actor, "attach at first", volume=rv.name, node=node):
-            await request(rv, actor, node)
+            uids.append((await request(rv, actor, node))["metadata"]["uid"])
+    return uids
 
 
 async def _until_its_end(rv: Subject, actor: Actor, lifetime: float) -> None:
@@ -176,24 +181,37 @@ async def _becomes_ready(rv: Subject, actor: Actor) -> bool:
 
 
 async def _remove(rv: Subject, actor: Actor, version: str) -> None:
-    began = actor.clock.now()
+    """Again and again, and after the run's end for a stated time."""
+    began, over_at = actor.clock.now(), math.inf
     async with attempt(actor, "delete the volume", volume=rv.name):
         while True:
-            last = rv.season.over.given
+            if rv.season.over.given:
+                over_at = min(over_at, actor.clock.now())
             try:
-                return await _delete(rv, actor, version)
+                return await _delete(rv, actor, version, began)
             except REFUSALS as error:
-                actor.note("never-gone", volume=rv.name, waited=round(actor.clock.now() - began, 6), why=str(error))
-                if last:
+                _note_failure(rv, actor, error, actor.clock.now() - began)
+                if actor.clock.now() >= over_at + (PATIENCE if may_pass(error) else AT_LAST):
                     raise
-            await rv.season.over.within(actor.clock, TRY_AGAIN)
+            if math.isinf(over_at):
+                await rv.season.over.within(actor.clock, TRY_AGAIN)
+            else:
+                await actor.clock.sleep(SOON)
 
 
-async def _delete(rv: Subject, actor: Actor, version: str) -> None:
+def _note_failure(rv: Subject, actor: Actor, error: Exception, waited: float) -> None:
+    """That time went by is no reason."""
+    what = "never-gone" if round(waited, 6) >= PATIENCE else "not-deleted"
+    why = "" if isinstance(error, TimeoutError) else str(error)
+    actor.note(what, volume=rv.name, waited=round(waited, 6), why=why)
+
+
+async def _delete(rv: Subject, actor: Actor, version: str, began: float) -> None:
     await give_back(rv, actor)  # what the attacher could not, or it would outlive the volume
     with unless_gone(actor, volume=rv.name):
         await actor.api.delete(REPLICATED_VOLUMES, rv.name)
-    await rv.view.lost(rv.name, version, timeout=PATIENCE)
+    left = began + PATIENCE - actor.clock.now()
+    await rv.view.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
 
 
 async def clear_volumes(stage: Stage) -> None:

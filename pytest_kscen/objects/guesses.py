@@ -11,5 +11,9 @@ if TYPE_CHECKING:
 
 def nearest(word: object, words: Iterable[str]) -> str:
     """A question for the end of a refusal; empty if nothing is near."""
-    found = difflib.get_close_matches(str(word), list(words), 1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    found = near(str(word), words)
+    return f" (did you mean {found!r}?)" if found else ""
+
+
+def near(word: str, words: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, list(words), 1)), None)

@@ -22,6 +22,13 @@ def _seed(text: str) -> str:
 
 
 KUBECONFIG = Option("--kubeconfig", values.existing_file, "FILE", "the kubeconfig of a real cluster to test on")
+DURATION = Option(
+    "--kscen-duration",
+    values.duration,
+    "TIME",
+    "how long a run lasts in cluster time, as in 90s or 1h30m, where the test leaves it open "
+    "(default: an hour on embedded, until Ctrl-C elsewhere)",
+)
 
 GENERAL = (
     Option(
@@ -33,13 +40,7 @@ GENERAL = (
     KUBECONFIG,
     Option("--kscen-context", str, "NAME", "the kubeconfig's context (default: its current one)"),
     Option("--kscen-seed", _seed, "N|random", "the seed of every test (default: each test's own, from its id)"),
-    Option(
-        "--kscen-duration",
-        values.duration,
-        "TIME",
-        "how long a run lasts in cluster time, as in 90s or 1h30m, where the test leaves it open "
-        "(default: an hour on embedded, until Ctrl-C elsewhere)",
-    ),
+    DURATION,
     Option(
         "--kscen-archive",
         values.folder,

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LEAST, MOST = 0, 1
+PREFIX = "KSCEN_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Option:
     @property
     def variable(self) -> str:
         name = self.name.upper()
-        return name if name.startswith("KSCEN_") else f"KSCEN_{name}"
+        return name if name.startswith(PREFIX) else f"{PREFIX}{name}"
 
     @property
     def is_switch(self) -> bool:

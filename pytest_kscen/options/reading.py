@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kscen.options.option import PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.options.option import Option
+
+READ_ELSEWHERE = {"CACHE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,19 @@ def read(config: pytest.Config, options: Iterable[Option]) -> dict[str, Given]:
     """What is given of these, by flag; a UsageError names the one that makes no sense."""
     found = {option.flag: _given(config, option) for option in options}
     return {flag: given for flag, given in found.items() if given is not None}
+
+
+def misspelt(options: Iterable[Option]) -> list[str]:
+    """Variables that nobody reads, named almost like one that is read; others may use our prefix for what is theirs."""
+    known = {option.variable.removeprefix(PREFIX) for option in options} | READ_ELSEWHERE
+    names = (name.removeprefix(PREFIX) for name in sorted(os.environ) if name.startswith(PREFIX))
+    unknown = [name for name in names if name not in known]
+    if not unknown:
+        return []
+    from pytest_kscen.objects.guesses import near
+
+    meant = {name: near(name, sorted(known)) for name in unknown}
+    return [f"{PREFIX}{name}: without effect, did you mean {PREFIX}{one}?" for name, one in meant.items() if one]
 
 
 def _given(config: pytest.Config, option: Option) -> Given | None:

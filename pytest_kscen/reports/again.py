@@ -8,7 +8,7 @@ import sys
 
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID
-from pytest_kscen.journal import read
+from pytest_kscen.journal import JournalDamaged, read
 from pytest_kscen.reports.command import Unknown, journal_in, tell
 from pytest_kscen.reports.summary import summary
 
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("folder", type=pathlib.Path, help="the folder of a run, as --kscen-archive keeps it")
     try:
         outcome = judge(read(journal_in(parser.parse_args(arguments).folder)))
-    except Unknown as unknown:
+    except (Unknown, JournalDamaged) as unknown:
         print(unknown, file=sys.stderr)
         return EXIT_CODES[UNKNOWN]
     tell(summary(outcome))

@@ -56,6 +56,8 @@ def folder_name(test: str, number: int) -> str:
     One that had to be changed or cut carries a piece of its hash, so that no two tests share a folder.
     """
     name = re.sub(r"[^\w.\-]+", "-", test.replace("::", "-").replace("/", "-")).strip("-")
-    if "[" in test or len(name) > LONGEST:
+    outside = name.startswith("..")
+    name = name.lstrip("-.") if outside else name
+    if "[" in test or outside or len(name) > LONGEST:
         name = f"{name[:LONGEST]}-{hashlib.sha256(test.encode()).hexdigest()[:8]}"
     return name if number == 1 else f"{name}-{number}"

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.outcome import judge
-from pytest_kscen.journal import read
+from pytest_kscen.journal import JournalDamaged, read
 from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.reports.story import story
 
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     try:
         tell(_told(chosen.folder, chosen.volume))
-    except Unknown as unknown:
+    except (Unknown, JournalDamaged) as unknown:
         print(unknown, file=sys.stderr)
         return 1
     return 0

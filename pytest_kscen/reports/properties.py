@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.reports.recoveries import Recoveries
+
 if TYPE_CHECKING:
     from pytest_kscen.checks.outcome import Outcome
 
 
 def properties(outcome: Outcome) -> list[tuple[str, object]]:
     """Names and values; those of a test's second run carry its number."""
-    recoveries = [one.recovery for one in outcome.incidents if one.had_effect and one.recovery is not None]
+    recoveries = Recoveries.of(outcome.incidents)
     return [
         ("kscen.verdict", outcome.judged),
         ("kscen.seed", outcome.seed),
         ("kscen.lasted", outcome.lasted),
+        ("kscen.stopped_early", str(outcome.stopped_early).lower()),
         ("kscen.volumes", len(outcome.volumes)),
         ("kscen.volumes.stable", len(outcome.volumes.stable)),
         ("kscen.volumes.recovered", len(outcome.volumes.recovered)),
@@ -25,6 +28,9 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         ("kscen.errors", sum(tally.failed for tally in outcome.actions.values())),
         ("kscen.incidents", len(outcome.incidents)),
         ("kscen.incidents.effective", sum(one.had_effect for one in outcome.incidents)),
-        ("kscen.recovery.longest", round(max(recoveries, default=0.0), 3)),
+        ("kscen.incidents.recovered", len(recoveries.times)),
+        ("kscen.incidents.overtaken", recoveries.overtaken),
+        ("kscen.incidents.unrecovered", recoveries.unrecovered),
+        *([("kscen.recovery.longest", round(recoveries.longest, 3))] if recoveries.times else []),
         ("kscen.leftovers", len(outcome.leftovers)),
     ]

@@ -36,7 +36,7 @@ class _Faults:
 
     def __init__(self, volume: str) -> None:
         self._volume = volume
-        self._nodes: dict[str, None] = {}
+        self._nodes: list[str] = []
         self._on: dict[str, dict[str, Any]] = {}
         self._touching: dict[str, str] = {}
 
@@ -45,15 +45,15 @@ class _Faults:
         yield from self._noticed(entry, entry.data, "begins")
 
     def placed(self, entry: Entry) -> Iterator[str]:
-        """It may come to a node on which a fault is on."""
-        self._nodes |= dict.fromkeys(entry.data["nodes"])
+        """It may come to a node on which a fault is on, or leave one before a fault comes there."""
+        self._nodes = entry.data["nodes"]
         for fault in self._on.values():
             if fault["incident"] not in self._touching:
                 yield from self._noticed(entry, fault, "is already at work")
 
     def forget(self) -> None:
         """It is gone: whatever becomes of its nodes is no part of its story."""
-        self._nodes.clear()
+        self._nodes = []
         self._touching.clear()
 
     def told(self, entry: Entry) -> Iterator[str]:
@@ -95,10 +95,11 @@ def _value(name: str, value: Any) -> str:
 
 def _changed(data: dict[str, Any]) -> str:
     why = ": ".join(filter(None, (data.get("reason"), data.get("details"))))
-    return f"{data['condition']} is {data['observed']}, expected {data['expected']}{': ' + why if why else ''}"
+    how = " again" if data["observed"] == "True" else f", expected {data['expected']}"
+    return f"{data['condition']} is {data['observed']}{how}{': ' + why if why else ''}"
 
 
-def _lacks(data: dict[str, Any]) -> str:
+def told_lacks(data: dict[str, Any]) -> str:
     """Why it is not ready."""
     told = (
         f"{name} is {': '.join(filter(None, (seen['status'], seen['reason'], seen['message'])))}"
@@ -108,6 +109,8 @@ def _lacks(data: dict[str, Any]) -> str:
 
 
 def _replicas(data: dict[str, Any]) -> str:
+    if not data["replicas"]:
+        return "no condition of its replicas is False"
     told = (f"{name}: {', '.join(map(str, conditions))}" for name, conditions in data["replicas"].items())
     return f"replicas' conditions that are False: {'; '.join(told)}"
 
@@ -122,7 +125,8 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "ended": lambda data: f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}",
     "volume-placed": lambda data: f"has replicas on {', '.join(data['nodes']) or 'no node'}",
     "volume-went": lambda _: "goes",
-    "not-ready": _lacks,
+    "attached": lambda data: f"is attached to {data['node']}",
+    "not-ready": told_lacks,
     "ready": lambda _: "is ready",
     "checker-started": lambda data: f"is checked: {', '.join(data['conditions'])}",
     "condition-changed": _changed,
@@ -130,12 +134,14 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "checker-stopped": lambda data: f"is checked no more: {_stopped(data['conditions'])}",
     "check-crashed": lambda data: f"its checker crashed: {data['error']}",
     "never-ready": lambda data: f"was not ready within {data['waited']:g} s",
-    "never-gone": lambda data: f"was not gone within {data['waited']:g} s",
+    "not-deleted": lambda data: f"could not be deleted yet: {data['why']}",
+    "never-gone": lambda data: f"was not gone within {data['waited']:g} s{': ' + data['why'] if data['why'] else ''}",
 }
 _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "incident-failed": lambda data: f"could not be caused as it should: {data['error']}",
     "incident-effect": lambda data: f"has an effect: {data['effect']}",
     "incident-perhaps": lambda data: f"has perhaps an effect: {data['effect']}",
+    "incident-spared": lambda data: f"does nothing to {', '.join(data['nodes'])}",
     "incident-lasting": lambda _: "is left on until all is judged",
     "incident-ended": lambda data: f"ends after {data['lasted']:g} s",
     "incident-not-undone": lambda data: f"is perhaps not undone: {data['error']}",

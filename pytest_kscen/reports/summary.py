@@ -11,6 +11,7 @@ from pytest_kscen.checks.tally import CREATE, DELETE, READY
 from pytest_kscen.checks.verdict import UNKNOWN
 from pytest_kscen.checks.volumes import BROKEN, INTERRUPTED, RECOVERED, STABLE
 from pytest_kscen.objects.durations import in_words
+from pytest_kscen.reports.recoveries import Recoveries
 from pytest_kscen.reports.story import kind_of_fault
 
 if TYPE_CHECKING:
@@ -66,7 +67,11 @@ def _volumes(outcome: Outcome) -> Iterator[str]:
     created = outcome.actions[CREATE].done if CREATE in outcome.actions else 0
     errors = sum(tally.failed for tally in outcome.actions.values())
     counts = {verdict: sum(one.verdict == verdict for one in outcome.volumes) for verdict in reversed(WORST_FIRST)}
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count or verdict != UNKNOWN)
+    share = f" ({counts[INTERRUPTED] / len(outcome.volumes):.0%})" if counts[INTERRUPTED] else ""
+    words = {INTERRUPTED: f"{INTERRUPTED}{share}"}
+    counted = ", ".join(
+        f"{count} {words.get(verdict, verdict)}" for verdict, count in counts.items() if count or verdict != UNKNOWN
+    )
     yield f"  volumes: {created} created, {_plural(errors, 'error')}: {counted}"
 
 
@@ -86,24 +91,22 @@ def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:
     kinds = dict.fromkeys((incident.profile, incident.variant) for incident in seen)
     for profile, variant in kinds:
         own = [incident for incident in seen if incident.variant == variant]
-        effective = sum(incident.had_effect for incident in own)
-        yield f"  {kind_of_fault(profile, variant)}: {_plural(len(own), 'incident')}, {effective} with an effect{_recovery(own)}"
+        yield f"  {kind_of_fault(profile, variant)}: {_shaken(own, average=True)}"
 
 
 def _profiles(seen: Sequence[IncidentRecord]) -> Iterator[str]:
     for profile in dict.fromkeys(incident.profile for incident in seen):
         own = [incident for incident in seen if incident.profile == profile]
-        effective = [incident for incident in own if incident.had_effect]
-        longest = max((incident.recovery for incident in effective if incident.recovery is not None), default=None)
-        recovered = "" if longest is None else f", recovered in {longest:.1f} s at most"
-        yield f"  {profile}: {_plural(len(own), 'incident')}, {len(effective)} with an effect{recovered}"
+        yield f"  {profile}: {_shaken(own)}"
 
 
-def _recovery(own: Iterable[IncidentRecord]) -> str:
-    times = [incident.recovery for incident in own if incident.had_effect and incident.recovery is not None]
-    if not times:
-        return ""
-    return f"; recovered in {sum(times) / len(times):.1f} s on average, {max(times):.1f} s at most"
+def _shaken(own: Sequence[IncidentRecord], *, average: bool = False) -> str:
+    told, recovered = Recoveries.of(own), []
+    if times := told.times:
+        mean = f"{sum(times) / len(times):.1f} s on average, " if average else ""
+        recovered = [f"{len(times)} recovered in {mean}{told.longest:.1f} s at most"]
+    effective = f"{_plural(len(own), 'incident')}, {sum(incident.had_effect for incident in own)} with an effect"
+    return "; ".join([effective, *recovered, *told.without_a_time()])
 
 
 def _moved(outcome: Outcome) -> Iterator[str]:

@@ -38,6 +38,12 @@ class Held:
         """What is known of it by now; the run's outcome has the same."""
         return self._record
 
+    def __repr__(self) -> str:
+        state = "on" if self._incident.is_on else "over"
+        targets = {kind: names for kind, names in self._incident.targets.items() if kind != "vms" and names}  # named as nodes
+        what = "; ".join(f"{kind} {', '.join(map(str, names))}" for kind, names in targets.items())
+        return f"<{self._incident.id} is {state}: {what}>"
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.end()
 

@@ -20,19 +20,25 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object], awaited: Callable[[], bool]) -> Iterator[None]:
-    """At each signal the next word is said inside the loop. Only a process's main thread can hear signals.
+def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object], awaited: Callable[[], bool]) -> Iterator[list[int]]:
+    """At each signal the next word is said inside the loop. What has come so far is in the list that this gives.
+
+    Only a process's main thread can hear signals.
 
     `awaited` says whether whoever called waits for the one to whom the word is said.
     """
+    signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield signals
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
     left = list(words)
 
-    def hear(_: int, __: FrameType | None) -> None:
-        loop.call_soon_threadsafe(left.pop(0))
+    def hear(number: int, _: FrameType | None) -> None:
+        signals.append(number)
+        word = left.pop(0)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(word)
         if not left:
             give_back()
         if not awaited():
@@ -45,7 +51,7 @@ def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object], awaited
     for number in SIGNALS:
         signal.signal(number, hear)
     try:
-        yield
+        yield signals
     finally:
         give_back()
 

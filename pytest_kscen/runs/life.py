@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kscen.chaos.cleanup import clear_after, clear_before, clear_operations
+from pytest_kscen.chaos.cleanup import clear_after, clear_before
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.clock import Signal
 from pytest_kscen.megatest.multivolume import multivolume
@@ -77,10 +77,8 @@ class Life:
         declared = {"churn": self._plan.churn is not None, "chaos": self._plan.declared, "conditions": watched}
         self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, **declared)
         await preflight(self.stage, self._plan)
-        if self._plan.chaos:
-            await clear_before(self.stage)
-        else:
-            await clear_operations(self.stage)
+        if self._plan.chaos or self.stage.parent:  # whoever conducts a run itself may cause faults of which no plan tells
+            await clear_before(self.stage, everything=bool(self._plan.chaos))
         if self._plan.churn:
             self.start(multivolume(self.stage, self._plan.churn, self.season), "multivolume")
         for profile in self._plan.chaos:

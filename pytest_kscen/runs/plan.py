@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.objects.durations import in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_kscen.chaos.profiles import Profile
     from pytest_kscen.megatest.churn import Churn
+
+
+class PlanWarning(UserWarning):
+    """What was declared cannot be seen in this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,16 @@ class Plan:
     chaos: tuple[Profile, ...] = ()
     health: str = "conditions"
     """Where a volume's health is read: the name of a source in objects.volume_health."""
+
+    def without_incidents(self, duration: float) -> Iterator[str]:
+        """The profiles that can have none in a run of this length, each with the reason."""
+        for profile in self.chaos:
+            if profile.soonest >= duration:
+                yield (
+                    f"{profile.profile} has no incident in this run: its first one comes after {in_words(profile.soonest)} "
+                    f"at the earliest, and the run lasts {in_words(duration)}: run longer, or give a shorter period "
+                    "(chaos(..., period=...), --chaos-period-min)"
+                )
 
     @property
     def declared(self) -> list[str]:

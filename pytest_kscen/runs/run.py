@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+OVER = (
+    "the run is over: act on it inside its `with` block, or begin another; "
+    "what follows it needs run.cluster alone, as in run.cluster.advance('2m')"
+)
 DAY = 86400.0  # a run without an end is lived through day by day
 
 
@@ -59,7 +63,9 @@ class Run:
         self._applied = Applied(self.stage.actor("run"))
         self.workflows = Workflows(self)
         self.life.companions += [self._applied, self.workflows]
-        self._signals = contextlib.ExitStack()
+        self.signals = contextlib.ExitStack()
+        """Heard by the run until this is closed, when all that came of it has been told."""
+        self._heard: list[int] = []
         self._waits = False
         self._outcome: Outcome | None = None
 
@@ -75,12 +81,13 @@ class Run:
         return self._outcome is not None
 
     def begin(self, duration: float | None = None) -> None:
-        words = self.life.stop, self.life.hurry
-        self._signals.enter_context(heard(self.cluster.runner.loop, *words, awaited=lambda: self._waits))
+        words = self._stop, self._hurry
+        heed = heard(self.cluster.runner.loop, *words, awaited=lambda: self._waits or self.is_over)
+        self._heard = self.signals.enter_context(heed)
         try:
             self.call(self.life.begin(duration))
         except BaseException:
-            self._signals.close()
+            self.signals.close()
             raise
 
     def last(self, duration: float | None) -> None:
@@ -114,6 +121,7 @@ class Run:
 
     def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
         """Let time pass until the condition holds; a TimeoutError says what did not."""
+        self.must_be_on()
 
         @functools.wraps(condition)
         def held() -> object:
@@ -124,8 +132,30 @@ class Run:
         self.life.raise_crash()
         self._go_no_further()
 
+    @property
+    def is_told_to_stop(self) -> bool:
+        """Also when it was at its end already."""
+        return self.life.is_stopped or bool(self._heard)
+
+    def _stop(self) -> None:
+        if not self.is_over:
+            self.life.stop()
+
+    def _hurry(self) -> None:
+        """What takes no cluster any more is finished all the same."""
+        if not self.is_over:
+            self.life.hurry()
+
+    def must_be_on(self) -> None:
+        """What acts through a run needs one that lives: nobody would watch it, judge it or clear it away."""
+        if self.is_over:
+            raise RuntimeError(OVER)
+
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What a test asks for; whoever is told to stop meanwhile goes no further."""
+        if self.is_over:
+            coroutine.close()
+        self.must_be_on()
         result = self.call(coroutine)
         self._go_no_further()
         return result
@@ -139,7 +169,7 @@ class Run:
 
     def end(self) -> Outcome:
         """Heal, judge, clear away. What was seen so far is judged even if that fails."""
-        with self._waiting(), self._signals:
+        with self._waiting():
             try:
                 self.cluster.runner.call(self.life.end())
             finally:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.verdict import VALID
 from pytest_kscen.journal import Journal
 from pytest_kscen.objects.durations import seconds_of
 from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.runs.plan import PlanWarning
 from pytest_kscen.runs.run import Run
 from pytest_kscen.runs.storage import bring_storage
 from pytest_kscen.runs.terms import Terms
@@ -60,6 +62,8 @@ class ScenarioRunner:
         self._on: Run | None = None
         self._terms = terms
         self.played: list[Played] = []
+        self.left_open = False
+        """Whether a run's length was left to the settings."""
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
         """Play the plan for this long in cluster time, then heal, judge and clean up.
@@ -67,6 +71,9 @@ class ScenarioRunner:
         Without a length it is an hour of simulated time, and on the wall's clock it lasts until Ctrl-C.
         """
         seconds = self._length() if duration is None else _more_than_zero(duration)
+        self.left_open |= duration is None
+        for said in () if seconds is None else self.plan.without_incidents(seconds):
+            warnings.warn(said, PlanWarning, stacklevel=2)
         run = self._begin(seconds, needs_parent=any(profile.needs_machines() for profile in self.plan.chaos))
         try:
             run.last(seconds)
@@ -180,10 +187,11 @@ class ScenarioRunner:
 
     def _end(self, run: Run) -> None:
         self._on = None
-        try:
-            run.end()
-        finally:
-            self._tell(run)
+        with run.signals:
+            try:
+                run.end()
+            finally:
+                self._tell(run)
 
 
 def _more_than_zero(duration: str | float | timedelta) -> float:

@@ -10,14 +10,14 @@ from pytest_kscen.megatest.destiny import Destiny
 from pytest_kscen.megatest.placement import nodes_of
 from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.subject import Subject
+from pytest_kscen.megatest.unready import shortcomings
 from pytest_kscen.megatest.volume import make
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
+from pytest_kscen.reports.story import told_lacks
 
 if TYPE_CHECKING:
-    from pytest_kscen.megatest.view import View
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.objects.volume_health import HealthSource
     from pytest_kscen.runs.run import Run
 
 PATIENCE = 60.0  # seconds within which the API has to show a volume that was made
@@ -26,12 +26,12 @@ PATIENCE = 60.0  # seconds within which the API has to show a volume that was ma
 class Volume:
     """One volume, as the API shows it now."""
 
-    def __init__(self, destiny: Destiny, view: View, health: HealthSource) -> None:
+    def __init__(self, destiny: Destiny, rv: Subject) -> None:
+        self._rv = rv
         self.name = destiny.name
         self.storage_class = destiny.storage_class
         self._attachments = destiny.attachments
-        self._view = view
-        self._health = health
+        self._view = rv.view
 
     @property
     def object(self) -> Obj | None:
@@ -54,9 +54,17 @@ class Volume:
 
     def ready(self) -> bool:
         """Whether everything that it promises holds, and it is attached to as many nodes as was asked."""
-        return self._health.is_ready(self.object) and len(self.attached_to) >= self._attachments
+        return self._rv.health.is_ready(self.object) and len(self.attached_to) >= self._attachments
 
     healthy = ready
+
+    def standing(self) -> str:
+        """What it lacks, for whoever has waited for it in vain."""
+        if self.object is None:
+            return f"the volume {self.name} is ready: it is not there"
+        told = told_lacks(shortcomings(self._rv))
+        attached = f"attached to {len(self.attached_to)} of {self._attachments} nodes" if self._attachments else ""
+        return f"the volume {self.name} is ready: {'; '.join(filter(None, (told, attached)))}"
 
     def __repr__(self) -> str:
         return f"<volume {self.name} on {', '.join(self.nodes) or 'no node'}>"
@@ -74,6 +82,7 @@ class VolumesByHand:
 
         What the API refuses, it says: `objects.errors.AlreadyExists` of a volume that others made.
         """
+        self._run.must_be_on()
         if attach not in {0, 1, 2}:
             raise ValueError(f"attach={attach!r}: a volume can be attached to 0, 1 or 2 nodes")
         if name in self._names:
@@ -99,4 +108,4 @@ class VolumesByHand:
             self._names[name] = None
             self._run.life.start(life(), name)
             await rv.view.until(name, lambda: rv.volume, timeout=PATIENCE, awaited=f"the volume {name} was not there")
-        return Volume(destiny, rv.view, stage.health)
+        return Volume(destiny, rv)

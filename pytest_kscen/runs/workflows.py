@@ -119,6 +119,7 @@ class Workflows:
 
     def put_on(self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]) -> Workflow:
         """Have it driven from now on, by another name than its own if one is given."""
+        self._run.must_be_on()
         obj = workflow_of(workflow, parameters)
         actor = self._open()
         metadata = {"namespace": "default", **obj["metadata"], **({"name": name} if name else {})}
@@ -140,10 +141,12 @@ class Workflows:
 
     def drive(self) -> None:
         """Have Workflows and Schedules driven that come to the cluster in another way, as by kubectl."""
+        self._run.must_be_on()
         self._open()
 
     def claim(self) -> None:
         """Be the one who drives this cluster's workflows, or be refused; an embedded cluster is its run's alone."""
+        self._run.must_be_on()
         if self._leading is None and self._run.cluster.backend != "embedded":
             from pytest_kscen.runs.leading import Leading
             from pytest_kscen.workflow.engine import ENGINE

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def pods_by_node(informers: Informers) -> Index:
-    return informers.of(PODS).index("node", _node_of)
+    return informers.of(PODS).index("node", _node_of, lasting=True)
 
 
 def pods_by_claim(informers: Informers) -> Index:
-    return informers.of(PODS).index("claim", claims_of)
+    return informers.of(PODS).index("claim", claims_of, lasting=True)
 
 
 def volumes_by_class(informers: Informers) -> Index:
@@ -27,16 +27,16 @@ def volumes_by_class(informers: Informers) -> Index:
 
 def claims_of(pod: Obj) -> list[Ref]:
     """The claims behind a pod's volumes."""
-    found = (claim_of(pod, volume) for volume in pod["spec"].get("volumes") or ())
-    return [ref for ref in found if ref]
+    return [ref for volume in pod["spec"].get("volumes") or () if (ref := claim_of(pod, volume))]
 
 
 def claim_of(pod: Obj, volume: Obj) -> Ref | None:
     """The claim behind a volume: one that is named, or the pod's own."""
-    namespace = pod["metadata"].get("namespace", "")
     if claim := volume.get("persistentVolumeClaim"):
-        return Ref(namespace, claim["claimName"])
-    return Ref(namespace, f"{pod['metadata']['name']}-{volume['name']}") if "ephemeral" in volume else None
+        return Ref(pod["metadata"].get("namespace", ""), claim["claimName"])
+    if "ephemeral" in volume:
+        return Ref(pod["metadata"].get("namespace", ""), f"{pod['metadata']['name']}-{volume['name']}")
+    return None
 
 
 def _node_of(pod: Obj) -> list[str]:

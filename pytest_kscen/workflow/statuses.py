@@ -139,10 +139,10 @@ def _of_node(tree: Tree, node: Node) -> Obj:
     if node.told or (node.obj.get("status") or {}).get("message"):
         status["message"] = node.told
     if node.children:
-        known = {each["name"]: each for kind in CHILDREN for each in (node.obj.get("status") or {}).get(kind) or ()}
+        shown = {each["name"]: each for kind in CHILDREN for each in (node.obj.get("status") or {}).get(kind) or ()}
         children = tree.children(node)
-        status[FINISHED] = [known.get(child.name) or {"name": child.name} for child in children if child.is_over]
-        status[ACTIVE] = [known.get(child.name) or {"name": child.name} for child in children if not child.is_over]
+        status[FINISHED] = [shown.get(child.name) or {"name": child.name} for child in children if child.is_over]
+        status[ACTIVE] = [shown.get(child.name) or {"name": child.name} for child in children if not child.is_over]
     if node.chosen is not None:
         status["conditionalBranchesStatus"] = {"branches": node.evaluations, "context": node.context}
     if node.template.is_chaos:
@@ -174,7 +174,7 @@ def _condition(type_: str, *, holds: bool, reason: str) -> Obj:
 
 def _engine_of_workflow(tree: Tree) -> Obj:
     root, children = tree.root, tree.children(tree.root)
-    known = {
+    facts = {
         "ending": root.ending.value if root.ending else "",
         "entryPhase": children[0].phase if children and children[0].is_over else "",
         "exitNode": children[1].name if children[1:] else "",
@@ -182,12 +182,12 @@ def _engine_of_workflow(tree: Tree) -> Obj:
         "hindrance": root.waits_for,
         "message": root.message if root.waits_for else "",
     }
-    return {name: value for name, value in known.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _engine_of_node(node: Node) -> Obj:
     """What only the engine needs, to go on after it was cut off. A merge patch takes away by null what was of another attempt."""
-    known: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "attempt": node.attempt if node.attempt > 1 else None,
         "ending": node.ending.value if node.ending else None,
         "calledOff": True if node.is_called_off and node.ending is Happening.FAULT else None,
@@ -197,4 +197,4 @@ def _engine_of_node(node: Node) -> Obj:
         "chosen": node.chosen,
         **{key: timestamp_of(node.until[wait], micro=True) if wait in node.until else None for wait, key in UNTIL.items()},
     }
-    return known if node.attempt > 1 else {name: value for name, value in known.items() if value is not None}
+    return facts if node.attempt > 1 else {name: value for name, value in facts.items() if value is not None}

@@ -45,6 +45,13 @@ def test_losses(w, seconds):
     assert jobs(w) == []
 
 
+def test_a_loss_of_nothing_is_a_rule_without_an_effect(w):
+    incident = w.cause(Losses(PAIR, 0, 30.0))
+    w.runner.advance(35)
+    w.end(incident)
+    assert w.told("incident-failed") == w.told("incident-not-undone") == effects(w) == []
+
+
 def test_a_machine_that_reboots_meanwhile_has_no_rule_left(w):
     incident = w.cause(Losses(PAIR, 0.05, 60.0))
     w.runner.advance(10)

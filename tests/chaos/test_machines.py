@@ -11,7 +11,7 @@ from pytest_kscen.chaos.faults.machines import OperationFailed
 from pytest_kscen.chaos.hands import Impossible
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.vm_reboter import VmReboot
-from pytest_kscen.checks.incidents import incidents, judge
+from pytest_kscen.checks.incidents import judge, learn
 from pytest_kscen.clock import Signal
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
@@ -97,6 +97,7 @@ def test_a_restart_that_fails_is_over_without_an_effect():
         assert [data["error"] for _, _, data in world.told("incident-failed")] == [
             "the operation Restart of node-1 is Failed: no such luck"
         ]
+        assert [data["nodes"] for _, _, data in world.told("incident-spared")] == [["node-1"]]
 
 
 def test_a_restart_that_fails_waits_for_no_boot_whatever_others_do_to_its_links():
@@ -111,7 +112,10 @@ def test_a_restart_that_fails_waits_for_no_boot_whatever_others_do_to_its_links(
 
         assert (cut.had_effect, reboot.had_effect, reboot.is_on) == (True, False, False)
         assert reboot.removed_at - reboot.started_at < 25
-        (finding,) = judge(["vm-reboot"], incidents(world.journal))
+        seen = {}
+        for entry in world.journal:
+            learn(seen, entry)
+        (finding,) = judge(["vm-reboot"], list(seen.values()))
         assert finding.verdict == "unknown"
         assert "1 could not be caused: the operation Restart of node-1 is Failed: no such luck" in finding.why
 
@@ -204,6 +208,18 @@ def test_a_machine_with_unfinished_operations_is_left_alone(phase):
         assert [data["why"] for _, _, data in world.told("incident-skipped")] == [
             "node-1 has operations that are not finished: theirs"
         ]
+
+
+def test_unfinished_operations_of_another_machine_are_in_nobodys_way():
+    with staged(nodes=2, machines=2) as world:
+        world.make(VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), status={"phase": "InProgress"})
+        Hypervisor(world)
+        run(world, VmReboot(period=(30, 30)), 400)
+
+        assert {data["targets"]["vms"][0] for _, _, data in world.told("incident-started")} == {"node-2"}
+        assert {data["why"] for _, _, data in world.told("incident-skipped")} <= {
+            "node-1 has operations that are not finished: theirs"
+        }
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Superseded"])

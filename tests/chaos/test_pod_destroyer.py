@@ -54,11 +54,18 @@ def test_whoever_is_down_elsewhere_is_not_waited_for():
         world.cluster.site.machines.power_off("node-1")
         world.runner.advance(60)
         incident = world.call(cause(world.stage, byhand.pod_destroy("app=controller", 1)))
-        while incident.targets["nodes"] == ["node-1"]:
+        while seats(incident)[0][1] == "node-1":
             incident = world.call(cause(world.stage, byhand.pod_destroy("app=controller", 1)))
         world.runner.advance(20)
 
         assert incident.removed_at - incident.started_at < 15
+
+
+def test_a_controllers_pod_serves_no_node():
+    with staged(nodes=2) as world:
+        workloads(world)
+        incident = world.call(cause(world.stage, byhand.pod_destroy("app=controller", 3)))
+        assert (len(incident.targets["pods"]), incident.targets["nodes"]) == (3, [])
 
 
 def test_a_pod_on_a_node_that_is_down_is_waited_for_until_the_node_is_back():
@@ -93,13 +100,26 @@ def test_nothing_to_destroy():
             world.call(cause(world.stage, byhand.pod_destroy("app=agent")))
 
 
+def test_more_than_there_are_cannot_be_destroyed():
+    with staged(nodes=2) as world:
+        workloads(world)
+        with pytest.raises(
+            Impossible, match=r"are 2 pods with app=agent in the namespace 'd8-sds-replicated-volume' to be destroyed, and not 3$"
+        ):
+            world.call(cause(world.stage, byhand.pod_destroy("app=agent", 3)))
+        world.call(cause(world.stage, byhand.pod_destroy("app=agent", 1)))
+        with pytest.raises(Impossible, match=r"is one pod with .* to be destroyed, and not 2: 1 go already$"):
+            world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+        assert len(world.told("incident-started")) == 1
+
+
 def test_none_that_goes_already_is_destroyed():
     with staged(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
         first = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
         world.runner.advance(30)
-        second = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))
+        second = world.call(cause(world.stage, byhand.pod_destroy("app=agent", 1)))
         (lives,) = second.targets["nodes"]
         with pytest.raises(Impossible, match=r"no pod with app=agent .* to be destroyed: 2 go already"):
             world.call(cause(world.stage, byhand.pod_destroy("app=agent", 2)))

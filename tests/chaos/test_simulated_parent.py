@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from pytest_kscen.chaos import byhand
-from pytest_kscen.chaos.cleanup import clear_after, clear_before, clear_operations
+from pytest_kscen.chaos.cleanup import clear_after, clear_before
 from pytest_kscen.chaos.faults.losses import Losses
 from pytest_kscen.chaos.faults.machines import operation
 from pytest_kscen.chaos.incidents import cause
@@ -112,7 +112,7 @@ def test_a_stop_and_its_end():
         assert incident.recovered_at is not None
 
 
-@pytest.mark.parametrize("clear", [clear_before, clear_operations, clear_after])
+@pytest.mark.parametrize("clear", [clear_before, clear_after])
 def test_a_machine_that_a_run_that_died_has_stopped_is_started(clear):
     with world() as w:
         w.cause(byhand.vm_stop("node-2"))

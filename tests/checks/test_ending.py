@@ -23,6 +23,12 @@ def unseen(resource):
     return entry("not-looked-into", resource=resource, why="Forbidden()")
 
 
+def learnt(state, learn, entries):
+    for each in entries:
+        learn(state, each)
+    return state
+
+
 HURRIED, PARTS = entry("hurried"), ("replicatedvolumes/v", "replicatedvolumereplicas/v-0", "replicatedvolumeattachments/a")
 FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
 
@@ -30,7 +36,7 @@ FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
 @pytest.mark.parametrize(
     ("entries", "verdicts"),
     [
-        ([], {"liveness": "unknown", "leftovers": "unknown"}),
+        ([], {"journal": "unknown", "liveness": "unknown", "leftovers": "unknown"}),
         (FINE, {"liveness": "valid", "leftovers": "valid"}),
         (FINE[:1], {"liveness": "valid", "leftovers": "unknown"}),
         (FINE[1:], {"liveness": "unknown", "leftovers": "valid"}),
@@ -51,11 +57,11 @@ FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
     ],
 )
 def test_how_a_run_ends(entries, verdicts):
-    assert {finding.check: finding.verdict for finding in ending.judge(ending.read(entries))} == verdicts
+    assert {finding.check: finding.verdict for finding in ending.judge(learnt(ending.Ending(), ending.learn, entries))} == verdicts
 
 
 def test_what_could_not_be_looked_into_is_told():
-    findings = ending.judge(ending.read([created(POLICIES), unseen(POLICIES), *FINE]))
+    findings = ending.judge(learnt(ending.Ending(), ending.learn, [created(POLICIES), unseen(POLICIES), *FINE]))
     assert [finding.why for finding in findings] == ["", f"nobody could look into {POLICIES}: Forbidden()"]
 
 
@@ -71,14 +77,16 @@ def test_what_could_not_be_looked_into_is_told():
     ],
 )
 def test_who_is_late_is_told_as_it_was(entries, said):
-    findings = ending.judge(ending.read([*entries, entry("liveness", late=["v", "w"]), FINE[1]]))
+    findings = ending.judge(learnt(ending.Ending(), ending.learn, [*entries, entry("liveness", late=["v", "w"]), FINE[1]]))
     assert [finding.why for finding in findings] == [said, ""]
 
 
 def test_how_a_run_begins():
     began = entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"])
-    assert beginning.read([began]) == beginning.Beginning("7", True, ["vm-reboot"], True, ("IOReady",))
-    assert not beginning.read([began, entry("not-replayable")]).replayable
+    assert learnt(beginning.Beginning(), beginning.learn, [began]) == beginning.Beginning(
+        "7", True, ["vm-reboot"], True, ("IOReady",)
+    )
+    assert not learnt(beginning.Beginning(), beginning.learn, [began, entry("not-replayable")]).replayable
 
 
 def test_an_empty_journal_proves_nothing():

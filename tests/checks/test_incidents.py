@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import json
 
-from pytest_kscen.checks.incidents import incidents, judge
+import pytest
+
+from pytest_kscen.checks.incidents import judge, learn
 from pytest_kscen.journal import Entry
 
 STARTED = {"profile": "network-block", "variant": "split-brain", "targets": {"nodes": ["node-1", "node-2"]}}
+
+
+def incidents(journal):
+    found = {}
+    for entry in journal:
+        learn(found, entry)
+    return list(found.values())
 
 
 def told(*lines):
@@ -63,6 +72,13 @@ def test_what_cannot_be_told_apart_proves_nothing():
     assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["unknown"]
 
 
+@pytest.mark.parametrize(("nodes", "perhaps"), [(["node-1"], ["a link is down"]), (["node-1", "node-2"], [])])
+def test_whoever_did_nothing_did_not_perhaps_do_something(nodes, perhaps):
+    (seen,) = incidents(told((8, "incident-perhaps", {"effect": "a link is down"}), (9, "incident-spared", {"nodes": nodes})))
+
+    assert (seen.perhaps, seen.spared, seen.as_json()["spared"]) == (perhaps, nodes, nodes)
+
+
 def test_overlapping_incidents_are_kept_apart():
     other = [
         Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED}),
@@ -99,3 +115,17 @@ def test_a_fault_that_may_still_be_on_makes_everything_doubtful():
         ("chaos:network-block", "valid"),
         ("chaos", "unknown"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("profile", "has_volumes", "advice"),
+    [
+        ("network-block", True, ": run longer"),
+        ("network-block", False, ", since there was no volume to notice one: declare volume_churn, or make volumes in the test"),
+        ("vm-reboot", False, ": run longer"),
+    ],
+)
+def test_what_helps_against_incidents_without_effect(profile, has_volumes, advice):
+    (seen,) = incidents([Entry(2, "chaos", "incident-started", {"incident": "i", **STARTED, "profile": profile})])
+    (finding,) = judge([profile], [seen], has_volumes=has_volumes)
+    assert finding.why == f"none of the 1 incidents of {profile} had an effect{advice}"

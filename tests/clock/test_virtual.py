@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -132,6 +133,28 @@ def test_an_instant_that_never_ends_is_an_error(runner, monkeypatch):
 
     with pytest.raises(StalledError, match="steps were taken in one instant"):
         runner.call(spins())
+
+
+def test_an_instant_that_never_ends_names_who_is_busy_and_nobody_who_waits(runner, monkeypatch):
+    monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 1000)
+
+    def rings():
+        runner.loop.call_later(0, rings)
+
+    async def spins():
+        while True:
+            await runner.clock.sleep(0)
+
+    runner.start(asyncio.Event().wait(), "the innocent one")
+    runner.start(spins(), "the culprit")
+    rings()
+    with pytest.raises(StalledError) as error:
+        runner.advance(1)
+    told = str(error.value)
+    assert re.search(r"one instant \(at 0.0 s\).*Who is busy:", told)
+    assert re.search(r"of the last \d+: the culprit in .*spins \(test_virtual.py:\d+\)", told)
+    assert re.search(r"of the last \d+: \S*test_virtual\.\S*rings", told)
+    assert "the innocent one" not in told
 
 
 def test_many_calls_in_one_instant_are_no_stall(runner, monkeypatch):

@@ -28,6 +28,20 @@ def test_what_is_written_is_read_back(tmp_path):
     runner.close()
 
 
+def test_one_that_outgrows_memory_is_the_same():
+    runner = VirtualRunner()
+    journal = Journal(runner.clock)
+    actor = journal.witness("actor")
+    for number in range(700):
+        actor.note("began", number=number, text="x" * 10_000)
+        if not number % 300:
+            assert len(list(journal)) == number + 1
+    assert [entry.data["number"] for entry in journal] == list(range(700))
+    assert journal.size == len(journal.content()) > 4 * 1024 * 1024
+    journal.close()
+    runner.close()
+
+
 def test_it_can_be_read_while_it_is_written():
     runner = VirtualRunner()
     journal = Journal(runner.clock)

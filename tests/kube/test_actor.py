@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -59,6 +60,15 @@ def test_a_deed_begins_and_ends(runner, journal, stage, caplog):
         ("pytest_kscen.volume-attacher", "INFO", "volume-attacher/v: ended action=attach volume=v node=n result=done took=2.0"),
     ]
     assert (caplog.records[1].actor, caplog.records[1].took) == ("volume-attacher/v", 2)
+
+
+def test_a_log_record_has_the_journals_time(runner, stage, caplog):
+    caplog.set_level(logging.INFO, "pytest_kscen")
+    runner.call(runner.clock.sleep(5))
+    late = replace(stage, journal=Journal(runner.clock))
+    runner.call(deed(runner, late.actor("volume-attacher/v")))
+    assert [record.at for record in caplog.records] == [entry.at for entry in late.journal] == [0, 2]
+    late.journal.close()
 
 
 def test_a_deed_that_fails_is_a_warning(runner, journal, stage, caplog):

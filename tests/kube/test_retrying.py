@@ -8,13 +8,13 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.kube.retrying import RetryingApi
+from pytest_kscen.kube.retrying import RetryingApi, may_be_done
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.machinery.kinds import Kinds
 from pytest_kscen.machinery.recorded import builtin_kinds
 from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.errors import AlreadyExists, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
-from pytest_kscen.objects.resources import NAMESPACES
+from pytest_kscen.objects.resources import NAMESPACES, PODS
 
 OURS = {"kscen.io/run": "r"}
 
@@ -76,6 +76,22 @@ def test_what_may_pass_is_asked_again_later_and_later(place):
     assert 3.5 <= place.took <= 3.5 * 1.5
 
 
+@pytest.mark.parametrize(
+    ("before", "doubt"),
+    [
+        ([NotFound("no")], False),
+        ([TooManyRequests("slow down"), NotFound("no")], False),
+        ([InternalError("?"), TooManyRequests("slow down"), NotFound("no")], True),
+        ([ConnectionResetError("gone"), NotFound("no")], True),
+    ],
+)
+def test_a_refusal_after_a_lost_answer_leaves_it_open_what_was_done(place, before, doubt):
+    place.inner.before = [*before]
+    with pytest.raises(NotFound) as refusal:
+        place.create()
+    assert may_be_done(refusal.value) is doubt
+
+
 def test_after_five_minutes_a_refusal_is_one(place):
     place.inner.before = [InternalError(f"no {number}") for number in range(100)]
     with pytest.raises(InternalError, match="no"):
@@ -105,6 +121,14 @@ def test_what_others_made_is_not_ours(place, labels):
         place.create(OURS if labels else {})
 
 
+def test_what_was_there_before_it_was_asked_for_is_not_made(place):
+    """Ours or not: no answer was lost."""
+    place.create()
+    with pytest.raises(AlreadyExists):
+        place.create()
+    assert place.inner.asked == 2
+
+
 def test_a_conflict_of_a_patch_or_a_deletion_passes(place):
     place.create()
     for request in (
@@ -113,6 +137,26 @@ def test_a_conflict_of_a_patch_or_a_deletion_passes(place):
     ):
         place.inner.before = [Conflict("changed in between")]
         assert place.runner.call(request())["metadata"]["labels"]["a"] == "b"
+
+
+def test_a_conflict_of_a_creation_passes(place):
+    place.inner.before = [Conflict("the quota has changed")]
+    assert place.create()["metadata"]["name"] == "n"
+    assert place.inner.asked == 2
+
+
+def test_what_exists_already_is_said_at_once(place):
+    place.create()
+    with pytest.raises(AlreadyExists):
+        place.create()
+    assert (place.inner.asked, place.took) == (2, 0)
+
+
+def test_a_conflict_of_a_binding_is_said_at_once(place):
+    place.inner.before = [Conflict("already bound")]
+    with pytest.raises(Conflict):
+        place.runner.call(place.api.create(PODS, {"metadata": {"name": "p"}}, "default", name="p", subresource="binding"))
+    assert place.inner.asked == 1
 
 
 def test_what_is_gone_when_its_deletion_is_asked_again_is_told(place):

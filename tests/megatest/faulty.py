@@ -1,9 +1,9 @@
-"""An API as a bad day has it: it refuses, loses its answers, and drops watches."""
+"""An API as a bad day has it: it refuses, loses its answers, drops watches, and for a while does not do something at all."""
 
 from __future__ import annotations
 
 from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.objects.errors import Conflict, Expired, InternalError, TooManyRequests
+from pytest_kscen.objects.errors import Conflict, Expired, InternalError, ServiceUnavailable, TooManyRequests
 
 
 class Faulty(ForwardingApi):
@@ -59,6 +59,60 @@ class Broken:
             self.api.world.faults["watch"] = self.api.world.faults.get("watch", 0) + 1
             raise (StopAsyncIteration(), ConnectionResetError("gone"), Expired("too old"))[self.api.stream.below(3)]
         return await self.watch.__anext__()
+
+    def close(self):
+        self.watch.close()
+
+
+class Outage(ForwardingApi):
+    """While its day is out, nothing is done of one kind: it is refused, or nobody is there to ask."""
+
+    def __init__(self, api, day, verb, *, silent):
+        super().__init__(api)
+        self.day, self.verb = day, verb
+        self.error = ConnectionRefusedError("nobody there") if silent else ServiceUnavailable("no leader")
+
+    def check(self, verb):
+        if verb == self.verb and self.day.is_out:
+            self.day.faults[verb] = self.day.faults.get(verb, 0) + 1
+            raise self.error
+
+    async def get(self, *arguments, **options):
+        self.check("get")
+        return await self._api.get(*arguments, **options)
+
+    async def list(self, *arguments, **options):
+        self.check("list")
+        return await self._api.list(*arguments, **options)
+
+    async def create(self, *arguments, **options):
+        self.check("create")
+        return await self._api.create(*arguments, **options)
+
+    async def patch(self, *arguments, **options):
+        self.check("patch")
+        return await self._api.patch(*arguments, **options)
+
+    async def delete(self, *arguments, **options):
+        return await self._api.delete(*arguments, **options)
+
+    def watch(self, *arguments, **options):
+        return Watched(self._api.watch(*arguments, **options), self)
+
+
+class Watched:
+    """A watch that an outage ends at the next event."""
+
+    def __init__(self, watch, api):
+        self.watch, self.api = watch, api
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        event = await self.watch.__anext__()
+        self.api.check("watch")
+        return event
 
     def close(self):
         self.watch.close()

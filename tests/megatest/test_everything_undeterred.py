@@ -2,109 +2,69 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
-from faulty import Faulty
+from badday import CHAOS, BadDay, everybody_lives, failed, nothing_was_counted_that_was_not
+from faulty import Faulty, Outage
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pods import PodDestroy
-from pytest_kscen.chaos.vm_reboter import VmReboot
-from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.kube.informer import Informer
-from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.objects.storage import REPLICATED_VOLUMES
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
-from pytest_kscen.runs.storage import bring_storage
-
-CHURN = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True)
-PERIOD, INCIDENT = (30.0, 90.0), (10.0, 60.0)
-CHAOS = (NetworkBlock(PERIOD, INCIDENT), NetworkDegrade(PERIOD, INCIDENT, loss=0.05), VmReboot((150.0, 300.0)), PodDestroy())
 MINUTES = 25
 MAY_FAIL = {"cause losses", "cause latency", "create a replica", "resize the volume", "attach", "wait until the volume is ready"}
 """On machines that go, on a stale view, on volumes without quorum."""
 
 
-class BadDay:
-    """A cluster of which actors see faulty APIs, and the truth about its volumes."""
-
-    def __init__(self, seed):
-        self.cluster = EmbeddedCluster(seed)
-        self.chance = self.cluster.chance
-        self.faults = {}
-        self.truth = {}
-        bring_storage(self.cluster, "conditions")
-        parent = self.cluster.parent()
-        self._follow_the_truth(self.cluster.api("truth"))
-        self.parent = dataclasses.replace(parent, api_for=self._faulty(parent.api_for))
-        self.cluster.api = self._faulty(self.cluster.api)
-
-    def _faulty(self, api_for):
-        return lambda agent="": Faulty(api_for(agent), self, share=0.1)
-
-    def _follow_the_truth(self, api):
-        informer = Informer(api, self.cluster.runner.clock, REPLICATED_VOLUMES)
-
-        def handler(new, old):
-            if new and not new["metadata"].get("deletionTimestamp"):
-                for condition, seen in HEALTH_SOURCES["conditions"].read(new).items():
-                    states = self.truth.setdefault((new["metadata"]["name"], condition), [])
-                    if not states or states[-1] is not seen.holds:
-                        states.append(seen.holds)
-
-        informer.on_change(handler)
-        self.cluster.runner.start(informer.run(), "truth")
-
-    def close(self):
-        self.cluster.close()
-
-
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_everything_at_once(seed):
-    day = BadDay(seed)
-    runner = ScenarioRunner(day.cluster, Plan(CHURN, CHAOS), parent=lambda: day.parent)
+    day = BadDay(seed, lambda api, day: Faulty(api, day, share=0.1))
+    runner = day.runner()
     with runner as run:
         run.advance(f"{MINUTES}m")
-        alive = [task.get_name() for task in day.cluster.runner.loop.tasks()]
+        alive = day.tasks()
     journal = list(run.journal)
 
     assert run.outcome.verdict == "valid", run.outcome.explain()
     assert run.outcome.leftovers == []
     assert {incident.profile for incident in run.outcome.incidents if incident.had_effect} == {one.profile for one in CHAOS}
-    assert {one.data["action"] for one in journal if one.what == "ended" and one.data["result"].startswith("failed")} <= MAY_FAIL
+    assert failed(journal) <= MAY_FAIL
     assert min(day.faults[verb] for verb in ("list", "create", "patch", "delete", "watch")) >= 5, day.faults
-    everybody_lives(alive, journal)
+    everybody_lives(alive, journal, MINUTES)
     nothing_was_counted_that_was_not(day.truth, journal)
     runner.close()
     day.close()
 
 
-def everybody_lives(alive, journal):
-    lately = {one.who for one in journal if (MINUTES - 5) * 60 < one.at < MINUTES * 60 and one.what == "began"}
-    assert {"multivolume", *(profile.profile for profile in CHAOS)} <= set(alive)
-    assert {"chaos-network-blocker", "chaos-network-degrader", "chaos-vm-reboter"} <= lately
-    assert {"pod-destroyer/app=agent", "pod-destroyer/app=controller"} <= lately
-    made = {one.data["volume"] for one in journal if one.what == "volume"}
-    there = {name for name in made if name in alive}
-    assert there
-    for role in ("volume-resizer", "volume-replica-destroyer", "volume-replica-creator"):
-        assert {name.partition("/")[2] for name in alive if name.startswith(f"{role}/")} == there
-        assert any(who.startswith(f"{role}/") for who in lately)
-    given_back = {one.data["volume"] for one in journal if one.what == "began" and one.data["action"] == "detach everywhere"}
-    assert {name.partition("/")[2] for name in alive if name.startswith("volume-attacher/")} >= there - given_back
+BEFORE, AFTER = 6, 15
+CAUSES = {"cause blocking-everything", "cause blocking-drbd", "cause split-brain", "cause vm-reboot"}
+UNDOES = {"undo losses", "undo latency"}
+GIVEN_UP = {
+    "list": {"detach everywhere", *CAUSES, *UNDOES},
+    "get": {*CAUSES, *UNDOES},
+    "create": {"create the volume", "attach at first", *CAUSES, *UNDOES},
+    "patch": set(),
+    "watch": set(),
+}
+"""What ends when it was refused for five minutes; whoever did it goes on."""
 
 
-def nothing_was_counted_that_was_not(truth, journal):
-    """Each state that was noted is one that the volume was in, in this order; some may have passed unseen."""
-    noted = {}
-    for one in journal:
-        if one.what == "condition-changed":
-            noted.setdefault((one.data["volume"], one.data["condition"]), []).append(one.data["observed"] == "True")
-    assert len(noted) > 10
-    for key, states in noted.items():
-        was = iter(truth[key])
-        assert True in was
-        assert all(state in was for state in states), (key, states, truth[key])
+@pytest.mark.parametrize(
+    ("verb", "minutes", "silent"),
+    [("list", 12, False), ("get", 6, True), ("create", 8, True), ("patch", 10, False), ("watch", 11, False)],
+)
+def test_an_outage_that_outlasts_everybodys_patience(verb, minutes, silent):
+    day = BadDay("1", lambda api, day: Outage(api, day, verb, silent=silent))
+    runner = day.runner()
+    with runner as run:
+        run.advance(f"{BEFORE}m")
+        day.is_out = True
+        run.advance(f"{minutes}m")
+        day.is_out = False
+        run.advance(f"{AFTER}m")
+        alive = day.tasks()
+    journal = list(run.journal)
+
+    assert run.outcome.verdict == "valid", run.outcome.explain()
+    assert run.outcome.leftovers == []
+    assert failed(journal) <= MAY_FAIL | GIVEN_UP[verb]
+    assert day.faults[verb] >= 50
+    everybody_lives(alive, journal, BEFORE + minutes + AFTER)
+    nothing_was_counted_that_was_not(day.truth, journal)
+    runner.close()
+    day.close()

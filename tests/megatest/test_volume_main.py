@@ -70,6 +70,13 @@ def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
     assert world.left() == []
 
 
+def test_initial_attachments_are_told_when_they_are_there(world):
+    world.start(live(world.stage, world.season, Destiny("v", "none", "8Mi", 100.0, attachments=2)))
+    world.advance(100)
+    asked = [data["node"] for _, _, data in world.notes("began") if data["action"] == "attach at first"]
+    assert world.notes("attached") == [(2, "attached", {"volume": "v", "node": node}) for node in sorted(asked)]
+
+
 def test_shakers_go_on_while_the_volume_is_being_deleted_and_end_with_it(world):
     shaken = Destiny("v", "none", "8Mi", 10.0, replica_destroyer_period=(1.0, 1.0), replica_creator_period=(1.0, 1.0))
     world.start(live(world.stage, world.season, shaken))
@@ -150,7 +157,7 @@ def test_a_volume_that_cannot_go_is_told_and_tried_again(world):
 
     world.storage.let_go, let_go = held, world.storage.let_go
     world.advance(700)
-    assert [at for at, *_ in world.notes("never-gone")] == [703]
+    assert world.notes("never-gone") == [(703, "never-gone", {"volume": "v", "waited": 600, "why": ""})]
     world.ask(let_go(REPLICATED_VOLUMES, "v"))
     world.advance(100)
     assert world.deeds("delete the volume") == [(763, "delete the volume", "done", 660)]

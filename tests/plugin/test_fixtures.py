@@ -200,10 +200,14 @@ def test_an_outcome_that_is_not_valid_and_not_looked_at_fails_the_test(pytester)
         def test_that_looks(scenario_runner):
             assert scenario_runner.run("5s").verdict == "unknown"
     """)
-    result = pytester.runpytest()
-    result.assert_outcomes(passed=2, errors=1)
+    result = pytester.runpytest("-W", "default::pytest_kscen.runs.plan.PlanWarning")
+    result.assert_outcomes(passed=2, errors=1, warnings=2)
     result.stdout.fnmatch_lines(
-        ["*the run was not valid, and the test did not look at its verdict*", "*pod-destroy had an effect*"]
+        [
+            "*the run was not valid, and the test did not look at its verdict*",
+            "*pod-destroy had an effect*",
+            "*test_an_outcome*.py:5: PlanWarning: pod-destroy has no incident in this run: *",
+        ]
     )
 
 

@@ -135,6 +135,12 @@ def test_markers_beside_the_plan_of_the_command_line(plan):
     assert plan(marks, *line) == Plan(Churn(max_volumes=2, resizer=True), (BLOCK(group_size=1), REBOOT()))
 
 
+def test_several_markers_of_churn_are_one_and_of_chaos_many(plan):
+    near, far = "volume_churn(max_volumes=5)", "volume_churn(max_volumes=3, lifetime=('1m', '2m'), storage_classes=['a'])"
+    assert plan([far, near]).churn == Churn(("a",), max_volumes=5, lifetime=(60, 120))
+    assert len(plan(["chaos('network-block')", "chaos('network-block', group_size=1)"]).chaos) == 2
+
+
 def test_each_way_in_and_their_order(plan, pytester, monkeypatch):
     assert plan("volume_churn").churn.max_volumes == 10
     pytester.makeini("[pytest]\nmax_volumes = 11\nenable_volume_resizer = true\nstorage_classes = a, b")
@@ -257,7 +263,8 @@ def test_a_plan_that_makes_no_sense_is_refused_at_collection(complaints, mark, l
 def test_a_real_cluster_that_was_told_enough(complaints, pytester):
     pytester.makefile(".yaml", parent="")
     line = ["--kscen-cluster=kubeconfig", "--parent-kubeconfig=parent.yaml", "--vm-namespace=v"]
-    assert complaints(["volume_churn(storage_classes=['a'])", "chaos('vm-reboot')"], *line) == []
+    marks = ["volume_churn(storage_classes=['a'])", "chaos('vm-reboot')"]
+    assert complaints(marks, *line) == complaints([*marks, "volume_churn(max_volumes=2)"], *line) == []
     assert complaints("chaos('pod-destroy')", "--kscen-cluster=kind") == []
 
 
@@ -392,6 +399,30 @@ def test_flags_that_reach_no_selected_test_are_told(pytester, monkeypatch, selec
     assert [line for line in result.outlines if "without effect" in line] == told
 
 
+def test_a_variable_that_is_misspelt_is_told(pytester, monkeypatch):
+    for name in ("MAX_VOLUME", "TREES", "TESTS_NETNS", "CACHE", "SEED"):
+        monkeypatch.setenv(f"KSCEN_{name}", "1")
+    told = "KSCEN_MAX_VOLUME: without effect, did you mean KSCEN_MAX_VOLUMES?"
+    result = pytester.runpytest("--collect-only")
+    assert [line for line in result.outlines if "without effect" in line] == [f"kscen: {told}", told]
+
+
+def test_a_duration_that_no_run_takes_is_told(pytester):
+    pytester.makepyfile(
+        test_length_or_none="""
+        def test_open(scenario_runner):
+            scenario_runner.run()
+
+        def test_own(scenario_runner):
+            scenario_runner.run("2s")
+    """
+    )
+    told = "--kscen-duration: without effect, no run has left its length open"
+    for selected, line in (("own", [told]), ("o", [])):
+        result = pytester.runpytest("-k", selected, "--kscen-duration=1s")
+        assert [line for line in result.outlines if "without effect" in line] == line
+
+
 def test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off(pytester, monkeypatch):
     pytester.makepyfile("def test_it(cluster):\n    assert False")
     pytester.makeini("[pytest]\nenable_chaos_network_block = true")
@@ -452,7 +483,7 @@ def test_a_real_cluster_without_the_storage_is_refused(pytester):
 
         @pytest.mark.{FROM_COMMAND_LINE}
         def test_it(scenario_runner):
-            scenario_runner.run("1m")
+            scenario_runner.run("10m")
     """)
     with contextlib.closing(EmbeddedCluster(nodes=1)) as cluster:
         line = [f"--kubeconfig={cluster.kubeconfig}", "--storage-classes=mine"]

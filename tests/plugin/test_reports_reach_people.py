@@ -68,3 +68,34 @@ def test_the_archive_has_the_summary(pytester):
     moved = {path.stem for path in folder.glob("stories/*.txt")}
     volumes = json.loads((folder / "outcome.json").read_text())["volumes"]
     assert moved == {one["name"] for one in volumes if one["verdict"] != "stable"}
+
+
+def test_an_archive_that_cannot_be_made_is_refused_before_anything(pytester):
+    pytester.makepyfile(TEST)
+    pytester.path.joinpath("file").write_text("")
+    result = pytester.runpytest("--kscen-archive=file/nope")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --kscen-archive 'file/nope' cannot be made: Not a directory: name a folder in which *"])
+
+
+def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
+    pytester.makeconftest("""
+        import os, signal
+
+        def pytest_runtest_logreport(report):
+            if report.when == "call":
+                os.kill(os.getpid(), signal.SIGINT)
+    """)
+    pytester.makepyfile("""
+        import os, signal
+
+        def test_it(scenario_runner, cluster):
+            cluster.runner.loop.call_later(60, os.kill, os.getpid(), signal.SIGINT)
+            assert scenario_runner.run("1h").stopped_early
+
+        def test_for_which_there_is_no_time():
+            pass
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*::test_it: valid after * of cluster time, stopped early; *", "*told to stop*"])

@@ -12,9 +12,11 @@ from pytest_kscen.checks.outcome import judge
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import read
 from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.objects.durations import in_words
 from pytest_kscen.reports.again import main
 from pytest_kscen.reports.archive import begin, finish
-from pytest_kscen.runs.plan import Plan
+from pytest_kscen.reports.command import main as tell_story
+from pytest_kscen.runs.plan import Plan, PlanWarning
 from pytest_kscen.runs.runner import ScenarioRunner
 
 CHURN = Churn(max_volumes=2)
@@ -36,7 +38,8 @@ def six_minutes(runner):
 
 
 def ten_seconds(runner):
-    runner.run("10s")
+    with pytest.warns(PlanWarning):
+        runner.run("10s")
 
 
 def two_of_three_machines_are_off(runner):
@@ -69,8 +72,11 @@ def test_a_journal_that_breaks_off_is_unknown(tmp_path, capsys):
     keep(tmp_path, Plan(CHURN), six_minutes)
     lines = (tmp_path / "journal.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "journal.jsonl").write_text("".join(lines[: len(lines) // 2]))
+    last = in_words(read(tmp_path / "journal.jsonl")[-1].at)
     assert main([str(tmp_path)]) == 2
     told = capsys.readouterr().out
+    assert told.startswith(f"unknown after {last} of cluster time; seed ")
+    assert f"journal is unknown: it breaks off after {last}, while the run was on" in told
     assert "liveness is unknown: the run ended before the volumes that were left could be judged" in told
     assert "leftovers is unknown: the run ended before anybody looked for them" in told
 
@@ -86,3 +92,23 @@ def test_whoever_reads_may_have_had_enough(tmp_path):
 def test_what_is_no_folder_of_a_run_is_not_judged(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     assert "is no folder of a run, for it has no journal.jsonl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"at":1.0,"wh', "no JSON: column 14: Invalid control character"),
+        (b"\xff\xfe", "no UTF-8: invalid start byte at byte 1"),
+        (b"[1, 2]", "no JSON object"),
+        (b"7", "no JSON object"),
+        (b'{"at":1.0,"who":"run"}', "it has no 'what'"),
+        (b'{"at":"1","who":"run","what":"frozen"}', "'at' has to be a number, 'who' and 'what' have to be strings"),
+    ],
+)
+def test_a_damaged_line_is_told(tmp_path, capsys, command, line, said):
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(b'{"at":0.0,"who":"run","what":"healed"}\n' + line + b"\n")
+    tells, code = command
+    assert tells([str(tmp_path)]) == code
+    assert capsys.readouterr().err == f"{journal}:2: {said}\n"

@@ -54,14 +54,14 @@ def test_the_summary(outcome):
         "  liveness is invalid: not ready again although everything was healed: v1",
         "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 broken",
         "  times: create 0.0 s on average (0.0 s at most, 0.0 s in all); ready 3.0 s on average (3.0 s at most, 3.0 s in all)",
-        "  network-block split-brain: 2 incidents, 1 with an effect; recovered in 45.0 s on average, 45.0 s at most",
+        "  network-block split-brain: 2 incidents, 1 with an effect; 1 recovered in 45.0 s on average, 45.0 s at most",
         "  broken      v1 (availability): IOReady 1, Quorum 0",
     ]
 
 
 def test_the_summary_in_brief(outcome):
     told = summary(outcome)
-    shaken = "  network-block: 2 incidents, 1 with an effect, recovered in 45.0 s at most"
+    shaken = "  network-block: 2 incidents, 1 with an effect; 1 recovered in 45.0 s at most"
     assert brief(outcome) == [*told[:4], shaken, told[-1]]
 
 
@@ -93,6 +93,32 @@ def test_the_properties(outcome):
     assert told["kscen.verdict"] == "invalid"
     assert told["kscen.volumes.broken"] == told["kscen.transitions"] == told["kscen.incidents.effective"] == 1
     assert told["kscen.recovery.longest"] == 45.0
+
+
+def test_a_property_tells_that_a_run_was_stopped_early():
+    early = judge([*JOURNAL, Entry(601.0, "run", "stopped-early", {})])
+    assert [dict(properties(one))["kscen.stopped_early"] for one in (judge(JOURNAL), early)] == ["false", "true"]
+
+
+def incidents_that_ended(*endings):
+    for number, ending in enumerate(endings):
+        told = {"incident": f"i{number}", **BLOCK, "targets": {"nodes": []}}
+        yield Entry(1.0, "b", "incident-started", told)
+        yield Entry(2.0, "b", "incident-effect", {**told, "effect": "shakes"})
+        yield Entry(3.0, "b", "incident-ended", {**told, "lasted": 2.0})
+        if ending:
+            yield Entry(9.0, "b", f"incident-{ending}", {**told, "took": 6.0, "by": ["i9"], "waited": 300.0, "left": ["v"]})
+
+
+def test_a_time_of_recovery_is_that_of_so_many():
+    outcome = judge(incidents_that_ended("recovered", "overtaken", "overtaken", "unrecovered", ""))
+    lacking = "2 overtaken; 1 not recovered; 1 not waited for"
+    shaken = "5 incidents, 5 with an effect; 1 recovered in"
+    assert f"  network-block split-brain: {shaken} 6.0 s on average, 6.0 s at most; {lacking}" in summary(outcome)
+    assert f"  network-block: {shaken} 6.0 s at most; {lacking}" in brief(outcome)
+    told = dict(properties(outcome))
+    assert [told[f"kscen.incidents.{which}"] for which in ("effective", "recovered", "overtaken", "unrecovered")] == [5, 1, 2, 1]
+    assert "kscen.recovery.longest" not in dict(properties(judge(incidents_that_ended("overtaken"))))
 
 
 def test_a_broken_volumes_story():
@@ -172,6 +198,31 @@ def test_a_story_ends_with_its_volume():
         "has replicas on node-1",
         "network-block split-brain begins on node-1",
         "delete the volume: done after 1 s",
+    ]
+
+
+def test_a_story_knows_where_its_volume_is_now():
+    def fault(number, node):
+        return Entry(number, "b", "incident-started", {"incident": f"i{number}", **BLOCK, "targets": {"nodes": [node]}})
+
+    def placed(*nodes):
+        return Entry(1.0, "volume-main/v", "volume-placed", {"volume": "v", "nodes": nodes})
+
+    journal = [placed("node-1", "node-2"), placed("node-1"), fault(2, "node-2"), fault(3, "node-1"), placed("node-2")]
+    assert [line.split(maxsplit=2)[2] for line in story(journal, "v")][2:] == [
+        "network-block split-brain begins on node-1",
+        "has replicas on node-2",
+        "network-block split-brain is already at work on node-2",
+    ]
+
+
+def test_a_story_tells_a_return_to_health():
+    back = {**MOVED, "expected": "False", "observed": "True", "reason": "IOReady", "details": "2 of 2"}
+    none = {"volume": "v1", "replicas": {}}
+    journal = [Entry(1.0, "c", "condition-changed", back), Entry(1.0, "c", "replicas-false", none)]
+    assert [line.split(maxsplit=2)[2] for line in story(journal, "v1")] == [
+        "IOReady is True again: IOReady: 2 of 2",
+        "no condition of its replicas is False",
     ]
 
 

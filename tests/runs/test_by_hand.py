@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 from types import SimpleNamespace
 
@@ -70,6 +72,29 @@ def test_a_volume_lives_until_the_run_is_judged(cluster, runner_of):
     assert run.outcome.verdict == "valid", run.outcome.explain()
     assert run.outcome.volumes["mine"].verdict == "stable"
     assert objects(cluster, REPLICATED_VOLUMES) == []
+
+
+def test_who_waits_in_vain_for_a_volume_is_told_what_it_lacks():
+    with contextlib.closing(EmbeddedCluster("too small", nodes=1)) as cluster:
+        runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
+        with runner as run:
+            volume = run.volumes.create("availability", attach=2, name="v")
+            with pytest.raises(TimeoutError) as late:
+                run.until(volume.healthy, timeout="1m")
+        runner.close()
+    assert str(late.value).startswith(
+        "within 1m of cluster time this did not come true: the volume v is ready: IOReady is False: InsufficientIOReadyReplicas: "
+    )
+    assert "; replicas' conditions that are False: v-" in str(late.value)
+    assert str(late.value).endswith("; attached to 0 of 2 nodes")
+
+
+def test_a_fault_says_what_it_is(runner_of):
+    with runner_of() as run:
+        fault = run.chaos.network_block("node-1", "node-2")
+        assert re.fullmatch(r"<blocking-everything-[a-z0-9]{8} is on: nodes node-1, node-2>", repr(fault))
+        fault.end()
+        assert " is over: nodes node-1, node-2>" in repr(fault)
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -383,3 +408,21 @@ def test_only_faults_by_hand_are_kept_while_the_run_lives(cluster):
         run.journal.write("chaos-observer", "incident-effect", {"incident": incident, "effect": "a link is down"})
     assert {name: record.effects for name, record in chaos._known.items()} == {"stated": ["a link is down"]}
     run.journal.close()
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_ctrl_c_when_all_is_over_does_not_stop_the_telling(cluster, runner_of, early):
+    told = []
+
+    def tell(run):
+        os.kill(os.getpid(), signal.SIGINT)
+        told.append((run.outcome.stopped_early, run.is_told_to_stop))
+
+    before = signal.getsignal(signal.SIGINT)
+    if early:
+        press(cluster, 60)
+    runner = runner_of(tell=tell)
+    assert runner.run("1h").verdict == "valid"
+    assert told == [(early, True)]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "hurried" not in {entry.what for entry in runner.runs[0].journal}

@@ -6,11 +6,14 @@ import contextlib
 
 import pytest
 
+from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.plan import Plan, PlanWarning
 from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.runner import ScenarioRunner
+
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}}
 
 
 @pytest.fixture
@@ -29,6 +32,15 @@ def test_a_run_needs_time(runner, duration):
     assert runner.runs == []
 
 
+def test_a_run_that_is_too_short_for_an_incident(runner):
+    runner.plan = Plan(chaos=(VmReboot(),))
+    with pytest.warns(
+        PlanWarning, match=r"^vm-reboot has no incident in this run: its first one comes after 5m at the earliest, and "
+    ):
+        outcome = runner.run("5m")
+    assert (outcome.verdict, outcome.incidents) == ("unknown", [])
+
+
 def test_runs_do_not_nest(runner):
     with runner as run:
         with pytest.raises(RuntimeError, match="a run is on: act on what `with scenario_runner as run` gave"):
@@ -37,6 +49,29 @@ def test_runs_do_not_nest(runner):
             pass
         run.advance("1m")
     assert runner.run("1m").verdict == run.outcome.verdict == "valid"
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda run: run.volumes.create("availability"),
+        lambda run: run.chaos.vm_stop("node-1"),
+        lambda run: run.apply(CONFIG_MAP),
+        lambda run: run.workflow({}),
+        lambda run: run.schedule({}),
+        lambda run: run.workflows.drive(),
+        lambda run: run.workflows.claim(),
+        lambda run: run.advance("1m"),
+        lambda run: run.until(lambda: True),
+    ],
+)
+def test_a_run_that_is_over_does_nothing(runner, act):
+    with runner as run:
+        pass
+    then, entries = runner.cluster.now, run.journal.entries
+    with pytest.raises(RuntimeError, match=r"^the run is over: act on it inside its `with` block"):
+        act(run)
+    assert (runner.cluster.now, run.journal.entries, run.outcome.verdict) == (then, entries, "valid")
 
 
 def test_an_async_test_is_told_to_be_a_plain_one(runner):

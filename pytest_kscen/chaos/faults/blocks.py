@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.blame import Reach
-from pytest_kscen.chaos.hands import NODE_A, NODE_B, Hands, Impossible, put, remove
+from pytest_kscen.chaos.hands import NODE_A, NODE_B, Hands, Impossible, remove
 from pytest_kscen.chaos.policies import cut
 from pytest_kscen.chaos.replicas import links_of
 from pytest_kscen.chaos.troubles import LINK, VOLUME
@@ -70,10 +70,12 @@ class Block:
         return dataclasses.replace(self, ports=links[0].ports)
 
     async def inject(self, incident: Incident) -> None:
-        await put(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, self.policy(incident))
+        await incident.put(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, self.policy(incident))
 
     async def heal(self, incident: Incident) -> None:
-        await remove(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, _name(incident), incident.hands.namespace)
+        policy = incident.hands.in_parent, CILIUM_NETWORK_POLICIES, _name(incident), incident.hands.namespace
+        await incident.look_for(*policy)
+        await remove(*policy)
 
     def policy(self, incident: Incident) -> Obj:
         labels = incident.labels

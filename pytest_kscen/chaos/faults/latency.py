@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.pairs import LATE, End, WorseLink, addresses_of, ends
-from pytest_kscen.chaos.hands import put
 from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of
 from pytest_kscen.chaos.scripts import load_link, pushed_bytes
 from pytest_kscen.objects.resources import JOBS
@@ -35,13 +34,13 @@ class Latency(WorseLink):
 
     async def inject(self, incident: Incident) -> None:
         for end in ends(self.pair, self.addresses):
-            await put(incident.hands.nested, JOBS, self.loading(incident, end))
+            await incident.put(incident.hands.nested, JOBS, self.loading(incident, end), end.node)
 
     async def heal(self, incident: Incident) -> None:
         actor = incident.hands.nested
         for end in ends(self.pair, self.addresses):
             name = end.job(incident, "load")
-            if end.node in incident.parts_done:
+            if end.node in incident.parts_done or end.node not in incident.answers:
                 continue
             rest = incident.started_at + (self.seconds or DAY) - incident.journal.now
             if rest <= LATE / 2:

@@ -38,7 +38,7 @@ class Losses(WorseLink):
     async def inject(self, incident: Incident) -> None:
         actor, both = incident.hands.nested, list(ends(self.pair, self.addresses))
         for end in both:
-            await put(actor, JOBS, self.adding(incident, end))
+            await incident.put(actor, JOBS, self.adding(incident, end), end.node)
         if self.seconds is not None:
             for end in both:
                 await put(actor, JOBS, self.removing(incident, end, "del", self.seconds))
@@ -48,7 +48,7 @@ class Losses(WorseLink):
 
     async def heal(self, incident: Incident) -> None:
         for end in ends(self.pair, self.addresses):
-            if end.node not in incident.parts_done:
+            if end.node in incident.answers and end.node not in incident.parts_done:
                 if await is_off(incident.hands, end.node):
                     incident.note("rule-gone-with-its-machine", node=end.node)
                 else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.kube.actor import Actor
-    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.objects.resources import Obj, Resource
 
 OPERATING = 300.0  # seconds within which an operation has to be finished
 BOOTING = 600.0  # seconds within which the machine has to run, and its node to be ready
@@ -80,10 +80,11 @@ class Reboot(PowerCut):
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
-        await _order(incident, "Restart", self.vm)
+        await incident.put(incident.hands.in_parent, *_order(incident, "Restart", self.vm))
 
     async def heal(self, incident: Incident) -> None:
         """What was not done needs no way back; unless the machine was seen to go before the operation failed."""
+        await _look_for(incident, "Restart")
         try:
             if await _done(incident, "Restart", self.vm):
                 incident.was_done(f"{self.vm} was restarted")
@@ -106,13 +107,16 @@ class Stop(PowerCut):
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
-        await _order(incident, "Stop", self.vm)
+        await incident.put(incident.hands.in_parent, *_order(incident, "Stop", self.vm))
         if await _done(incident, "Stop", self.vm):
             incident.was_done(f"{self.vm} was stopped")
 
     async def heal(self, incident: Incident) -> None:
         """An operation that waits must not stop the machine later; one that is done stands on record until it is undone."""
         actor, namespace, name = incident.hands.in_parent, incident.hands.namespace, _name(incident, "Stop")
+        await _look_for(incident, "Stop")
+        if not incident.answers:
+            return
         if not await _is_completed(actor, name, namespace):
             await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
         await _back(incident, self.vm, self.boot)
@@ -147,9 +151,14 @@ def _name(incident: Incident, kind: str) -> str:
     return f"chaos-{kind.lower()}-{incident.id}"
 
 
-async def _order(incident: Incident, kind: str, vm: str) -> None:
-    actor, namespace = incident.hands.in_parent, incident.hands.namespace
-    await put(actor, VIRTUAL_MACHINE_OPERATIONS, operation(_name(incident, kind), namespace, kind, vm, incident.labels))
+def _order(incident: Incident, kind: str, vm: str) -> tuple[Resource, Obj]:
+    named = operation(_name(incident, kind), incident.hands.namespace, kind, vm, incident.labels)
+    return VIRTUAL_MACHINE_OPERATIONS, named
+
+
+async def _look_for(incident: Incident, kind: str) -> None:
+    hands = incident.hands
+    await incident.look_for(hands.in_parent, VIRTUAL_MACHINE_OPERATIONS, _name(incident, kind), hands.namespace)
 
 
 async def _done(incident: Incident, kind: str, vm: str) -> bool:
@@ -161,6 +170,8 @@ async def _done(incident: Incident, kind: str, vm: str) -> bool:
     if kind != "Stop" or _phase(found) != COMPLETED:
         await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
     if _phase(found) != COMPLETED:
+        if kind != "Start" and not incident.had_effect:
+            incident.answers.nothing()
         said = (condition(found, "Completed") or {}).get("message", "")
         raise OperationFailed(f"the operation {kind} of {vm} is {_phase(found)}{said and ': '}{said}")
     return True
@@ -185,7 +196,7 @@ async def _is_completed(actor: Actor, name: str, namespace: str) -> bool:
 async def _back(incident: Incident, vm: str, boot: str) -> None:
     """Wait until the machine runs, started if it is off, and its node is ready: in another boot if the operation was completed."""
     if await _comes_to(incident.hands, vm, RUNNING, STOPPED) == STOPPED:
-        await _order(incident, "Start", vm)
+        await put(incident.hands.in_parent, *_order(incident, "Start", vm))
         await _done(incident, "Start", vm)
         await _comes_to(incident.hands, vm, RUNNING)
     nested, before = incident.hands.nested, boot if incident.done else ""

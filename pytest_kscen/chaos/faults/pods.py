@@ -1,6 +1,7 @@
 """Pods are destroyed. It lasts until what owns them has put others in their place, which nobody else can do.
 
-That one is gone is seen, and not taken from whoever accepted its deletion: on a node that is down it stays.
+That one is gone is seen, and not taken from whoever accepted its deletion: on a node that is down it stays. One whose
+deletion was refused is left out: nobody waits for its like.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.storage import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.objects.resources import Obj
@@ -35,6 +36,8 @@ class Destruction:
     label: str
     count: int
     namespace: str = NAMESPACE
+    least: int = 1
+    """With fewer of them it is not done at all."""
     doomed: tuple[Obj, ...] = field(default=(), repr=False)
     before: frozenset[str] = field(default=frozenset(), repr=False)
 
@@ -44,59 +47,93 @@ class Destruction:
 
     @property
     def targets(self) -> dict[str, list[str]]:
-        nodes = sorted({pod["spec"].get("nodeName", "") for pod in self.doomed} - {""})
-        return {"pods": [pod["metadata"]["name"] for pod in self.doomed], "nodes": nodes}
+        return {"pods": [pod["metadata"]["name"] for pod in self.doomed], "nodes": self._served}
 
     @property
     def reach(self) -> Reach:
+        return Reach((VOLUME,), tuple(self._served))
+
+    @property
+    def _served(self) -> list[str]:
         """What serves a node is missed there; any other pod has its like elsewhere."""
-        serving = [pod["spec"].get("nodeName", "") for pod in self.doomed if _owner(pod).get("kind") == "DaemonSet"]
-        return Reach((VOLUME,), tuple(serving))
+        serving = {pod["spec"].get("nodeName", "") for pod in self.doomed if _owner(pod).get("kind") == "DaemonSet"}
+        return sorted(serving - {""})
 
     async def aim(self, hands: Hands) -> Destruction:
         pods = (await hands.nested.api.list(PODS, self.namespace, labels=self.label)).items
-        doomed = hands.nested.chance.sample([pod for pod in pods if not _goes(pod)], self.count)
-        if not doomed:
-            going = f": {len(pods)} go already" if pods else ""
-            raise Impossible(f"there is no pod with {self.label} in the namespace {self.namespace!r} to be destroyed{going}")
+        staying = [pod for pod in pods if not _goes(pod)]
+        if len(staying) < self.least:
+            raise Impossible(self._too_few(len(staying), len(pods) - len(staying)))
+        doomed = hands.nested.chance.sample(staying, self.count)
         return dataclasses.replace(self, doomed=tuple(doomed), before=_uids(pods))
+
+    def _too_few(self, staying: int, going: int) -> str:
+        found = {0: "is no pod", 1: "is one pod"}.get(staying, f"are {staying} pods")
+        wanted = f", and not {self.least}" if staying else ""
+        gone = f": {going} go already" if going else ""
+        return f"there {found} with {self.label} in the namespace {self.namespace!r} to be destroyed{wanted}{gone}"
 
     async def inject(self, incident: Incident) -> None:
         actor = incident.hands.nested
         for pod in self.doomed:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
             try:
-                await actor.api.delete(PODS, name, self.namespace, precondition_uid=uid)
+                with incident.answers.of(uid):
+                    await actor.api.delete(PODS, name, self.namespace, precondition_uid=uid)
             except (NotFound, Conflict):  # it is gone, and perhaps another has its name
-                incident.note("already-gone", pod=name)
-                incident.parts_done.append(uid)
+                if uid not in incident.answers:
+                    incident.note("already-gone", pod=name)
+        incident.reaches(self._of(incident.answers).reach)
 
     async def heal(self, incident: Incident) -> None:
-        def replaced(pods: Iterable[Obj]) -> bool:
-            self._see_who_is_gone(incident, pods)
-            return self._replaced(pods)
+        own: Destruction | None = None
+
+        def over(pods: Iterable[Obj]) -> bool:
+            nonlocal own
+            own = own or self._done(incident, pods)
+            return own.is_over(incident, pods)
 
         actor = incident.hands.nested
         try:
             await wait_for_those(
-                *(actor.api, actor.clock, PODS, self.namespace), labels=self.label, condition=replaced, timeout=REPLACING
+                *(actor.api, actor.clock, PODS, self.namespace), labels=self.label, condition=over, timeout=REPLACING
             )
         except TimeoutError:
             incident.note("pods-missing", label=self.label, waited=REPLACING)
 
-    def _see_who_is_gone(self, incident: Incident, pods: Iterable[Obj]) -> None:
+    def _of(self, uids: Container[str]) -> Destruction:
+        """The same of these pods alone."""
+        return dataclasses.replace(self, doomed=tuple(pod for pod in self.doomed if pod["metadata"]["uid"] in uids))
+
+    def _done(self, incident: Incident, pods: Iterable[Obj]) -> Destruction:
+        """What was done of it. A pod that stays, when nobody has said what became of its deletion, was not deleted."""
+        staying = _uids(pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
+        incident.answers.never(staying)
+        own = self._of(incident.answers)
+        if incident.answers:
+            incident.spares(set(self.targets["nodes"]) - set(own.targets["nodes"]))
+        incident.reaches(own.reach)
+        return own
+
+    def is_over(self, incident: Incident, pods: Iterable[Obj]) -> bool:
+        """All are gone, and others in their places."""
         there = _uids(pods)
+        self._see_who_is_gone(incident, there)
+        return there.isdisjoint(_uids(self.doomed)) and self._replaced(pods)
+
+    def _see_who_is_gone(self, incident: Incident, there: frozenset[str]) -> None:
         for pod in self.doomed:
             uid = pod["metadata"]["uid"]
             if uid not in there and uid not in incident.parts_done:
                 incident.parts_done.append(uid)
-                incident.has_effect(f"the pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'} is gone")
+                tell = incident.perhaps if uid in incident.answers.lost else incident.has_effect
+                tell(f"the pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'} is gone")
 
     def _replaced(self, pods: Iterable[Obj]) -> bool:
-        """All are gone, and each owner has as many that are new and ready as it has lost."""
+        """Each owner has as many that are new and ready as it has lost."""
         lost = [_owner(pod) for pod in self.doomed]
         fresh = [_owner(pod) for pod in pods if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")]
-        return not _uids(self.doomed) & _uids(pods) and all(fresh.count(owner) >= lost.count(owner) for owner in lost if owner)
+        return all(fresh.count(owner) >= lost.count(owner) for owner in lost if owner)
 
 
 def _uids(pods: Iterable[Obj]) -> frozenset[str]:

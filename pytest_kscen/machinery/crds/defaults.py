@@ -46,4 +46,4 @@ def _faults(schema: Obj, path: str) -> Iterator[Cause]:
     judge_by(schema)(default, "", UNKNOWN, verdict)
     yield from (cause(path) for cause in verdict.faults.values())
     if not verdict.faults and (ask := rules_asker(schema, is_root=bool(schema.get(EMBEDDED)))):
-        yield from ask(default, path, UNKNOWN, lambda: False)
+        yield from ask(default, path, UNKNOWN, None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.machinery.patching.ownership import updated
+from pytest_kscen.machinery.patching.shapes import GoShape
 from pytest_kscen.objects.resources import Obj
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 LONGEST = 32  # writes that are noted before they are worked out
 SHARED = 4096  # sets of fields that are remembered because other objects may have the same
 SHARED_ENTRIES = 256  # that are: of one instant, that is
-
+LEAVES = frozenset([str, int, bool, float])
 
 NONE: Obj = {}
 Spelt: TypeAlias = tuple[tuple[str, "Spelt"], ...]
@@ -46,6 +47,27 @@ class Note(NamedTuple):
     at: float
 
 
+def rewritten_leaves(note: Note) -> tuple[Writer, list[tuple[str, str]]] | None:
+    """Who wrote, and where, if he did no more than to put other scalars of the same type in the place of some."""
+    before, after = note.before, note.after
+    if before is None or before.keys() != after.keys() or not isinstance(note.writer.shape, GoShape):
+        return None
+    found = []
+    for name, part in after.items():
+        was = before[name]
+        if type(part) is not dict or type(was) is not dict or part.keys() != was.keys():
+            return None
+        for inner, value in part.items():
+            old = was[inner]
+            if value is old:
+                continue
+            if type(value) is not type(old) or type(value) not in LEAVES:
+                return None
+            if value != old:
+                found.append((name, inner))
+    return note.writer, found
+
+
 class Ledger(list[Obj]):
     """The entries of one object.
 
@@ -55,7 +77,8 @@ class Ledger(list[Obj]):
     __slots__ = ("_depth", "_is_settled", "_note", "shape")
 
     def __init__(self, note: Note | None = None, entries: Iterable[Obj] = (), *, shape: Shape | None = None) -> None:
-        super().__init__(entries)
+        if entries:
+            super().__init__(entries)
         self.shape = shape
         self._note = note
         self._is_settled = False
@@ -72,14 +95,27 @@ class Ledger(list[Obj]):
         return self._note
 
     def fill(self) -> None:
-        note = self._note
-        if note is None:
+        if self._note is None:
             return
-        entries = list(note.earlier)
-        if entries or note.before is None:
-            entries = list(updated(entries, note.writer, note.before or {}, note.after, timestamp_of(note.at)))
-        super().__setitem__(slice(None), entries)
-        self._note = None
+        open_ones = self._open_ones()
+        leaves = [rewritten_leaves(note) for note, _ in open_ones]
+        entries: Sequence[Obj] = list(open_ones[0][0].earlier)
+        for place, (note, ledger) in enumerate(open_ones):
+            if leaves[place] and 0 < place < len(leaves) - 1 and leaves[place - 1] == leaves[place] == leaves[place + 1]:
+                continue  # a writer who goes on with the same leaves owns them since the first time, and has a time from the last
+            if entries or note.before is None:
+                entries = updated(entries, note.writer, note.before or {}, note.after, timestamp_of(note.at))
+            super(Ledger, ledger).__setitem__(slice(None), entries)
+            ledger._note = None  # noqa: SLF001
+
+    def _open_ones(self) -> list[tuple[Note, Ledger]]:
+        """What is not worked out, from the first write on."""
+        found = []
+        ledger: Sequence[Obj] = self
+        while type(ledger) is Ledger and (note := ledger._note):  # noqa: SLF001 - its own kind
+            found.append((note, ledger))
+            ledger = note.earlier
+        return found[::-1]
 
     def settle(self) -> None:
         """It is here to stay: nothing of the past is kept for it, and what others have too is the same in memory."""

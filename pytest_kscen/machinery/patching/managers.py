@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import APPLY_PATCH, DEFAULTS
@@ -15,25 +14,28 @@ from pytest_kscen.objects.resources import Resource
 if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.kinds import Kind
-    from pytest_kscen.machinery.patching.shapes import Shape
 
 LONGEST_NAME = 128  # bytes
+REMEMBERED = 1024  # writers of one kind
 OPTIONS = {verb: Resource("meta.k8s.io", "v1", "", f"{verb.title()}Options") for verb in ("create", "update", "patch")}
 
 
 def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer:
-    manager = request.options.field_manager or _first_word(request.agent)
-    return _writer((manager, operation, request.subresource), kind.resource, shape_of(kind), (kind.has_status, kind.custom))
+    who = request.options.field_manager, request.agent, operation, request.subresource
+    writer = kind.writers.get(who)
+    if writer is None:
+        if len(kind.writers) == REMEMBERED:
+            kind.writers.clear()
+        writer = kind.writers[who] = _writer(kind, *who)
+    return writer
 
 
-@lru_cache(maxsize=4096)
-def _writer(who: tuple[str, str, str], resource: Resource, shape: Shape, traits: tuple[bool, bool]) -> Writer:
-    (manager, operation, subresource), (has_status, custom) = who, traits
-    ignored = resets(resource, subresource, has_status=has_status, custom=custom)
-    return Writer(manager, operation, resource.api_version, subresource, shape, ignored)
+def _writer(kind: Kind, manager: str, agent: str, operation: str, subresource: str) -> Writer:
+    resource = kind.resource
+    ignored = resets(resource, subresource, has_status=kind.has_status, custom=kind.custom)
+    return Writer(manager or _first_word(agent), operation, resource.api_version, subresource, shape_of(kind), ignored)
 
 
-@lru_cache(maxsize=1024)
 def _first_word(agent: str) -> str:
     word = "".join(filter(str.isprintable, agent.partition("/")[0])).encode()[:LONGEST_NAME]
     return word.decode(errors="ignore")

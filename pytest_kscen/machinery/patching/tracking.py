@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 NOTHING: Obj = {}
+METADATA = frozenset(["metadata"])
 LONGEST_SUBRESOURCE = 256  # bytes
 
 
@@ -47,7 +48,7 @@ def _shape_so_far(shape: Shape, old: Obj | None, live: Sequence[Obj]) -> Shape |
 def _apart(new: Obj, old: Obj | None, *, whole: bool) -> tuple[Obj, Obj]:
     """What was there before and what is now, but for what nobody owns; of what has stayed, no more than is asked for."""
     was: Obj = old or NOTHING
-    before, after = ({**was}, {**new}) if whole else _differing(was, new, frozenset(("metadata",)))
+    before, after = ({**was}, {**new}) if whole else _differing(was, new, METADATA)
     old_metadata, new_metadata = _differing(was.get("metadata") or NOTHING, new["metadata"], NOBODYS)
     if old_metadata or whole:
         before["metadata"] = old_metadata
@@ -58,8 +59,17 @@ def _apart(new: Obj, old: Obj | None, *, whole: bool) -> tuple[Obj, Obj]:
 
 def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
     """The parts of each that are not the same in the other."""
-    before = {name: was for name, was in old.items() if new.get(name, ABSENT) is not was and name not in besides}
-    after = {name: value for name, value in new.items() if old.get(name, ABSENT) is not value and name not in besides}
+    before, after = {}, {}
+    unseen = len(old)
+    for name, value in new.items():
+        was = old.get(name, ABSENT)
+        unseen -= was is not ABSENT
+        if was is not value and name not in besides:
+            after[name] = value
+            if was is not ABSENT:
+                before[name] = was
+    if unseen:
+        before.update((name, was) for name, was in old.items() if name not in new and name not in besides)
     return before, after
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
@@ -15,38 +15,48 @@ from pytest_kscen.machinery.schema.structural import EMBEDDED
 from pytest_kscen.objects.patches import same_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kscen.cel.reading import Path
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj
 
-    Unchanged = Callable[[], bool]
-    Ask = Callable[[Any, str, Any, Unchanged], Iterator[Cause]]
+    Pair: TypeAlias = tuple[Any, Any]
+    Question: TypeAlias = str | tuple[Any, ...]
+    Ask = Callable[[Any, str, Any, Pair | None], Sequence[Cause]]
 
-REMEMBERED = 5_000
+REMEMBERED = 1_000
 LONGEST = 1024  # bytes of a question that is remembered
+LONGEST_TEXT = 128  # characters of a text that is remembered as it is
+
+NO_CAUSES: Sequence[Cause] = ()
 
 
 def rules_asker(schema: Obj, *, is_root: bool = False) -> Ask | None:
-    """What asks the rules of a schema about `(value, path, old, unchanged)`; nothing, if there are none in it."""
+    """What asks the rules of a schema about `(value, path, old, around)`; nothing, if there are none in it.
+
+    `around` is the nearest value that holds this one and has a known old one, with that; nothing, if there is none.
+    """
     own = _own_rules(schema, is_root=is_root) if schema.get(RULES) else None
-    items, members = _inner(schema.get("items")), _members(schema)
-    if not (own or items or members):
+    below: dict[type, Ask] = {kind: asker for kind, asker in ((list, _elements(schema)), (dict, _members(schema))) if asker}
+    if not (own or below):
         return None
     compares = _compares(schema)
+    stayed: dict[int, Any] = {}  # what was let through beside itself, by its id
 
-    def ask(value: Any, path: str, old: Any, unchanged: Unchanged) -> Iterator[Cause]:
-        if value is None or (value is old and not compares):
-            return  # nothing to ask, or nothing that has not been let through before
-        same = (lambda: same_json(value, old)) if old is not UNKNOWN else unchanged
-        if own:
-            yield from own(value, path, old, same)
-        if isinstance(value, list) and items:
-            for place, (part, before) in enumerate(zip(value, counterparts(schema, value, old), strict=True)):
-                yield from items(part, f"{path}[{place}]", before, same)
-        elif isinstance(value, dict) and members:
-            yield from members(value, path, old, same)
+    def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+        if value is None or (value is old and (not compares or stayed.get(id(value), UNKNOWN) is value)):
+            return NO_CAUSES  # nothing to ask, or nothing that has not been let through before
+        if old is not UNKNOWN:
+            around = value, old
+        found = own(value, path, old, around) if own else NO_CAUSES
+        if (parts := below.get(type(value))) and (more := parts(value, path, old, around)):
+            found = [*found, *more]
+        if value is old and not found:
+            if len(stayed) == REMEMBERED:
+                stayed.clear()
+            stayed[id(value)] = value
+        return found
 
     return ask
 
@@ -59,6 +69,21 @@ def _compares(schema: Any) -> bool:
     return any("oldSelf" in said["rule"] for said in schema.get(RULES) or ()) or any(map(_compares, below))
 
 
+def _elements(schema: Obj) -> Ask | None:
+    inner = _inner(schema.get("items"))
+    if not inner:
+        return None
+
+    def ask(value: list[Any], path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+        found: Sequence[Cause] = NO_CAUSES
+        for place, (part, before) in enumerate(zip(value, counterparts(schema, value, old), strict=True)):
+            if below := inner(part, f"{path}[{place}]", before, around):
+                found = [*found, *below]
+        return found
+
+    return ask
+
+
 def _members(schema: Obj) -> Ask | None:
     properties = schema.get("properties") or NOTHING
     fields = {name: found for name, inner in properties.items() if (found := _inner(inner))}
@@ -66,13 +91,19 @@ def _members(schema: Obj) -> Ask | None:
     if not fields and not others:
         return None
 
-    def ask(value: Obj, path: str, old: Any, unchanged: Unchanged) -> Iterator[Cause]:
+    def ask(value: Obj, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
         olds = old if isinstance(old, dict) else NOTHING
+        found: Sequence[Cause] = NO_CAUSES
         for name, part in value.items():
-            if inner := fields.get(name):
-                yield from inner(part, f"{path}.{name}" if path else name, olds.get(name, UNKNOWN), unchanged)
+            if name in fields:
+                below = fields[name](part, f"{path}.{name}" if path else name, olds.get(name, UNKNOWN), around)
             elif others and name not in properties:
-                yield from others(part, f"{path}[{name}]", olds.get(name, UNKNOWN), unchanged)
+                below = others(part, f"{path}[{name}]", olds.get(name, UNKNOWN), around)
+            else:
+                continue
+            if below:
+                found = [*found, *below]
+        return found
 
     return ask
 
@@ -87,68 +118,89 @@ def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
     convert, kind = conversion_by(whole), schema.get("type", "")
     compiled: list[Rule] = []
     paths: list[Path] = []
+    old_paths: list[Path] = []
     looked_at: frozenset[str] | None = None
-    agreed: set[str] = set()
-    stayed: dict[int, Any] = {}  # what they agreed to beside itself, by its id
+    agreed: set[Question] = set()
 
-    def ask(value: Any, path: str, old: Any, unchanged: Unchanged) -> Iterator[Cause]:
+    def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
         nonlocal looked_at
-        if value is old and stayed.get(id(value), UNKNOWN) is value:
-            return
         if not compiled:
             compiled.extend(_compiled(schema, is_root=is_root))
-            paths.extend(_paths(compiled))
-            looked_at = None if () in paths else frozenset(each[0] for each in paths)
+            paths.extend(_paths(compiled, "self"))
+            old_paths.extend(_paths(compiled, "oldSelf"))
+            both = [*paths, *old_paths]
+            looked_at = None if () in both else frozenset(each[0] for each in both)
         has_old = old is not UNKNOWN and old is not None
-        question = _question(value, old if has_old else UNKNOWN, paths)
+        question = _question(value, paths, old, old_paths if has_old else ())
         if question not in agreed:
+            was_lenient = False
+
+            def unchanged() -> bool:
+                nonlocal was_lenient
+                was_lenient = around is not None and same_json(*around)
+                return was_lenient
+
             as_cel = convert(_cut(value, looked_at)) if convert else value
             old_as_cel = (convert(_cut(old, looked_at)) if convert else old) if has_old else None
             situation = Situation(value, as_cel, old_as_cel, has_old, unchanged)
             faults = [fault for rule in compiled for fault in rule_faults(rule, situation, path, kind)]
-            yield from faults
-            if faults or not question:
-                return
+            if faults or was_lenient or not question:
+                return faults
             if len(agreed) == REMEMBERED:
                 agreed.clear()
             agreed.add(question)
-        if value is old:
-            if len(stayed) == REMEMBERED:
-                stayed.clear()
-            stayed[id(value)] = value
+        return NO_CAUSES
 
     return ask
 
 
-def _paths(rules: list[Rule]) -> set[Path]:
+def _paths(rules: list[Rule], variable: str) -> set[Path]:
     """The places that rules look at; all, where CEL spells one otherwise."""
     programs = [program for rule in rules for program in (rule.program, rule.message) if program]
-    found = {path for program in programs for name in ("self", "oldSelf") for path in paths_read(program.tree, name)}
+    found = {path for program in programs for path in paths_read(program.tree, variable)}
     return {()} if any("__" in step for path in found for step in path) else found
 
 
-def _question(value: Any, old: Any, paths: list[Path]) -> str:
-    """All that rules could see of a value and of the old one; nothing, if that is too much to remember.
+class _Nothing:
+    """Why there is nothing at a path, and what is written of it. (The hash of an enum's members takes a call.)"""
 
-    As text: orjson's bytes hold four KiB each, however short they are.
-    """
+    def __init__(self, *, spelt: bool | None) -> None:
+        self.spelt = spelt
+
+
+NO_FIELD, NO_OBJECT = _Nothing(spelt=None), _Nothing(spelt=False)
+DISTINCT = frozenset([str, bool, type(None), _Nothing])
+"""Types of which no two have equal values."""
+
+
+def _question(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> Question:
+    """All that rules could see of a value and of the old one; nothing, if that is too much to remember."""
+    seen = [_at(value, path) for path in paths]
+    if old_paths:
+        seen += [_at(old, path) for path in old_paths]
+    for each in seen:
+        if type(each) not in DISTINCT or (type(each) is str and len(each) > LONGEST_TEXT):
+            return _spelt(seen)
+    return tuple(seen)
+
+
+def _spelt(seen: list[Any]) -> str:
+    """As text: orjson's bytes hold four KiB each, however short they are."""
     try:
-        seen = [_at(value, path) for path in paths]
-        asked = orjson.dumps([seen] if old is UNKNOWN else [seen, [_at(old, path) for path in paths]])
+        asked = orjson.dumps([each.spelt if type(each) is _Nothing else [each] for each in seen])
     except TypeError:  # no plain JSON
         return ""
     return asked.decode() if len(asked) <= LONGEST else ""
 
 
 def _at(value: Any, path: Path) -> Any:
-    """What is there, in a list; or else why there is nothing."""
     for step in path:
         if type(value) is not dict:
-            return False
+            return NO_OBJECT
         if step not in value:
-            return None
+            return NO_FIELD
         value = value[step]
-    return [value]
+    return value
 
 
 def _cut(value: Any, fields: frozenset[str] | None) -> Any:

@@ -47,8 +47,10 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
         place = ""
         try:
             for place, part in value.items():
-                found = walk_of(place, stranger)(part, old_part(place))
-                if found is not None:
+                was = old_part(place)
+                if part is was and type(part) is str and part and place in fields:
+                    new[place] = part  # a text that has been put in form before
+                elif (found := walk_of(place, stranger)(part, was)) is not None:
                     new[place] = found
         except Unfit as misfit:
             misfit.inside(name, members.labels.get(place, place))

@@ -145,7 +145,7 @@ class CustomSchema:
             causes += found if old is None or not any(self._repetitions(old, "")) else ()
         if self._rules:
             is_nameless = not new["metadata"].get("name")  # which is told elsewhere
-            causes += _unasked(causes, also=is_nameless) or self._rules(new, "", known, lambda: False)
+            causes += _unasked(causes, also=is_nameless) or self._rules(new, "", known, None)
         return causes
 
     def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:

@@ -135,7 +135,10 @@ def is_between(least: int | None, count: int, most: int | None) -> bool:
 def are_distinct(elements: list[Any], keys: list[str]) -> bool:
     """Whether the elements of a set or a map can easily be told from each other."""
     try:
-        names = [tuple([element[key] for key in keys]) for element in elements] if keys else elements
+        if len(keys) == 1:
+            names = [element[keys[0]] for element in elements]
+        else:
+            names = [tuple([element[key] for key in keys]) for element in elements] if keys else elements
         return len({*names}) == len(elements)
     except (KeyError, TypeError):
         return False

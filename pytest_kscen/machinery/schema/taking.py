@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Known = Mapping[type, dict[Any, Any]]
 
-ELEMENTS = 5_000  # of one list's, that are remembered: more than all the objects of a busy cluster have at once
+ELEMENTS = 2_000  # of one list's, that are remembered: a busy cluster is as quick with them as with more
 LONGEST_ELEMENT = 2048  # bytes of one
 
 UNHEARD: Known = {}
@@ -64,9 +64,11 @@ def _take(schema: Obj) -> tuple[Known, Walk]:
         kind = type(value)
         right = known.get(kind)
         if right is None:
+            if kind is type(old) and repeats(value, old):
+                return old
             if not containers:
                 containers.update({dict: _container(schema, "object"), list: _container(schema, "array")})
-            return old if kind is type(old) and repeats(value, old) else containers.get(kind, _doubted)(value, old)
+            return containers.get(kind, _doubted)(value, old)
         found = number(value)
         if not fits(found, UNKNOWN):
             raise Doubt
@@ -125,6 +127,7 @@ def _objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
     members = _Members(schema, head)
     defaults = defaults_of(schema)
     wanted, least, most = frozenset(schema.get("required") or ()), schema.get("minProperties"), schema.get("maxProperties")
+    is_limited = least is not None or most is not None
 
     def take(value: Any, old: Any) -> Any:
         before = (old if type(old) is dict else NOTHING).get
@@ -137,14 +140,14 @@ def _objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
                     raise Doubt
             elif part is was and walk is not _doubted:
                 new[name] = part
+            elif (right := known.get(type(part))) is None or (found := right.get(part, UNKNOWN)) is UNKNOWN:
+                new[name] = walk(part, was)
             else:
-                right = known.get(type(part))
-                found = UNKNOWN if right is None else right.get(part, UNKNOWN)
-                new[name] = walk(part, was) if found is UNKNOWN else found
+                new[name] = found
         for name, default in defaults.items():
             if name not in new:
                 new[name] = members[name][1](default(), before(name))
-        if not wanted <= new.keys() or not is_between(least, len(new), most):
+        if (wanted and not wanted <= new.keys()) or (is_limited and not is_between(least, len(new), most)):
             raise Doubt
         return new if len(new) == len(value) else or_old(new, old)
 
@@ -155,12 +158,13 @@ def _lists(schema: Obj) -> Walk:
     scalars, element = _take(schema.get("items", NO_SCHEMA))
     least, most, form = schema.get("minItems"), schema.get("maxItems"), schema.get("x-kubernetes-list-type")
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
+    is_limited, has_keys = least is not None or most is not None, form in {"set", "map"}
     known: dict[str, Any] = {}  # what was made of elements, by their content
     right: dict[int, Any] = {}  # and the same by its id, as long as it is kept here
 
     def take(value: Any, _old: Any) -> Any:
         new = [part if right.get(id(part), UNKNOWN) is part else one(part) for part in value]
-        if not is_between(least, len(new), most) or (form in {"set", "map"} and not are_distinct(new, keys)):
+        if (is_limited and not is_between(least, len(new), most)) or (has_keys and not are_distinct(new, keys)):
             raise Doubt
         return new
 
@@ -168,7 +172,10 @@ def _lists(schema: Obj) -> Walk:
         if type(part) is not dict:
             heard = scalars.get(type(part))
             return heard[part] if heard and part in heard else element(part, None)
-        content = _content(part)
+        try:
+            content = orjson.dumps(part).decode()  # as text: orjson's bytes hold four KiB each, however short they are
+        except TypeError:  # no plain JSON
+            raise Doubt from None
         found = known.get(content)
         if found is None:
             found = element(part, None)
@@ -180,11 +187,3 @@ def _lists(schema: Obj) -> Walk:
         return found
 
     return take
-
-
-def _content(part: Obj) -> str:
-    """As text: orjson's bytes hold four KiB each, however short they are."""
-    try:
-        return orjson.dumps(part).decode()
-    except TypeError:  # no plain JSON
-        raise Doubt from None

@@ -46,9 +46,10 @@ class DisruptionBudgets:
         await self._controller.run()
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new and old and _matters(new) == _matters(old):
+        near = self._by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
+        if not near or (new and old and _matters(new) == _matters(old)):
             return
-        for budget in self._by_namespace.of((new or old or {})["metadata"].get("namespace", "")):
+        for budget in near:
             selector = budget["spec"].get("selector")
             if any(pod and matches_selector(selector, pod["metadata"].get("labels")) for pod in (new, old)):
                 self._controller.enqueue(Ref.of(budget))

@@ -22,9 +22,10 @@ def follow_services(enqueue: Callable[[Ref], None], services: Informer, pods: In
         enqueue(Ref.of(new or old or {}))
 
     def pod_changed(new: Obj | None, old: Obj | None) -> None:
-        if new and old and _matters(new) == _matters(old):
+        near = by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
+        if not near or (new and old and _matters(new) == _matters(old)):
             return
-        for service in by_namespace.of((new or old or {})["metadata"].get("namespace", "")):
+        for service in near:
             selector = service["spec"].get("selector")
             if selector and (_selects(selector, new) or _selects(selector, old)):
                 enqueue(Ref.of(service))

@@ -66,17 +66,19 @@ class GarbageCollector:
     # --- what makes whom be judged ---
 
     def _see(self, resource: Resource, new: Obj | None, old: Obj | None) -> None:
-        if new and old and _is_nothing_new(new["metadata"], old["metadata"]):
-            return
+        if new and old:
+            now, before = new["metadata"], old["metadata"]
+            if now.get("ownerReferences") is before.get("ownerReferences") and not now.get("deletionTimestamp"):
+                return  # nobody owns it who did not, and it stays: so it is with most writes, and told at a glance
         obj = new or old or {}
-        place, owners, before = Place(resource, Ref.of(obj)), owners_of(new), owners_of(old)
-        if not new or not old or owners != before:
+        place, owners, owned_by = Place(resource, Ref.of(obj)), owners_of(new), owners_of(old)
+        if not new or not old or owners != owned_by:
             self._family.see(place, new, old)
         if new is None:
             self._enqueue_dependents(obj)
-        elif is_held(new) or (owners != before and not all(self._owners.is_known(owner, place) for owner in owners)):
+        elif is_held(new) or (owners != owned_by and not all(self._owners.is_known(owner, place) for owner in owners)):
             self._controller.enqueue(place)
-        for owner in before:
+        for owner in owned_by:
             if owner not in owners:
                 self._enqueue_waiting(owner)
 
@@ -177,8 +179,3 @@ def _policy(obj: Obj) -> str:
     """As its finalizers say, for it may have been deleted before it had an owner to wait for."""
     finalizers = obj["metadata"].get("finalizers") or ()
     return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
-
-
-def _is_nothing_new(metadata: Obj, before: Obj) -> bool:
-    """Whether nobody owns it who did not, and it stays: so it is with most writes, and told at a glance."""
-    return metadata.get("ownerReferences") is before.get("ownerReferences") and not metadata.get("deletionTimestamp")

@@ -158,6 +158,8 @@ def _conditions(pod: Obj, phase: str, facts: Facts, now: str) -> list[Obj]:
 
 def _condition(type_: str, finding: _Finding, old: Obj | None, generation: int, now: str) -> Obj:
     status = "True" if finding.status else "False"
+    if old and old["status"] == status and _says(old, generation, finding):
+        return old
     words = {"reason": finding.reason, "message": finding.message}
     return {
         "type": type_,
@@ -167,6 +169,12 @@ def _condition(type_: str, finding: _Finding, old: Obj | None, generation: int, 
         "lastTransitionTime": old["lastTransitionTime"] if old and old["status"] == status else now,
         **{name: text for name, text in words.items() if text},
     }
+
+
+def _says(old: Obj, generation: int, finding: _Finding) -> bool:
+    """Whether all the rest is as it was: then it stays the same object, which everybody sees at a glance."""
+    said = old.get("observedGeneration"), old.get("reason", ""), old.get("message", "")
+    return said == (generation, finding.reason, finding.message) and "lastProbeTime" in old
 
 
 def _initialized(facts: Facts, phase: str) -> _Finding:

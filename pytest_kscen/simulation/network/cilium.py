@@ -59,9 +59,10 @@ class CiliumAgents:
         """The filter."""
         if not self._policies:
             return OPEN
-        if flow not in self._decided:
-            self._decided[flow] = self._decide(flow)
-        return OPEN if self._decided[flow] else BLOCKED
+        passes = self._decided.get(flow)
+        if passes is None:
+            passes = self._decided[flow] = self._decide(flow)
+        return OPEN if passes else BLOCKED
 
     def _decide(self, flow: Flow) -> bool:
         source, target = self._pod_of(flow.source), self._pod_of(flow.target)

@@ -125,7 +125,7 @@ class Network:
         passage = OPEN
         for packet_filter in self._filters:
             if packet_filter != apart_from and (found := packet_filter(flow)) is not OPEN:
-                passage = passage.also(found)
+                passage = found if passage is OPEN else passage.also(found)
         return passage
 
     def _is_up(self, name: str) -> bool:

@@ -67,6 +67,8 @@ class Traffic:
         if not self._loads:
             return OPEN
         shares = [load.share for load in self._loads if load.flow.source == flow.source or load.flow.target == flow.target]
+        if not shares:
+            return OPEN
         used = min(1.0, sum(shares))
         return Passage(load=used, delay=QUEUE * used)
 

@@ -141,8 +141,9 @@ class Following:
         self._queue.happened(ASSIGNED_ADD, None, new)
 
     def _tell_of_update(self, new: Obj, old: Obj) -> None:
-        for event in changes.of_pod(new, old):
-            self._queue.happened(event, old, new)
+        if self._queue.is_curious:
+            for event in changes.of_pod(new, old):
+                self._queue.happened(event, old, new)
 
     def _unscheduled(self, new: Obj, old: Obj | None) -> None:
         if self._snapshot.pod(new["metadata"]["uid"]):

@@ -47,9 +47,9 @@ class Plant:
         self.attachments = self.informers.of(REPLICATED_VOLUME_ATTACHMENTS)
         self.classes = self.informers.of(REPLICATED_STORAGE_CLASSES)
         self.fleet = Fleet(self.informers)
-        self.replicas_by_volume = self.replicas.index("volume", _volume_of)
-        self.replicas_by_node = self.replicas.index("node", _node_of)
-        self.attachments_by_volume = self.attachments.index("volume", _volume_of)
+        self.replicas_by_volume = self.replicas.index("volume", _volume_of, lasting=True)
+        self.replicas_by_node = self.replicas.index("node", _node_of, lasting=True)
+        self.attachments_by_volume = self.attachments.index("volume", _volume_of, lasting=True)
         self._leaders: list[Hear] = []
         self._agents: dict[str, list[tuple[Hear, Hear]]] = {}
         self.volumes.on_change(self._volume_changed)
@@ -136,7 +136,8 @@ class Plant:
         """Whether agents have something else to go by. What is to go stays theirs until the leader has let go of it."""
         if new is None or old is None or new["spec"] != old["spec"] or _holders(new) != _holders(old):
             return True
-        return self.generation.orders_in(new) != self.generation.orders_in(old)
+        orders_in = self.generation.orders_in
+        return orders_in(new.get("status") or {}) != orders_in(old.get("status") or {})
 
     def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
         """One that goes has been dealt with before."""

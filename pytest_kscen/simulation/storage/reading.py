@@ -9,9 +9,11 @@ from pytest_kscen.simulation.storage.controller.view import Attachment
 from pytest_kscen.simulation.storage.generations.generation import judged
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.simulation.storage.controller.view import Replica
-    from pytest_kscen.simulation.storage.fleet import Host
+    from pytest_kscen.simulation.storage.controller.view import Past, Replica
+    from pytest_kscen.simulation.storage.fleet import Fleet, Host
     from pytest_kscen.simulation.storage.generations import Generation
 
 NO_CLASS = Layout(diskful=0, io_ready=1, redundancy=1, failures=0)
@@ -26,7 +28,8 @@ class Readings:
         self._judged: dict[str, tuple[Obj, object, Host, Replica]] = {}
         self._attachments: dict[str, Attachment] = {}
         self._layouts: dict[str, tuple[Obj | None, Obj, Layout]] = {}
-        self._told: dict[str, tuple[Replica | Attachment, object]] = {}
+        self._pasts: dict[str, tuple[Obj, Past]] = {}
+        self._told: dict[str, tuple[Replica | Attachment, object, Obj | None]] = {}
 
     def of(self, obj: Obj, volume: Obj | None) -> Replica:
         name, beside = obj["metadata"]["name"], self._generation.read_beside(volume)
@@ -37,23 +40,34 @@ class Readings:
         self._read[name] = obj, beside, replica
         return replica
 
-    def judged(self, obj: Obj, volume: Obj | None, host: Host) -> Replica:
-        """With what follows from the node that it is on."""
-        name, beside = obj["metadata"]["name"], self._generation.read_beside(volume)
-        known = self._judged.get(name)
-        if known and known[0] is obj and known[1] is beside and known[2] is host:
-            return known[3]
-        replica = judged(self.of(obj, volume), host)
-        self._judged[name] = obj, beside, host, replica
-        return replica
+    def judged(self, objs: Iterable[Obj], volume: Obj, fleet: Fleet) -> list[Replica]:
+        """Those of a volume, with what follows from the nodes that they are on."""
+        beside, found = self._generation.read_beside(volume), []
+        for obj in objs:
+            name, host = obj["metadata"]["name"], fleet.host(obj["spec"].get("nodeName", ""))
+            known = self._judged.get(name)
+            if known is None or known[0] is not obj or known[1] is not beside or known[2] is not host:
+                known = self._judged[name] = obj, beside, host, judged(self.of(obj, volume), host)
+            found.append(known[3])
+        return found
 
     def is_told(self, part: Replica | Attachment, grounds: object) -> bool:
-        """Whether it was found before that this part of a volume says already all that follows from these grounds."""
+        """Whether this part of a volume says already all that follows from these grounds, by what was noted of it before."""
         known = self._told.get(part.name)
-        return known is not None and known[0] is part and known[1] == grounds
+        if known is None or known[1] != grounds:
+            return False
+        if known[0] is part:
+            return known[2] is None
+        if known[2] is None or known[2] != part.obj.get("status") or known[0] != part:
+            return False
+        if known[0].obj["metadata"]["generation"] != part.obj["metadata"]["generation"]:
+            return False
+        self._told[part.name] = part, grounds, None  # it has been written
+        return True
 
-    def note_told(self, part: Replica | Attachment, grounds: object) -> None:
-        self._told[part.name] = part, grounds
+    def note_told(self, part: Replica | Attachment, grounds: object, status: Obj | None) -> None:
+        """What follows from these grounds for a part like this; None if it says so already."""
+        self._told[part.name] = part, grounds, status
 
     def attachment(self, obj: Obj) -> Attachment:
         name = obj["metadata"]["name"]
@@ -61,6 +75,13 @@ class Readings:
         if known is None or known.obj is not obj:
             known = self._attachments[name] = Attachment.of(obj)
         return known
+
+    def past(self, volume: Obj) -> Past:
+        name = volume["metadata"]["name"]
+        known = self._pasts.get(name)
+        if known is None or known[0] is not volume:
+            known = self._pasts[name] = volume, self._generation.before(volume)
+        return known[1]
 
     def layout(self, storage_class: Obj | None, volume: Obj) -> Layout:
         """What a volume is to be; nothing, while its class is not there."""
@@ -83,3 +104,4 @@ class Readings:
 
     def forget_volume(self, name: str) -> None:
         self._layouts.pop(name, None)
+        self._pasts.pop(name, None)

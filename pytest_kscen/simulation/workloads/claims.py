@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import STRATEGIC_PATCH
 from pytest_kscen.objects.errors import Conflict, Invalid, NotFound
-from pytest_kscen.objects.selectors import matches_selector
+from pytest_kscen.objects.selectors import requirements_of
 from pytest_kscen.simulation.workloads.owners import controlled, orphans, reference_to
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ class Claims:
         """Everything that the owner controls after it has adopted and released; one that is being deleted does neither."""
         metadata, selector = owner["metadata"], owner["spec"].get("selector")
         leaving, kept = bool(metadata.get("deletionTimestamp")), []
+        asked = None if selector is None else requirements_of(selector)  # of each of them
         for dependent in self._index.of(metadata["uid"]):
-            if matches_selector(selector, dependent["metadata"].get("labels")):
+            labels = dependent["metadata"].get("labels") or {}
+            if asked is not None and all(requirement.holds(labels) for requirement in asked):
                 kept.append(dependent)
             elif not leaving:
                 await self._release(owner, dependent)

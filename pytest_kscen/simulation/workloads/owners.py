@@ -63,30 +63,46 @@ def by_namespace(obj: Obj) -> Iterator[Hashable]:
 
 
 def controlled(informer: Informer) -> Index:
-    return informer.index("controller", by_controller)
+    return informer.index("controller", by_controller, lasting=True)
 
 
 def namespaced(informer: Informer) -> Index:
-    return informer.index("namespace", by_namespace)
+    return informer.index("namespace", by_namespace, lasting=True)
 
 
 class Dependents:
     """Wakes the owners of what has changed: the controller, a former one, or all that might adopt an orphan."""
 
-    def __init__(self, enqueue: Callable[[Ref], None], owners: Informer, dependents: Informer) -> None:
+    def __init__(
+        self,
+        enqueue: Callable[[Ref], None],
+        owners: Informer,
+        dependents: Informer,
+        *,
+        matters: Callable[[Obj], object] | None = None,
+    ) -> None:
+        """`matters` is all that an owner looks at in a dependent of its own; without it, every change counts."""
         self._enqueue = enqueue
         self._owners = owners
+        self._matters = matters
         self._by_namespace = namespaced(owners)
         dependents.on_change(self.see)
 
     def see(self, new: Obj | None, old: Obj | None) -> None:
         before, now = controller_of(old), controller_of(new)
+        if now and now is before:
+            if now["kind"] == self._owners.resource.kind and not self._says_nothing(new, old):
+                self._wake(new, now)
+            return
         if before and (not now or before["uid"] != now["uid"]):
             self._wake(old, before)
         if now:
             self._wake(new, now)
         elif new and (old is None or before or old["metadata"].get("labels") != new["metadata"].get("labels")):
             self._wake_adopters(new)
+
+    def _says_nothing(self, new: Obj | None, old: Obj | None) -> bool:
+        return bool(new and old and self._matters and self._matters(new) == self._matters(old))
 
     def _wake(self, dependent: Obj | None, reference: Obj) -> None:
         if reference["kind"] != self._owners.resource.kind or dependent is None:

@@ -25,7 +25,7 @@ class Selection:
 
     def __init__(self, informer: Informer) -> None:
         self._by_namespace = namespaced(informer)
-        self._by_label = informer.index("label", _by_label)
+        self._by_label = informer.index("label", _by_label, lasting=True)
 
     def of(self, selector: Obj, namespace: str) -> list[Obj]:
         """The objects of a namespace that a LabelSelector selects; one equality, if it has any, narrows the search."""

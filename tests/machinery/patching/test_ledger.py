@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from desk import Desk, widget_kind
+from desk import Desk, builtin, widget_kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,6 +150,38 @@ def test_the_past_is_worked_out_now_and_then():
     history = [desk.live, *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 2 * LONGEST + 4))]
     assert [is_open(obj) for obj in history] == [False] * 2 * LONGEST + [True] * 4
     assert desk.owners(times=True) == {"ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:01:08Z")}
+
+
+lease_specs = st.fixed_dictionaries(
+    {"renewTime": st.sampled_from(["2026-01-01T00:00:01.000000Z", "2026-01-01T00:00:02.000000Z", "2026-01-01T00:00:03.000000Z"])},
+    optional={"leaseDurationSeconds": st.integers(1, 3), "holderIdentity": names},
+)
+
+
+def renewed(renewals, *, look):
+    desk = Desk(builtin("Lease"))
+    desk.create("ann", spec={"leaseTransitions": 1})
+    history = []
+    for manager, spec in renewals:
+        history.append(desk.put(manager, spec=spec))
+        if look:
+            len(history[-1]["metadata"]["managedFields"])
+    return history
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.sampled_from(["ann", "ann", "ann", "bob"]), lease_specs), min_size=4, max_size=LONGEST - 2))
+def test_what_is_left_out_of_a_row_of_like_writes_makes_no_difference(renewals):
+    lazy, eager = renewed(renewals, look=False), renewed(renewals, look=True)
+    assert lazy[-1] == eager[-1]
+    assert lazy == eager, "nor to what was there in between"
+
+
+def test_of_a_row_of_like_writes_the_first_and_the_last_are_worked_out():
+    times = [f"2026-01-01T00:00:0{n}.000000Z" for n in range(9)]
+    history = renewed([("ann", {"renewTime": time}) for time in times], look=False)
+    assert len(history[-1]["metadata"]["managedFields"]) == 1
+    assert [is_open(obj) for obj in history] == [False, False, *[True] * 6, False]
 
 
 @pytest.mark.parametrize(

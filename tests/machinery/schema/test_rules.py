@@ -107,3 +107,14 @@ def test_a_rule_at_the_root_sees_the_name():
 )
 def test_updates_are_compared_with_what_was_there(old, new, told):
     assert asked(new, old) == told
+
+
+def test_what_is_let_through_because_it_stays_is_not_agreed_to():
+    schema = CustomSchema("Thing", "v1", struct({"spec": struct({"a": text(), "b": text()}, **{RULES: [rule("self.a == 'x'")]})}))
+
+    def told(new, old):
+        return [str(cause) for cause in schema.validate({"metadata": {"name": "a"}, "spec": new}, {"metadata": {}, "spec": old})]
+
+    bad = {"a": "y", "b": "1"}
+    assert told({**bad}, bad) == []
+    assert told({**bad, "b": "2"}, bad) != []

@@ -95,7 +95,7 @@ def test_what_a_volume_can_lose_is_not_less_because_somebody_is_to_join(joined, 
     others = [member(2, "TieBreaker", [0]), member(3, "Access", [], joined=joined)]
     fleet = SimpleNamespace(host=lambda name: Host(name, trouble=""))
     layout = GENERATIONS["effectiveLayout"].layout({"spec": {"replication": "Availability"}}, {"spec": {}})
-    view = View("v", {}, layout, [*disks, *others], [], fleet)
+    view = View("v", {"metadata": {}}, layout, [*disks, *others], [], fleet)
     assert effective(view, Quorum(2, 1)).failures == failures
 
 
@@ -104,5 +104,5 @@ def test_whoever_has_no_disk_decides_whatever_it_is_called():
     replicas = [member(0, "Diskful", [1, 2]), member(1, "Diskful", [0, 2]), member(2, "Access", [0, 1])]
     fleet = SimpleNamespace(host=lambda name: Host(name, trouble=""))
     layout = GENERATIONS["effectiveLayout"].layout({"spec": {"replication": "Availability"}}, {"spec": {}})
-    view = View("v", {}, layout, [*replicas, member(3, "TieBreaker", [], joined=False)], [], fleet)
+    view = View("v", {"metadata": {}}, layout, [*replicas, member(3, "TieBreaker", [], joined=False)], [], fleet)
     assert effective(view, Quorum(2, 1)).failures == 1

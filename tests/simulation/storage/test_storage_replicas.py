@@ -116,6 +116,52 @@ def test_an_attached_replica_stays_until_it_is_detached(yard):
     yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=15)
 
 
+def third_disk(yard):
+    """Two others are enough for a volume of this class."""
+    yard.ready_volume(storage_class="availability")
+    yard.replica(9, type_="Diskful")
+    yard.until(lambda: len(yard.replicas()) == 3 and yard.kinds() == "3D" and yard.is_whole())
+    yard.advance(10)
+
+
+def test_a_replica_that_was_just_told_to_become_primary_stays(yard):
+    """Its agent dies in that moment, so that nobody can tell for a while whether it did."""
+    third_disk(yard)
+    node = yard.nodes()[0]
+    yard.attach(node)
+    while not yard.status(RVR, "v-0")["drbd"]["config"].get("primary"):
+        yard.advance(0.01)
+    (agent,) = yard.pods("agent", node)
+    yard.kill(agent)
+    yard.delete(RVR, "v-0")
+    yard.advance(1)
+    assert yard.get(RVR, "v-0") is not None
+    assert yard.status(RVR, "v-0")["drbd"]["status"]["role"] == "Secondary"
+    yard.until(lambda: yard.of_attachment(node).get("Ready") == ("True", "Ready"), timeout=5)
+    yard.detach(node)
+    yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=15)
+
+
+def test_a_deleted_disk_stays_while_too_few_are_online_although_enough_have_the_data(yard):
+    third_disk(yard)
+    disks = yard.nodes()
+    remote = [node for node in yard.node_names if node not in disks]
+    for node in remote[:2]:
+        yard.attach(node)
+    yard.until(lambda: all(yard.of_attachment(node).get("Ready") == ("True", "Ready") for node in remote[:2]))
+    assert yard.kinds() == "3D2A"
+    for node in remote:
+        yard.site.machines.power_off(node)
+    yard.advance(60)
+    yard.delete(RVR, "v-0")
+    yard.advance(60)
+    assert yard.get(RVR, "v-0") is not None
+    assert [yard.said(RVR, name)["IOReady"][0] for name in ("v-1", "v-9")] == ["True", "True"]
+    assert yard.of_volume()["Quorum"][0] == "True"
+    yard.site.machines.power_on(remote[0])
+    yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=180)
+
+
 def test_a_deleted_disk_stays_while_the_others_do_not_suffice(yard):
     """Its node's agent lives, but two others are out."""
     yard.ready_volume()

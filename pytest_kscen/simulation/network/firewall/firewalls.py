@@ -59,7 +59,7 @@ class Firewalls:
         back = 0.0
         if flow.protocol == "TCP":
             back = self._lost(Packet(target.address, source.address, flow.protocol, sport=flow.port), target, source)
-        return Passage(blocked=max(there, back) > EVERYTHING, loss=there)
+        return Passage(blocked=max(there, back) > EVERYTHING, loss=there) if there or back else OPEN
 
     def _lost(self, packet: Packet, source: Machine, target: Machine) -> float:
         return 1 - (1 - self._share(source, "OUTPUT", packet)) * (1 - self._share(target, "INPUT", packet))

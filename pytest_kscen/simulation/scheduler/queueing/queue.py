@@ -201,6 +201,11 @@ class Queue:
 
     # --- what happens ---
 
+    @property
+    def is_curious(self) -> bool:
+        """Whether it matters to anybody in it what happens."""
+        return bool(self._flying or self._parked)
+
     def happened(
         self, event: ClusterEvent, old: Obj | None, new: Obj | None, *, unless: Ref | None = None, up_to: float = math.inf
     ) -> None:

@@ -133,7 +133,8 @@ class Agent:
     def _obey(self, volume: str, orders: Orders, config: Config) -> tuple[Status | None, str]:
         """Bring the kernel to what is asked; how it is then, what it refused, and why."""
         drbd, node = self._plant.drbd, self._node
-        status = drbd.status(node, volume) if config == self._configs.get(volume) else None
+        known = self._configs.get(volume)
+        status = drbd.status(node, volume) if known is config or known == config else None
         if status is None:
             drbd.up(node, volume, config)
             self._configs[volume] = config

@@ -16,6 +16,7 @@ GOES = 1.0  # seconds within which it is seen whether a peer that was lost is to
 ARRIVES = 5.0  # seconds within which links that come and short resyncs have come
 PROGRESS_EVERY = 10.0  # seconds
 LATEST = 60.0  # seconds after which peers' roles and amounts are told, if nothing else was
+WHOLE, CONNECTED, SYNC_TARGET = (Disk.UP_TO_DATE, Disk.DISKLESS), State.CONNECTED, Replication.SYNC_TARGET
 
 
 class Pace:
@@ -65,7 +66,7 @@ class Pace:
 
 def is_filling(status: Status) -> bool:
     """Whether its amounts move."""
-    return any(link.replication == Replication.SYNC_TARGET for link in status.connections.values())
+    return SYNC_TARGET in [link.replication for link in status.connections.values()]
 
 
 def _patience(replica: Replica, status: Status, told: Status | None) -> float:
@@ -75,23 +76,20 @@ def _patience(replica: Replica, status: Status, told: Status | None) -> float:
     if told is None:
         has_begun = not replica.initialized and status.disk_state == Disk.UP_TO_DATE  # or else another disk would begin, too
         return 0.0 if has_begun or _is_complete(status) or replica.in_quorum > status.quorum else ARRIVES
-    links = {node: link.state for node, link in status.connections.items()}
-    before = {node: link.state for node, link in told.connections.items() if node in links}
-    if _own(told) == _own(status) and before == links:
+    before = told.connections
+    others = [node for node, link in status.connections.items() if node not in before or before[node].state is not link.state]
+    if not others and told[:-1] == status[:-1]:  # all but the connections
         return PROGRESS_EVERY if is_filling(status) else LATEST
-    if _is_complete(status) or status.role != told.role or _is_worse(status, told):
+    if _is_complete(status) or status.role is not told.role or _is_worse(status, told):
         return 0.0
-    is_cut = any(links[node] != state == State.CONNECTED for node, state in before.items())
+    is_cut = any(node in before and before[node].state is State.CONNECTED for node in others)
     return GOES if is_cut else ARRIVES
 
 
-def _own(status: Status) -> tuple[object, ...]:
-    return status.role, status.disk_state, status.size, status.quorum, status.suspended
-
-
 def _is_complete(status: Status) -> bool:
-    linked = all(link.state == State.CONNECTED for link in status.connections.values())
-    return linked and status.quorum and status.disk_state in (Disk.UP_TO_DATE, Disk.DISKLESS)
+    if not status.quorum or status.disk_state not in WHOLE:
+        return False
+    return not [link for link in status.connections.values() if link.state is not CONNECTED]
 
 
 def _is_worse(status: Status, told: Status) -> bool:

@@ -36,10 +36,8 @@ def decide(view: View, means: Means) -> list[Deed]:
 def _is_about_to_change(view: View, now: float) -> bool:
     """Whether a new replica's agent works and will tell an address at once: what is told, is told then."""
     return any(
-        not replica.address
-        and not view.host(replica).trouble
-        and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT
-        for replica in view.mesh
+        not view.host(replica).trouble and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT
+        for replica in view.silent
     )
 
 
@@ -69,8 +67,8 @@ def _remove_all(view: View) -> list[Deed]:
 def _let_go(view: View, quorum: Quorum) -> list[Deed]:
     deeds: list[Deed] = [
         holding(REPLICATED_VOLUME_REPLICAS, replica.obj, releasing.without(replica.obj, CONTROLLER_FINALIZER))
-        for replica in view.replicas
-        if replica.leaving and replica.held and releasing.may_leave(view, replica, quorum)
+        for replica in view.going
+        if releasing.may_leave(view, replica, quorum)
     ]
     for attachment in view.attachments:
         if attachment.leaving and attachment.held and releasing.is_detached(view, attachment):
@@ -83,10 +81,9 @@ def _let_go(view: View, quorum: Quorum) -> list[Deed]:
 
 
 def _decision(view: View, means: Means) -> Decision:
-    living = [replica for replica in view.living if replica.node]
-    diskful = [replica for replica in living if replica.is_diskful]
-    quorum = means.generation.quorum(view.layout, len(diskful), len(living))
     generation, past = means.generation, view.past
+    diskful = len(view.diskful) - sum(replica.is_diskful for replica in view.homeless)
+    quorum = generation.quorum(view.layout, diskful, len(view.living) - len(view.homeless))
     io_ready, has_quorum = generation.io_ready(view, quorum), generation.has_quorum(view, quorum)
     return Decision(
         quorum=quorum,
@@ -95,7 +92,7 @@ def _decision(view: View, means: Means) -> Decision:
         size=max(past.size, parse(view.volume["spec"]["size"]).value),
         primaries=attachments.primaries(view, io_ready=bool(io_ready.holds)),
         two_primaries=len(view.desired) > 1,
-        complete=all(replica.address or view.host(replica).trouble for replica in view.mesh),
+        complete=all(view.host(replica).trouble for replica in view.silent),
         io_ready=io_ready,
         has_quorum=has_quorum,
     )

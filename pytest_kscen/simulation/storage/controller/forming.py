@@ -32,13 +32,8 @@ def hold(view: View) -> list[Deed]:
 
 
 def form(view: View, means: Means) -> list[Deed]:
-    generation, asked = means.generation, view.layout
-
-    def tie_breakers(diskful: int, access: int) -> int:
-        return generation.tie_breakers(asked, diskful, access)
-
-    missing = _missing_disks(view, generation)
-    if not missing and all(replica.node for replica in view.living) and not any(layout.changes(view, (), tie_breakers)):
+    tie_breakers, missing = means.generation.tie_breakers, _missing_disks(view, means.generation)
+    if not missing and not view.homeless and not any(layout.changes(view, (), tie_breakers)):
         return []
     hands = _Hands(view, means)
     homes = [hands.find(DISKFUL) for _ in range(missing)]
@@ -47,8 +42,8 @@ def form(view: View, means: Means) -> list[Deed]:
     deeds: list[Deed] = [Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus]
     to_access = {"spec": {"type": ACCESS}}
     deeds += [Change(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access) for replica in wrong.converted]
-    for replica in sorted(view.living, key=lambda one: not one.is_diskful):  # whoever needs a node most comes first
-        if not replica.node and replica not in wrong.surplus:
+    for replica in sorted(view.homeless, key=lambda one: not one.is_diskful):  # whoever needs a node most comes first
+        if replica not in wrong.surplus:
             deeds += hands.settle(replica) or hands.stand_in(replica)
     for node in homes:
         deeds += hands.make(DISKFUL, node)
@@ -63,11 +58,13 @@ def form(view: View, means: Means) -> list[Deed]:
 def _missing_disks(view: View, generation: Generation) -> int:
     """The first of them gets the volume's data before there are others. Who goes before it has had them was never one."""
     there = view.diskful
+    if len(there) >= view.layout.diskful:
+        return 0
     has_data = sum(replica.initialized for replica in view.replicas if replica.is_diskful)
     if not generation.replaces_disks and has_data >= view.layout.diskful:
         return 0
     at_once = generation.forms_at_once or any(replica.initialized for replica in there)
-    return max(0, (view.layout.diskful if at_once else min(1, view.layout.diskful)) - len(there))
+    return max(0, (view.layout.diskful if at_once else 1) - len(there))
 
 
 class _Hands:

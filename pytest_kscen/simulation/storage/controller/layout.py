@@ -59,20 +59,22 @@ class Changes(NamedTuple):
     surplus: list[Replica]
 
 
-def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[int, int], int]) -> Changes:
+def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[Layout, int, int], int]) -> Changes:
     """With disks that come to these homes; `tie_breakers` tells how many belong to so many diskful and so many access replicas."""
-    living = view.living
-    access = [replica for replica in living if replica.type == ACCESS]
-    ties = [replica for replica in living if replica.type == TIE_BREAKER]
     remote = [] if view.layout.is_local else view.desired
-    converted = [replica for replica in ties if replica.node in remote]
+    access: list[Replica] = []
+    kept: list[Replica] = []
+    converted: list[Replica] = []
+    for replica in view.living:
+        if replica.type == ACCESS:
+            access.append(replica)
+        elif replica.type == TIE_BREAKER:
+            (converted if replica.node in remote else kept).append(replica)
     bare = [node for node in remote if view.on(node) is None and node not in homes]
     waiting = [replica for replica in access if not replica.node][: len(bare)]
-    in_use = (*view.desired, *view.actual)
-    idle = [replica for replica in access if replica not in waiting and replica.node not in in_use]
+    idle = [one for one in access if one not in waiting and one.node not in view.desired and one.node not in view.actual]
     new = len(bare) - len(waiting)
-    needed = tie_breakers(len(view.diskful) + len(homes), len(access) - len(idle) + len(converted) + new)
-    kept = [replica for replica in ties if replica not in converted] if converted else ties
+    needed = tie_breakers(view.layout, len(view.diskful) + len(homes), len(access) - len(idle) + len(converted) + new)
     spare = []
     if len(kept) > needed:
         spare = sorted(kept, key=lambda replica: (bool(replica.node), -replica.number))[: len(kept) - needed]
@@ -93,9 +95,11 @@ def place(view: View, type_: str, taken: Sequence[str], load: Callable[[str], in
         free = [host for host in free if host.name in view.desired] or free
     elif type_ == TIE_BREAKER:
         free = [host for host in free if host.name not in view.desired] or free
-    least = min((load(host.name) for host in free), default=0)
-    free = [host for host in free if load(host.name) == least]
-    return chance.choice(free).name if free else ""
+    if not free:
+        return ""
+    loads = [load(host.name) for host in free]
+    least = min(loads)
+    return chance.choice([host for host, much in zip(free, loads, strict=True) if much == least]).name
 
 
 def _takes(host: Host) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS
@@ -26,6 +27,8 @@ NAME = "replicated-volume-controller"
 MINORS = 2**20
 SETTLES = 0.05  # seconds within which what belongs together has come in, so that it is told together
 TOGETHER = 1.0  # seconds within which what nobody waits for is told, so that it is told once
+
+_PLACE = attrgetter("number", "name")
 
 
 class Leader:
@@ -81,31 +84,26 @@ class Leader:
         view = self._view(volume)
         deeds, wait = self._in_time(name, decide(view, self._means))
         await perform(self._bench.api, deeds)
-        if not all(replica.address for replica in view.mesh):
+        if view.silent:
             wait = min(wait, PROMPT)
-        if any(replica.leaving and replica.held for replica in view.replicas):
+        if view.going:
             wait = min(wait, releasing.RECHECK)
         return wait if wait < math.inf else None
 
     def _in_time(self, name: str, deeds: list[Deed]) -> tuple[list[Deed], float]:
         """What is to be done now, and the seconds until the rest is."""
-        waiting = [deed for deed in deeds if isinstance(deed, Tell) and not deed.is_urgent]
-        if waiting:
+        now = [deed for deed in deeds if not isinstance(deed, Tell) or deed.is_urgent]
+        if len(now) < len(deeds):
             wait = self._news.setdefault(name, self._bench.now()) + TOGETHER - self._bench.now()
             if wait > 0:
-                return [deed for deed in deeds if deed not in waiting], wait
+                return now, wait
         self._news.pop(name, None)
         return deeds, math.inf
 
     def _view(self, volume: Obj) -> View:
         plant, name = self._plant, volume["metadata"]["name"]
-        fleet = plant.fleet
         storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
-        there = (
-            plant.readings.judged(obj, volume, fleet.host(obj["spec"].get("nodeName", "")))
-            for obj in plant.replicas_by_volume.of(name)
-        )
-        replicas = sorted(there, key=lambda one: (one.number, one.name))
+        replicas = sorted(plant.readings.judged(plant.replicas_by_volume.of(name), volume, plant.fleet), key=_PLACE)
         doubles = doubles_of(replicas)
         return View(
             name=name,
@@ -113,8 +111,8 @@ class Leader:
             layout=plant.readings.layout(storage_class, volume),
             replicas=[one for one in replicas if one not in doubles] if doubles else replicas,
             attachments=self._attachments(name),
-            fleet=fleet,
-            past=plant.generation.before(volume),
+            fleet=plant.fleet,
+            past=plant.readings.past(volume),
             doubles=doubles,
         )
 
@@ -152,7 +150,7 @@ LONELY = attachments.Standing(
 
 def _free_minor(plant: Plant) -> int:
     """The first number that no volume has."""
-    taken = dict.fromkeys(plant.generation.before(volume).minor for volume in plant.volumes)
+    taken = dict.fromkeys(plant.readings.past(volume).minor for volume in plant.volumes)
     return next(number for number in range(MINORS) if number not in taken)
 
 

@@ -34,7 +34,7 @@ def may_leave(view: View, replica: Replica, quorum: Quorum) -> bool:
 
 def _stands_in_the_way(view: View, replica: Replica) -> bool:
     """Whether a disk may be waiting for this very node."""
-    return not replica.is_diskful and not all(one.node for one in view.diskful)
+    return not replica.is_diskful and any(one.is_diskful for one in view.homeless)
 
 
 def is_detached(view: View, attachment: Attachment) -> bool:

@@ -11,17 +11,15 @@ from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.simulation.storage.controller.means import Means
-    from pytest_kscen.simulation.storage.controller.view import Attachment, View
+    from pytest_kscen.simulation.storage.controller.view import Attachment, Replica, View
     from pytest_kscen.simulation.storage.generations.generation import Decision
 
 
 def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
     now = timestamp_of(means.now())
-    deeds = [*_of_replicas(view, means, decision, now), *_of_attachments(view, means, decision, now)]
+    deeds = _of_replicas(view, means, decision, now) + _of_attachments(view, means, decision, now)
     if view.leaving and not view.replicas:
         return deeds
     finalizers = releasing.with_finalizers(view.volume, CONTROLLER_FINALIZER)
@@ -30,46 +28,52 @@ def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
     return deeds + _say(means, REPLICATED_VOLUMES, view.volume, means.generation.tell_volume(view, decision, now))
 
 
-def _of_replicas(view: View, means: Means, decision: Decision, now: str) -> Iterator[Deed]:
+def _of_replicas(view: View, means: Means, decision: Decision, now: str) -> list[Deed]:
+    deeds: list[Deed] = []
     for replica in view.replicas:
         grounds = means.generation.grounds(view, replica, decision)
         if (replica.leaving and not replica.held) or means.readings.is_told(replica, grounds):
             continue
-        new = _say(means, REPLICATED_VOLUME_REPLICAS, replica.obj, means.generation.tell_replica(view, replica, decision, now))
-        if not new:
-            means.readings.note_told(replica, grounds)
-        yield from new
+        status = means.generation.tell_replica(view, replica, decision, now)
+        deeds += _say_of(means, REPLICATED_VOLUME_REPLICAS, replica, grounds, status)
+    return deeds
 
 
-def _of_attachments(view: View, means: Means, decision: Decision, now: str) -> Iterator[Deed]:
+def _of_attachments(view: View, means: Means, decision: Decision, now: str) -> list[Deed]:
+    deeds: list[Deed] = []
     for attachment in view.attachments:
-        yield from _hold_attachment(attachment)
+        deeds += _hold_attachment(attachment)
         if attachment.leaving and (not attachment.held or releasing.is_detached(view, attachment)):
             continue
         standing = attachments.standing(view, attachment, io_ready=bool(decision.io_ready.holds))
         replica = view.on(attachment.node)
-        grounds = standing, replica.obj if replica else None
+        grounds = standing, replica.obj["metadata"]["resourceVersion"] if replica else None  # to compare it whole takes work
         if means.readings.is_told(attachment, grounds):
             continue
         status = means.generation.tell_attachment(view, attachment, standing, now)
-        new = _say(means, REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, status)
-        if not new:
-            means.readings.note_told(attachment, grounds)
-        yield from new
+        deeds += _say_of(means, REPLICATED_VOLUME_ATTACHMENTS, attachment, grounds, status)
+    return deeds
+
+
+def _say_of(means: Means, resource: Resource, part: Replica | Attachment, grounds: object, status: Obj) -> list[Deed]:
+    """It is not worked out again as long as it stands on the same grounds."""
+    new = _say(means, resource, part.obj, status)
+    means.readings.note_told(part, grounds, status if new else None)
+    return new
 
 
 def _say(means: Means, resource: Resource, obj: Obj, status: Obj) -> list[Deed]:
     """Nothing is written that is there already."""
-    if status == obj.get("status"):
+    before, orders_in = obj.get("status") or {}, means.generation.orders_in
+    if status == before:
         return []
-    told, orders_in = {**obj, "status": status}, means.generation.orders_in
-    is_urgent = orders_in(told) != orders_in(obj) or _is_worse(told, obj)
+    is_urgent = orders_in(status) != orders_in(before) or _is_worse(status, before)
     return [Tell(resource, obj, status, is_urgent)]
 
 
-def _is_worse(obj: Obj, before: Obj) -> bool:
+def _is_worse(status: Obj, before: Obj) -> bool:
     """Whether something that was true is not any more."""
-    now, said = ((each.get("status") or {}).get("conditions") or () for each in (obj, before))
+    now, said = status.get("conditions") or (), before.get("conditions") or ()
     if now is said:
         return False
     true = [one["type"] for one in now if one["status"] == "True"]

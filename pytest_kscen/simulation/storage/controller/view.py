@@ -74,9 +74,14 @@ class Replica:
     online: Finding = UNSCHEDULED
     io_ready: Finding = OFFLINE
     number: int = field(init=False, compare=False)
+    is_diskful: bool = field(init=False, compare=False)
+    in_mesh: bool = field(init=False, compare=False)
+    """Whether it has a node, and has not been let go."""
 
     def __post_init__(self) -> None:
         self.number = int(self.name.rpartition("-")[2])
+        self.is_diskful = self.type == DISKFUL
+        self.in_mesh = bool(self.node) and (self.held or not self.leaving)
 
     def judged(self, online: Finding, io_ready: Finding) -> Replica:
         """The same with these findings."""
@@ -85,17 +90,8 @@ class Replica:
         return judged
 
     @property
-    def is_diskful(self) -> bool:
-        return self.type == DISKFUL
-
-    @property
     def is_tie_breaker(self) -> bool:
         return self.type == TIE_BREAKER
-
-    @property
-    def in_mesh(self) -> bool:
-        """Whether it has a node, and has not been let go."""
-        return bool(self.node) and (self.held or not self.leaving)
 
 
 _TOLD = attrgetter(*[each.name for each in fields(Replica) if each.init][:-2])
@@ -106,7 +102,7 @@ _TOLD = attrgetter(*[each.name for each in fields(Replica) if each.init][:-2])
 class Attachment:
     """A ReplicatedVolumeAttachment."""
 
-    obj: Obj
+    obj: Obj = field(compare=False)
     name: str
     node: str
     leaving: bool
@@ -148,26 +144,44 @@ class View:
     past: Past = NO_PAST
     doubles: list[Replica] = field(default_factory=list)
     """Those on nodes that others had before: nobody tends them."""
+    leaving: bool = field(init=False)
     living: list[Replica] = field(init=False)
     diskful: list[Replica] = field(init=False)
     """Those that live and have a disk."""
+    homeless: list[Replica] = field(init=False)
+    """Those that live and have no node."""
     mesh: list[Replica] = field(init=False)
+    silent: list[Replica] = field(init=False)
+    """Those of the mesh that have not told an address."""
+    going: list[Replica] = field(init=False)
+    """Those that were deleted, and have not been let go."""
     actual: list[str] = field(init=False)
     """The nodes where it is attached."""
+    desired: list[str] = field(init=False)
+    """The nodes where it is to be attached."""
 
     def __post_init__(self) -> None:
-        self.living = [replica for replica in self.replicas if not replica.leaving]
-        self.diskful = [replica for replica in self.living if replica.type == DISKFUL]
-        self.mesh = [replica for replica in self.replicas if replica.in_mesh]
-        self.actual = [replica.node for replica in self.replicas if replica.primary]
+        self.leaving = "deletionTimestamp" in self.volume["metadata"]
+        self.living, self.diskful, self.homeless, self.mesh, self.silent, self.going, self.actual = [], [], [], [], [], [], []
+        for replica in self.replicas:  # once for all of these: every look asks for them
+            if not replica.leaving:
+                self.living.append(replica)
+                if replica.is_diskful:
+                    self.diskful.append(replica)
+                if not replica.node:
+                    self.homeless.append(replica)
+            elif replica.held:
+                self.going.append(replica)
+            if replica.in_mesh:
+                self.mesh.append(replica)
+                if not replica.address:
+                    self.silent.append(replica)
+            if replica.primary:
+                self.actual.append(replica.node)
+        self.desired = self._desired() if self.attachments else []
 
-    @property
-    def leaving(self) -> bool:
-        return "deletionTimestamp" in self.volume["metadata"]
-
-    @cached_property
-    def desired(self) -> list[str]:
-        """The nodes where it is to be attached: who was served stays, else first come, first served; if it goes, nobody else."""
+    def _desired(self) -> list[str]:
+        """Who was served stays, else first come, first served; if the volume goes, nobody else."""
         wanted = [attachment.node for attachment in self.attachments if not attachment.leaving and self.may_be_on(attachment.node)]
         desired = [node for node in self.past.desired if node in wanted]
         if not self.leaving:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.storage.drbd.quorum import Sight, has_quorum, has_votes
-from pytest_kscen.simulation.storage.drbd.replicas import Turn
+from pytest_kscen.simulation.storage.drbd.replicas import VITAL, Turn
 from pytest_kscen.simulation.storage.drbd.resync import Resync
 from pytest_kscen.simulation.storage.drbd.words import Disk, Role
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.simulation.storage.drbd.kernel import Kernel
+    from pytest_kscen.simulation.storage.drbd.links import Link
     from pytest_kscen.simulation.storage.drbd.mesh import Mesh
     from pytest_kscen.simulation.storage.drbd.replicas import Replica
     from pytest_kscen.simulation.storage.drbd.words import Config
     from pytest_kscen.simulation.storage.drbd.writes import Writes
 
+UP_TO_DATE, DISKLESS, PRIMARY = Disk.UP_TO_DATE, Disk.DISKLESS, Role.PRIMARY  # an enumeration takes its time to find them
 UNFINISHED = (Disk.OUTDATED, Disk.INCONSISTENT)
 
 
@@ -39,7 +41,7 @@ class Accord:
 
     def reach(self) -> None:
         before: list[object] = []
-        while before != (before := [replica.vital() for replica in self._replicas.values()]):
+        while before != (before := [*map(VITAL, self._replicas.values())]):
             self._judge_disks()
             self._count_votes()
             writer = self._write()
@@ -79,19 +81,21 @@ class Accord:
             if replica.config:
                 sight = self._sight(replica, replica.config)
                 replica.quorum = has_quorum(replica.config, sight, had_quorum=replica.quorum)
-                replica.suspended = replica.role is Role.PRIMARY and not (replica.quorum and sight.up_to_date)
+                replica.suspended = replica.role is PRIMARY and not (replica.quorum and sight.up_to_date)
 
     def _sight(self, replica: Replica, config: Config) -> Sight:
-        up_to_date, diskless = int(replica.disk is Disk.UP_TO_DATE), int(replica.disk is Disk.DISKLESS)
+        node, links = replica.node, self._mesh.links_from(replica.node)
+        up_to_date, diskless = int(replica.disk is UP_TO_DATE), int(replica.disk is DISKLESS)
         seen, quorate, voters = 1, 0, int(config.diskful)
         for name, peer in config.peers.items():
             voters += peer.diskful
-            if other := self._mesh.seen(replica, name):
+            other = links[name].seen.get(node)  # a peer that is wanted has a link
+            if other:
                 seen += 1
-                if other.disk is Disk.UP_TO_DATE:
+                if other.disk is UP_TO_DATE:
                     up_to_date += 1
                     quorate += other.quorum
-                elif other.disk is Disk.DISKLESS:
+                elif other.disk is DISKLESS:
                     diskless += 1
         present, all_diskless = seen - up_to_date - diskless, 1 + len(config.peers) - voters
         return Sight(up_to_date, present, voters, diskless, all_diskless, quorate)
@@ -100,14 +104,12 @@ class Accord:
 
     def _write(self) -> Replica | None:
         """Two primaries are a workload on the move: only the elder writes. Returns the one that does, or would."""
-        primaries = [replica for replica in self._replicas.values() if replica.role is Role.PRIMARY and not replica.suspended]
+        primaries = [replica for replica in self._replicas.values() if replica.role is PRIMARY and not replica.suspended]
         writer = min(primaries, key=lambda replica: replica.promoted, default=None)
         if writer is None or self._waits_for_answer(writer):
             self._writes.flow_past(())
             return writer
-        absent = [
-            replica for replica in self._replicas.values() if replica is not writer and not self._mesh.connected(writer, replica)
-        ]
+        absent = self._mesh.others(writer)
         for replica in absent:
             self._overtake(replica)
         self._writes.flow_past(tuple(replica for replica in absent if replica.diskful))
@@ -115,8 +117,8 @@ class Accord:
 
     def _waits_for_answer(self, writer: Replica) -> bool:
         """A write that a connected peer has not acknowledged holds up all others."""
-        links = self._mesh.links_of(writer.node)
-        return any(link.silent and link.last_seen[writer.node].disk is not Disk.DISKLESS for link in links)
+        silent = [link for link in self._mesh.links_from(writer.node).values() if link.silent]
+        return any(_holds_up(link, writer) for link in silent)
 
     def _overtake(self, replica: Replica) -> None:
         if replica.diskful or replica.suspended:
@@ -146,11 +148,19 @@ class Accord:
         return self._keeps_up(target, writer)
 
     def _keeps_up(self, target: Replica, writer: Replica | None) -> bool:
-        """Whether it gets what is being written: what has not its writer's ear would be overtaken again at once."""
-        if writer is None or writer is target:
-            return True
+        """Whether it gets what is being written: what has not its writer's ear would be overtaken again at once.
+
+        So it would be by a Primary that is suspended, and goes on because of it.
+        """
+        frozen = [one for one in self._replicas.values() if one.role is PRIMARY and one.suspended]
+        if frozen:
+            reached = self._mesh.reached(target)
+            frozen = [one for one in frozen if one in reached]
+        return all(one is target or self._gets_from(one, target) for one in (*filter(None, (writer,)), *frozen))
+
+    def _gets_from(self, writer: Replica, target: Replica) -> bool:
         link = self._mesh.link(writer.node, target.node)
-        return link is not None and (link.connected or link.silent)
+        return link is not None and (link.connected or _holds_up(link, writer))
 
     def _begin(self, target: Replica) -> None:
         sources = [peer for peer in self._mesh.peers(target) if peer.disk is Disk.UP_TO_DATE]
@@ -176,3 +186,8 @@ class Accord:
         target.missing, target.behind = 0.0, False
         target.turn(Turn.SYNC_ENDED)
         self._agree()
+
+
+def _holds_up(link: Link, writer: Replica) -> bool:
+    """Whether what is written waits for an answer that does not come."""
+    return link.silent and link.seen[writer.node].disk is not DISKLESS

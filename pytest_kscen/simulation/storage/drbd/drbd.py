@@ -102,7 +102,7 @@ class Drbd:
         """None where the resource is not up, or the machine has no power."""
         self._catch_up()
         volume = self._volumes.get(resource)
-        return report.status(volume, node, self._kernel.clock.now()) if volume else None
+        return report.status(volume, node, self._kernel.clock.now) if volume else None
 
     def _reach(self, node: str, resource: str) -> None:
         self._catch_up()

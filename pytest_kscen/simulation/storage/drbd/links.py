@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from pytest_kscen.simulation.storage.drbd.replicas import View
 from pytest_kscen.simulation.storage.drbd.weather import DARK, NOTICEABLE, pings_until_lost
 from pytest_kscen.simulation.storage.drbd.words import State
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.simulation.network import Flow
     from pytest_kscen.simulation.storage.drbd.figures import Figures
-    from pytest_kscen.simulation.storage.drbd.replicas import View
+    from pytest_kscen.simulation.storage.drbd.replicas import Replica
     from pytest_kscen.simulation.storage.drbd.timers import Timer, Timers
     from pytest_kscen.simulation.storage.drbd.weather import Weather
 
@@ -93,35 +94,36 @@ class Link:
         self.ends = ends
         self.phase = Phase.WAITING
         self.shown = SHOWN[self.phase]
+        self.connected = False
+        """Really: what one end sends, the other gets."""
+        self.silent = False
         self.weather = DARK
         self.usable = False
         """Both ends are up, want each other, and packets come through."""
         self.flows: tuple[Flow, Flow] | None = None
         """There and back, while both ends are up and want each other."""
-        self.last_seen: dict[str, View] = {}
-        """What each end last saw of the other, while silent."""
+        self.seen: dict[str, Replica | View] = {}
+        """Each end's peer as it believes it to be: as it is while they are connected, as it was last seen while silent."""
         self._stream = stream
         self._timers = timers
         self._figures = figures
         self._due = due
         self._timer: Timer | None = None
 
-    @property
-    def connected(self) -> bool:
-        """Really: what one end sends, the other gets."""
-        return self.phase is Phase.CONNECTED
-
-    @property
-    def silent(self) -> bool:
-        return self.phase is Phase.SILENT
-
-    def happen(self, event: Event, views: dict[str, View]) -> None:
-        """What the table says; the views are what each end remembers, should the link fall silent by it."""
+    def happen(self, event: Event, replicas: dict[str, Replica]) -> None:
+        """What the table says."""
         phase = TRANSITIONS.get((self.phase, event))
         if phase is None:
             return
         self.phase, self.shown = phase, SHOWN[phase]
-        self.last_seen = views if self.silent else {}
+        self.connected, self.silent = phase is Phase.CONNECTED, phase is Phase.SILENT
+        if self.connected:
+            one, other = self.ends
+            self.seen = {one: replicas[other], other: replicas[one]}
+        elif self.silent:
+            self.seen = {end: View(peer.role, peer.disk, peer.quorum) for end, peer in self.seen.items()}
+        else:
+            self.seen = {}
         self._wait_for_next(event)
 
     def feel(self, weather: Weather) -> None:

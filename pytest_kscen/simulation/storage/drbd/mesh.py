@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.network import Flow
-from pytest_kscen.simulation.storage.drbd.links import Event, Link, Phase
+from pytest_kscen.simulation.storage.drbd.links import Event, Link
 from pytest_kscen.simulation.storage.drbd.weather import DARK, between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.simulation.storage.drbd.kernel import Kernel
-    from pytest_kscen.simulation.storage.drbd.replicas import Replica, View
+    from pytest_kscen.simulation.storage.drbd.replicas import Replica
     from pytest_kscen.simulation.storage.drbd.words import Config
 
-FALLS_SILENT = (Event.SHUT, Event.DIED)
 NOBODY: dict[str, Link] = {}
 
 
@@ -36,27 +35,32 @@ class Mesh:
     def link(self, one: str, other: str) -> Link | None:
         return self._links_from.get(one, NOBODY).get(other)
 
-    def links_of(self, node: str) -> list[Link]:
-        return list(self._links_from.get(node, NOBODY).values())
-
-    def connected(self, one: Replica, other: Replica) -> bool:
-        """Really: what one of them writes, the other gets."""
-        link = self.link(one.node, other.node)
-        return link is not None and link.connected
+    def links_from(self, node: str) -> dict[str, Link]:
+        """By their other ends."""
+        return self._links_from.get(node, NOBODY)
 
     def peers(self, replica: Replica) -> Iterator[Replica]:
-        """Those that it is really connected to."""
+        """Those that it is really connected to: what one of them writes, the other gets."""
         links = self._links_from.get(replica.node, NOBODY)
         return (peer for peer in self._replicas.values() if (link := links.get(peer.node)) and link.connected)
 
-    def seen(self, replica: Replica, peer: str) -> Replica | View | None:
-        """A peer as this replica believes it to be, if it believes in their connection."""
-        link = self._links_from.get(replica.node, NOBODY).get(peer)
-        return self.seen_over(link, replica, peer) if link else None
+    def others(self, replica: Replica) -> list[Replica]:
+        """All but itself and those."""
+        links = self._links_from.get(replica.node, NOBODY)
+        rest = [peer for peer in self._replicas.values() if not ((link := links.get(peer.node)) and link.connected)]
+        rest.remove(replica)
+        return rest
 
-    def seen_over(self, link: Link, replica: Replica, peer: str) -> Replica | View | None:
-        """The same, of those who have this link."""
-        return self._replicas[peer] if link.phase is Phase.CONNECTED else link.last_seen.get(replica.node)
+    def reached(self, replica: Replica) -> list[Replica]:
+        """All that hear of each other, this one first."""
+        found = {replica.node: replica}
+        waiting = [replica]
+        while waiting:
+            for peer in self.peers(waiting.pop()):
+                if peer.node not in found:
+                    found[peer.node] = peer
+                    waiting.append(peer)
+        return list(found.values())
 
     # --- what happens to them ---
 
@@ -78,27 +82,26 @@ class Mesh:
         peers = replica.config.peers if replica.config else {}
         if before is None or peers.keys() != before.peers.keys():
             self.fit()
-        for link in self.links_of(replica.node):
-            peer = link.ends[0] if link.ends[1] == replica.node else link.ends[1]
+        for peer, link in self.links_from(replica.node).items():
             if before is None or (peer in peers) != (peer in before.peers):
                 self._begin_anew(link)
             self._refresh(link, Event.CAME, Event.LEFT)
 
     def leave(self, node: str) -> None:
         """A replica said goodbye; whom it does not reach notices in time."""
-        for link in self.links_of(node):
+        for link in self.links_from(node).values():
             self._refresh(link, Event.CAME, Event.LEFT)
         self.fit()
 
     def die(self, node: str) -> None:
         """A replica's power went. It still looks as it did."""
-        for link in self.links_of(node):
-            self._happen(link, Event.DIED)
+        for link in self.links_from(node).values():
+            link.happen(Event.DIED, self._replicas)
             link.usable, link.flows = False, None
 
     def fit(self) -> None:
         wanted = {
-            tuple(sorted((replica.node, peer))): None
+            (replica.node, peer) if replica.node < peer else (peer, replica.node): None
             for replica in self._replicas.values()
             if replica.config
             for peer in replica.config.peers
@@ -123,7 +126,7 @@ class Mesh:
 
     def _begin_anew(self, link: Link) -> None:
         link.usable = False
-        self._happen(link, Event.LEFT)
+        link.happen(Event.LEFT, self._replicas)
 
     def _refresh(self, link: Link, came: Event, went: Event) -> None:
         """Whether the ends can hear each other, and what follows if that has changed."""
@@ -134,26 +137,25 @@ class Mesh:
         usable = flows is not None and link.weather.open
         if usable != link.usable:
             link.usable = usable
-            self._happen(link, came if usable else went)
+            link.happen(came if usable else went, self._replicas)
 
     def _flows(self, link: Link) -> tuple[Flow, Flow] | None:
         one, other = link.ends
-        here, there = (self._replicas[end].config if end in self._replicas else None for end in link.ends)
+        here, there = self._config(one), self._config(other)
         if here is None or there is None or other not in here.peers or one not in there.peers:
             return None
+        if link.flows and (link.flows[0].port, link.flows[1].port) == (there.port, here.port):
+            return link.flows
         return Flow(one, other, port=there.port), Flow(other, one, port=here.port)
 
-    def _happen(self, link: Link, event: Event) -> None:
-        one, other = link.ends
-        views = {}
-        if link.connected and event in FALLS_SILENT:
-            views = {one: self._replicas[other].view(), other: self._replicas[one].view()}
-        link.happen(event, views)
+    def _config(self, node: str) -> Config | None:
+        replica = self._replicas.get(node)
+        return replica.config if replica else None
 
     def _ring(self, link: Link, event: Event) -> None:
         if event is Event.MET and self._are_strangers(link):
             event = Event.UNRELATED
-        self._happen(link, event)
+        link.happen(event, self._replicas)
         self._agree()
 
     def _are_strangers(self, link: Link) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.simulation.storage.drbd.report import Face, face
+from pytest_kscen.simulation.storage.drbd.report import face
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.simulation.storage.drbd.volume import Volume
+    from pytest_kscen.simulation.storage.drbd.words import Status
 
     Listener = Callable[[str, str], None]
 
@@ -21,7 +22,7 @@ class News:
         self._soon = soon
         self._listeners: list[Listener] = []
         self._touched: dict[str, Volume] = {}
-        self._told: dict[str, dict[str, Face]] = {}
+        self._told: dict[str, dict[str, Status]] = {}
 
     def join(self, listener: Listener) -> None:
         self._listeners.append(listener)

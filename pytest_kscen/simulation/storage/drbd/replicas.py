@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.simulation.storage.drbd.words import Disk, Role
 
 if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.words import Config
+
+
+VITAL = attrgetter("role", "disk", "quorum", "suspended", "behind")
+"""What others decide by."""
 
 
 class Turn(Enum):
@@ -73,13 +78,6 @@ class Replica:
     @property
     def diskful(self) -> bool:
         return self.disk is not Disk.DISKLESS
-
-    def vital(self) -> tuple[object, ...]:
-        """What others decide by."""
-        return self.role, self.disk, self.quorum, self.suspended, self.behind
-
-    def view(self) -> View:
-        return View(self.role, self.disk, self.quorum)
 
     def turn(self, turn: Turn) -> None:
         self.disk = DISKS.get((self.disk, turn), self.disk)

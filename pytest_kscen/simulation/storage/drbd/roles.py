@@ -15,29 +15,17 @@ def refusal(volume: Volume, replica: Replica) -> str:
     """Why it may not, or nothing."""
     if not replica.quorum:
         return "no quorum"
-    partition = reached(volume, replica)
+    partition = volume.mesh.reached(replica)
     if not any(one.disk is Disk.UP_TO_DATE for one in (replica, *volume.mesh.peers(replica))):
         return "no UpToDate data here or with a connected peer"
     for other in partition:
         if other is not replica and other.role is Role.PRIMARY and not _both_may(replica, other):
             return f"{other.node} is Primary, and two primaries are not allowed"
     for other in partition:
-        for link in volume.mesh.links_of(other.node):
+        for peer, link in volume.mesh.links_from(other.node).items():
             if link.silent:
-                return f"{link.ends[0] if link.ends[1] == other.node else link.ends[1]} does not answer {other.node}"
+                return f"{peer} does not answer {other.node}"
     return ""
-
-
-def reached(volume: Volume, replica: Replica) -> list[Replica]:
-    """All that hear of each other, this one first."""
-    found = {replica.node: replica}
-    waiting = [replica]
-    while waiting:
-        for peer in volume.mesh.peers(waiting.pop()):
-            if peer.node not in found:
-                found[peer.node] = peer
-                waiting.append(peer)
-    return list(found.values())
 
 
 def _both_may(one: Replica, other: Replica) -> bool:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 class Timer:
     """Something that is going to happen, unless it is cancelled."""
 
-    __slots__ = ("_act", "_timers")
+    __slots__ = ("_timers", "act")
 
     def __init__(self, timers: Timers, act: Callable[[], None]) -> None:
         self._timers = timers
-        self._act = act
+        self.act = act
 
     def cancel(self) -> None:
         if handle := self._timers.forget(self):
@@ -24,7 +24,7 @@ class Timer:
 
     def ring(self) -> None:
         self._timers.forget(self)
-        self._act()
+        self.act()
 
 
 class Timers:

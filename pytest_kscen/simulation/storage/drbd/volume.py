@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from pytest_kscen.simulation.storage.drbd.accord import Accord
 from pytest_kscen.simulation.storage.drbd.mesh import Mesh
 from pytest_kscen.simulation.storage.drbd.replicas import Replica, Turn
-from pytest_kscen.simulation.storage.drbd.words import Role
+from pytest_kscen.simulation.storage.drbd.words import Disk, Role
 from pytest_kscen.simulation.storage.drbd.writes import Writes
 
 if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.kernel import Kernel
-    from pytest_kscen.simulation.storage.drbd.report import Face
     from pytest_kscen.simulation.storage.drbd.words import Config, Status
 
 
@@ -25,7 +24,9 @@ class Volume:
         self.writes = Writes(kernel.clock.now, kernel.figures.write_rate)
         self.mesh = Mesh(name, self.replicas, kernel, self.agree)
         self.accord = Accord(self.replicas, self.mesh, self.writes, kernel, self.agree)
-        self.faces: dict[str, Face | None] = {}
+        self.size: int | None = None
+        """Of the device, if any replica has a disk: all disks have grown before it does."""
+        self.faces: dict[str, Status | None] = {}
         """As they were shown since the replicas last agreed."""
         self.statuses: dict[str, Status] = {}
         """The same with amounts, while none of them moves."""
@@ -39,9 +40,9 @@ class Volume:
         return not any(replica.config or replica.diskful for replica in self.replicas.values())
 
     @property
-    def is_clean(self) -> bool:
-        """Whether nobody has anything to get."""
-        return self.is_still and not any(replica.missing or replica.activity for replica in self.replicas.values())
+    def is_dirty(self) -> bool:
+        """Whether somebody has something to get, while nobody gets anything."""
+        return bool([one for one in self.replicas.values() if one.missing or one.activity])
 
     @property
     def is_still(self) -> bool:
@@ -54,6 +55,7 @@ class Volume:
 
     def agree(self) -> None:
         self.accord.reach()
+        self.size = min([one.size for one in self.replicas.values() if one.disk is not Disk.DISKLESS], default=None)
         self.faces.clear()
         self.statuses.clear()
         self._kernel.changed(self)

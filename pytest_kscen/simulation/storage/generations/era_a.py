@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_kscen.objects.quantities import parse
 from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
 from pytest_kscen.simulation.storage.controller.view import Address, Finding, Past, Replica
 from pytest_kscen.simulation.storage.definitions import ERA_A
 from pytest_kscen.simulation.storage.drbd import Config, Disk, Peer, QuorumRule, Role
-from pytest_kscen.simulation.storage.generations.era_a_replicas import findings_of, has_begun, kernel, progress
+from pytest_kscen.simulation.storage.generations.era_a_replicas import findings_of, has_begun, kept, kernel, progress
 from pytest_kscen.simulation.storage.generations.generation import (
     Decision,
     Generation,
@@ -64,8 +65,10 @@ class EraA(Generation):
         return Quorum(0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1)
 
     def io_ready(self, view: View, quorum: Quorum) -> Finding:  # noqa: ARG002  # it goes by replicas that are ready
-        needed = view.layout.io_ready
-        ready = sum(replica.is_diskful and bool(replica.io_ready.holds) for replica in view.mesh)
+        needed, ready = view.layout.io_ready, 0
+        for replica in view.mesh:
+            if replica.is_diskful and replica.io_ready.holds:
+                ready += 1
         words = f"{ready} of {needed} replicas with disks are ready for I/O"
         if ready >= needed:
             return Finding(holds=True, reason="IOReady", message=words)
@@ -73,9 +76,11 @@ class EraA(Generation):
 
     def has_quorum(self, view: View, quorum: Quorum) -> Finding:
         """Whoever has not joined yet takes no quorum away."""
-        total = sum(replica.initialized or replica.in_quorum for replica in view.mesh)
+        total = held = 0
+        for replica in view.mesh:
+            total += replica.initialized or replica.in_quorum
+            held += replica.in_quorum
         needed = quorum.votes or total // 2 + 1
-        held = sum(replica.in_quorum for replica in view.mesh)
         words = f"{held} of {total} replicas have quorum, {needed} are needed"
         if held >= needed:
             return Finding(holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words)
@@ -97,7 +102,7 @@ class EraA(Generation):
         device = (state.get("devices") or [{}])[0]
         true = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
         return Replica(
-            **basics(obj),  # type: ignore[arg-type]  # the fields of every generation
+            *basics(obj),
             address=Address(address["ipv4"], address["port"]) if address else None,
             initialized=has_begun(obj, true.get("DataInitialized")),
             in_quorum="InQuorum" in true,
@@ -110,8 +115,7 @@ class EraA(Generation):
             up_to_date=device.get("diskState") == Disk.UP_TO_DATE,
         )
 
-    def orders_in(self, obj: Obj) -> object:
-        status = obj.get("status") or {}
+    def orders_in(self, status: Obj) -> object:
         config = (status.get("drbd") or {}).get("config") or {}
         if "deviceMinor" in config:  # a volume's
             return config, status.get("actualSize")
@@ -151,8 +155,13 @@ class EraA(Generation):
 
     def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
         status = view.volume.get("status") or {}
-        diskful, attached = view.diskful, [replica for replica in view.replicas if replica.primary]
-        placed, in_sync = sum(bool(one.node) for one in diskful), sum(one.in_sync for one in diskful)
+        placed = in_sync = begun = ready = 0
+        for replica in view.diskful:
+            placed += bool(replica.node)
+            in_sync += replica.in_sync
+            begun += replica.initialized
+        for replica in view.replicas:
+            ready += bool(replica.primary and replica.io_ready.holds)
         findings = {"IOReady": decision.io_ready, "Quorum": decision.has_quorum}
         size = size_of(view, status.get("actualSize"))
         config = {
@@ -166,14 +175,14 @@ class EraA(Generation):
         return {
             **status,
             "conditions": with_findings(view.volume, findings, now),
-            "phase": _phase(view, decision),
-            "desiredAttachTo": view.desired,
-            "actuallyAttachedTo": view.actual,
+            "phase": _phase(view, decision, begun),
+            "desiredAttachTo": _kept(status.get("desiredAttachTo"), view.desired),
+            "actuallyAttachedTo": _kept(status.get("actuallyAttachedTo"), view.actual),
             "diskfulReplicaCount": f"{placed}/{view.layout.diskful}",
-            "diskfulReplicasInSync": f"{in_sync}/{len(diskful)}",
-            "attachedAndIOReadyCount": f"{sum(bool(one.io_ready.holds) for one in attached)}/{len(attached)}",
+            "diskfulReplicasInSync": f"{in_sync}/{len(view.diskful)}",
+            "attachedAndIOReadyCount": f"{ready}/{len(view.actual)}",
             **({"actualSize": size} if size else {}),
-            "drbd": {"config": config},
+            "drbd": _kept(status.get("drbd"), {"config": config}),
         }
 
     def grounds(self, view: View, replica: Replica, decision: Decision) -> object:
@@ -184,16 +193,21 @@ class EraA(Generation):
         drbd = status.get("drbd") or {}
         config = drbd.get("config") or {}
         if replica.address and (decision.complete or config.get("peersInitialized")):
-            config = {**config, "peersInitialized": True, "primary": decision.primaries[replica.name]}
-            config["peers"] = peers_of(view, replica) if decision.complete else config.get("peers", {})
+            peers = peers_of(view, replica) if decision.complete else config.get("peers", {})
+            ours = {
+                "peersInitialized": True,
+                "primary": decision.primaries[replica.name],
+                "peers": _kept(config.get("peers"), peers),
+            }
+            if not ours.items() <= config.items():
+                status = {**status, "drbd": {**drbd, "config": {**config, **ours}}}
         words = f"it is on {replica.node}" if replica.node else "no node that may hold it is free"
         findings = {
             "Scheduled": Finding(bool(replica.node), "Scheduled" if replica.node else "NoNodeFree", words),
             "Online": replica.online,
             "IOReady": replica.io_ready,
         }
-        conditions = with_findings(replica.obj, findings, now)
-        return {**status, "conditions": conditions, **({"drbd": {**drbd, "config": config}} if config else {})}
+        return {**status, "conditions": with_findings(replica.obj, findings, now)}
 
     def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:  # noqa: ARG002  # it all stands in the standing
         findings = {"Attached": standing.attached, "ReplicaIOReady": standing.replica, "Ready": standing.ready}
@@ -204,17 +218,18 @@ class EraA(Generation):
     def report(self, replica: Replica, report: Report, now: str) -> Obj:
         status = replica.obj.get("status") or {}
         drbd = status.get("drbd") or {}
-        address = {"ipv4": report.address.ipv4, "port": report.address.port}
-        drbd = {**drbd, "config": {**drbd.get("config", {}), "address": address}}
+        config, address = drbd.get("config") or {}, {"ipv4": report.address.ipv4, "port": report.address.port}
+        drbd = {**drbd, "config": config if config.get("address") == address else {**config, "address": address}}
         if report.status is None:
             return {**status, "drbd": drbd}
         findings = findings_of(replica, report)
-        drbd["actual"] = {
+        actual = {
             "allowTwoPrimaries": bool(report.orders.config and report.orders.config.two_primaries),
             "initialSyncCompleted": findings["DataInitialized"].holds,
             **({"disk": f"/dev/vg-{replica.node}/{replica.name}"} if replica.is_diskful else {}),
         }
-        drbd["status"] = kernel(replica, report)
+        drbd["actual"] = kept(actual, drbd.get("actual"))
+        drbd["status"] = kernel(replica, report, drbd.get("status") or {})
         drbd.pop("errors", None)
         if report.refusal:
             command = f"drbdadm primary {replica.obj['spec']['replicatedVolumeName']}"
@@ -224,6 +239,11 @@ class EraA(Generation):
         return {**status, **disk, "actualType": replica.type, "conditions": conditions, "drbd": drbd}
 
 
+def _kept(before: Any, now: Any) -> Any:
+    """What is the same stays the same object: no write looks at it again."""
+    return before if before == now else now
+
+
 def node_id(number: int) -> int:
     """The kernel knows eight of them."""
     return number % NODE_IDS
@@ -231,20 +251,26 @@ def node_id(number: int) -> int:
 
 def peers_of(view: View, replica: Replica) -> Obj:
     return {
-        other.node: {
-            "nodeId": node_id(other.number),
-            "address": {"ipv4": other.address.ipv4, "port": other.address.port},
-            "diskless": not other.is_diskful,
-        }
+        other.node: _peer(other.number, other.address, other.is_diskful)
         for other in view.mesh
         if other is not replica and other.address
     }
 
 
-def _phase(view: View, decision: Decision) -> str:
+@lru_cache(maxsize=1024)
+def _peer(number: int, address: Address, is_diskful: bool) -> Obj:  # noqa: FBT001  # a cache's key
+    """The same for all who know of it."""
+    return {
+        "nodeId": node_id(number),
+        "address": {"ipv4": address.ipv4, "port": address.port},
+        "diskless": not is_diskful,
+    }
+
+
+def _phase(view: View, decision: Decision, begun: int) -> str:
     """The first that fits."""
     if view.leaving:
         return "Terminating"
-    if len(view.diskful) < view.layout.diskful or not all(one.initialized for one in view.diskful):
+    if begun < max(view.layout.diskful, len(view.diskful)):
         return "Configuring" if not all(one.address for one in view.diskful) else "Synchronizing"
     return "Ready" if decision.io_ready.holds else "Degraded"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.objects.storage import DISKFUL
 from pytest_kscen.simulation.storage.controller.view import Finding
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd import Connection, Status
     from pytest_kscen.simulation.storage.generations.generation import Report
 
+T = TypeVar("T")
+
 IN_SYNC = {
     Disk.UP_TO_DATE: Finding(holds=True, reason="InSync"),
     Disk.INCONSISTENT: Finding(holds=False, reason="Synchronizing", message="its data is being written"),
@@ -24,24 +26,28 @@ IN_SYNC = {
 }
 HAS_DATA = Finding(holds=True, reason="DataInitialized")
 NO_DISK = Finding(holds=True, reason="Diskless", message="there is no disk to keep in sync")
+CONNECTED, SYNCS = State.CONNECTED, (Replication.SYNC_SOURCE, Replication.SYNC_TARGET)
+NO_NEED = Finding(holds=True, reason="NotNeeded", message="there is no disk to have data on")
+NO_DATA = Finding(holds=False, reason="WaitingForData", message="it has never been up to date")
+BACKING = {False: Finding(holds=True, reason="NotNeeded"), True: Finding(holds=True, reason="BackingVolumeReady")}
+ADJUSTED = Finding(holds=True, reason="ConfigurationAdjusted")
+QUORUM = {False: Finding(holds=False, reason="QuorumLost"), True: Finding(holds=True, reason="InQuorum")}
+ATTACHED = {False: Finding(holds=False, reason="Detached"), True: Finding(holds=True, reason="Attached")}
 
 
 def findings_of(replica: Replica, report: Report) -> dict[str, Finding]:
     status = report.status
     if status is None:
         return {}
+    is_diskful = replica.is_diskful
     return {
-        "BackingVolumeCreated": _either(True, "BackingVolumeReady" if replica.is_diskful else "NotNeeded", ""),
-        "ConfigurationAdjusted": _either(True, "ConfigurationAdjusted", ""),
-        "DataInitialized": _initialized(replica, status),
-        "InQuorum": _either(status.quorum, "InQuorum", "QuorumLost"),
-        "InSync": IN_SYNC[status.disk_state] if replica.is_diskful else NO_DISK,
-        "Attached": _either(status.role == Role.PRIMARY, "Attached", "Detached"),
+        "BackingVolumeCreated": BACKING[is_diskful],
+        "ConfigurationAdjusted": ADJUSTED,
+        "DataInitialized": _initialized(replica, status) if is_diskful else NO_NEED,
+        "InQuorum": QUORUM[status.quorum],
+        "InSync": IN_SYNC[status.disk_state] if is_diskful else NO_DISK,
+        "Attached": ATTACHED[status.role is Role.PRIMARY],
     }
-
-
-def _either(holds: bool, yes: str, no: str) -> Finding:  # noqa: FBT001  # the answer comes first
-    return Finding(holds=holds, reason=yes if holds else no)
 
 
 def has_begun(obj: Obj, initialized: Obj | None) -> bool:
@@ -50,11 +56,7 @@ def has_begun(obj: Obj, initialized: Obj | None) -> bool:
 
 
 def _initialized(replica: Replica, status: Status) -> Finding:
-    if not replica.is_diskful:
-        return Finding(holds=True, reason="NotNeeded", message="there is no disk to have data on")
-    if replica.initialized or status.disk_state == Disk.UP_TO_DATE:
-        return HAS_DATA
-    return Finding(holds=False, reason="WaitingForData", message="it has never been up to date")
+    return HAS_DATA if replica.initialized or status.disk_state is Disk.UP_TO_DATE else NO_DATA
 
 
 def progress(status: Status) -> str:
@@ -66,8 +68,13 @@ def progress(status: Status) -> str:
     return f"{target.percent_in_sync:.2f}%" if target else status.disk_state.value
 
 
-def kernel(replica: Replica, report: Report) -> Obj:
-    """One resource as `drbdsetup status` prints it."""
+def kept(new: T, old: T | None) -> T:
+    """What is told again is the same object, which nobody judges or compares again."""
+    return old if old is not None and old == new else new
+
+
+def kernel(replica: Replica, report: Report, before: Obj) -> Obj:
+    """One resource as `drbdsetup status` prints it, beside what it printed before."""
     status, config = report.status, report.orders.config
     if status is None or config is None:
         return {}
@@ -75,16 +82,18 @@ def kernel(replica: Replica, report: Report) -> Obj:
     device = {
         "volume": 0,
         "minor": report.orders.minor,
-        "diskState": status.disk_state.value,
+        "diskState": str(status.disk_state),
         "client": not replica.is_diskful,
-        "open": status.role == Role.PRIMARY,
+        "open": status.role is Role.PRIMARY,
         "quorum": status.quorum,
         "size": status.size // 1024,
     }
-    return {
+    known = {one["name"]: one for one in before.get("connections", ())}
+    connections = [kept(_connection(report, node, one), known.get(node)) for node, one in sorted(status.connections.items())]
+    resource = {
         "name": replica.obj["spec"]["replicatedVolumeName"],
         "nodeId": config.node_id,
-        "role": status.role.value,
+        "role": str(status.role),
         "suspended": status.suspended,
         "suspendedUser": False,
         "suspendedNoData": status.suspended and not waits,
@@ -92,9 +101,10 @@ def kernel(replica: Replica, report: Report) -> Obj:
         "suspendedQuorum": waits,
         "forceIOFailures": False,
         "writeOrdering": "flush",
-        "devices": [device],
-        "connections": [_connection(report, node, one) for node, one in sorted(status.connections.items())],
+        "devices": kept([device], before.get("devices")),
+        "connections": kept(connections, before.get("connections")),
     }
+    return kept(resource, before)
 
 
 def _connection(report: Report, node: str, connection: Connection) -> Obj:
@@ -102,29 +112,29 @@ def _connection(report: Report, node: str, connection: Connection) -> Obj:
     peer = config.peers.get(node) if config else None
     other = report.names.get(node)
     here, there = report.address, other.address if other else None
-    syncs = connection.replication in (Replication.SYNC_SOURCE, Replication.SYNC_TARGET)
+    state, peer_role, peer_disk, replication, percent, out_of_sync = connection
     peer_device = {
         "volume": 0,
-        "replicationState": connection.replication.value,
-        "peerDiskState": connection.peer_disk.value,
+        "replicationState": str(replication),
+        "peerDiskState": str(peer_disk),
         "peerClient": bool(peer and not peer.diskful),
         "resyncSuspended": "no",
-        "outOfSync": connection.out_of_sync // 1024,
-        "percentInSync": f"{connection.percent_in_sync:.2f}",
-        "hasSyncDetails": syncs,
+        "outOfSync": out_of_sync // 1024,
+        "percentInSync": f"{percent:.2f}",
+        "hasSyncDetails": replication in SYNCS,
         "hasOnlineVerifyDetails": False,
     }
     path = {
         "thisHost": {"address": here.ipv4, "port": here.port, "family": "ipv4"},
         "remoteHost": {"address": there.ipv4 if there else "", "port": peer.port if peer else 0, "family": "ipv4"},
-        "established": connection.state == State.CONNECTED,
+        "established": state is CONNECTED,
     }
     return {
         "peerNodeId": peer.node_id if peer else 0,
         "name": node,
-        "connectionState": connection.state.value,
+        "connectionState": str(state),
         "congested": False,
-        "peerRole": connection.peer_role.value,
+        "peerRole": str(peer_role),
         "tls": False,
         "paths": [path],
         "peerDevices": [peer_device],

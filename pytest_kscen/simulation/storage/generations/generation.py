@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 PORTS = range(7000, 8000)
 
+HOMELESS = Finding(False, "Unscheduled", "no node has been found for it")
+UNINITIALIZED = Finding(False, "Uninitialized", "it has never had the volume's data")
+QUORUM_LOST = Finding(False, "QuorumLost", "its kernel has no quorum")
+ONLINE = Finding(True, "Online")
+OUT_OF_SYNC = Finding(False, "OutOfSync", "its data is not up to date")
+IO_READY = Finding(True, "IOReady")
+
 
 class Decision(NamedTuple):
     """What the controller has decided for a volume as it is."""
@@ -116,7 +123,7 @@ class Generation(ABC):
         return None
 
     @abstractmethod
-    def orders_in(self, obj: Obj) -> object:
+    def orders_in(self, status: Obj) -> object:
         """The part of a volume's or a replica's status that agents go by."""
 
     @abstractmethod
@@ -147,19 +154,19 @@ class Generation(ABC):
         """A replica's status with what its agent has to say."""
 
 
-def basics(obj: Obj) -> dict[str, object]:
-    """The fields of a Replica that every generation has in the same places."""
+def basics(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
+    """The first fields of a Replica, which every generation has in the same places."""
     metadata, spec = obj["metadata"], obj["spec"]
     finalizers = metadata.get("finalizers", ())
-    return {
-        "obj": obj,
-        "name": metadata["name"],
-        "node": spec.get("nodeName", ""),
-        "type": spec["type"],
-        "leaving": "deletionTimestamp" in metadata,
-        "held": CONTROLLER_FINALIZER in finalizers,
-        "tended": AGENT_FINALIZER in finalizers,
-    }
+    return (
+        obj,
+        metadata["name"],
+        spec.get("nodeName", ""),
+        spec["type"],
+        "deletionTimestamp" in metadata,
+        CONTROLLER_FINALIZER in finalizers,
+        AGENT_FINALIZER in finalizers,
+    )
 
 
 def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
@@ -175,43 +182,34 @@ def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
 
 def judged(replica: Replica, host: Host) -> Replica:
     """With what follows from what its agent told, and from whether there is one to tell."""
-    online = _online(replica, host)
-    return replica.judged(online, _io_ready(replica, host, online))
+    if replica.node and host.trouble:
+        unheard = Finding(False, host.trouble, f"nobody speaks for {replica.node}")
+        return replica.judged(unheard, unheard)
+    online = _online(replica)
+    if not online.holds:
+        return replica.judged(online, Finding(False, "Offline", f"it is not online: {online.reason}"))
+    return replica.judged(ONLINE, IO_READY if replica.in_sync else OUT_OF_SYNC)
 
 
-def _online(replica: Replica, host: Host) -> Finding:
+def _online(replica: Replica) -> Finding:
     """The first that fits."""
-    rows = (
-        (not replica.node, "Unscheduled", "no node has been found for it"),
-        (bool(host.trouble), host.trouble, f"nobody speaks for {replica.node}"),
-        (not replica.initialized, "Uninitialized", "it has never had the volume's data"),
-        (not replica.in_quorum, "QuorumLost", "its kernel has no quorum"),
-    )
-    return _first(rows, Finding(holds=True, reason="Online"))
-
-
-def _io_ready(replica: Replica, host: Host, online: Finding) -> Finding:
-    rows = (
-        (bool(replica.node and host.trouble), host.trouble, f"nobody speaks for {replica.node}"),
-        (not online.holds, "Offline", f"it is not online: {online.reason}"),
-        (not replica.in_sync, "OutOfSync", "its data is not up to date"),
-    )
-    return _first(rows, Finding(holds=True, reason="IOReady"))
-
-
-def _first(rows: Iterable[tuple[bool, str, str]], otherwise: Finding) -> Finding:
-    return next((Finding(holds=False, reason=reason, message=message) for fits, reason, message in rows if fits), otherwise)
+    if not replica.node:
+        return HOMELESS
+    if not replica.initialized:
+        return UNINITIALIZED
+    return ONLINE if replica.in_quorum else QUORUM_LOST
 
 
 def size_of(view: View, before: str | None) -> str | None:
     """What the volume has, as it was asked for: every disk has it, and none gives anything back."""
     asked = view.volume["spec"]["size"]
+    if asked == before:
+        return before
     there = min((replica.size for replica in view.diskful if replica.size), default=0)
     grows = before is None or nanos(asked) > nanos(before)
     return canonical(str(asked)) if grows and there >= parse(asked).value else before
 
 
-NOTHING: Obj = {}
 STATUSES = {True: "True", False: "False", None: "Unknown"}
 
 
@@ -222,16 +220,19 @@ def with_findings(obj: Obj, findings: dict[str, Finding], now: str) -> list[Obj]
     before: list[Obj] = (obj.get("status") or {}).get("conditions") or []
     kept, is_new = {one["type"]: one for one in before}, False
     for type_, (holds, reason, message) in findings.items():
-        old, status = kept.get(type_, NOTHING), STATUSES[holds]
-        stays = old.get("status") == status
-        if stays and (old.get("reason"), old.get("message"), old.get("observedGeneration")) == (reason, message, asked):
+        old, status = kept.get(type_), STATUSES[holds]
+        if old is None or old["status"] != status:
+            since = now
+        elif old["reason"] == reason and old["message"] == message and old.get("observedGeneration") == asked:
             continue  # what is the same is the same object: nobody compares it again
+        else:
+            since = old["lastTransitionTime"]
         kept[type_] = {
             "type": type_,
             "status": status,
             "reason": reason,
             "message": message,
-            "lastTransitionTime": old["lastTransitionTime"] if stays else now,
+            "lastTransitionTime": since,
             "observedGeneration": asked,
         }
         is_new = True

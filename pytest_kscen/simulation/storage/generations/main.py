@@ -103,7 +103,7 @@ class Main(Generation):
         members = (mesh.get("datamesh") or {}).get("members") or ()
         member = next((one for one in members if one["name"] == obj["metadata"]["name"]), None)
         return Replica(
-            **basics(obj),  # type: ignore[arg-type]  # the fields of every generation
+            *basics(obj),
             address=Address(address["ipv4"], address["port"]) if address else None,
             initialized=has_begun(obj),
             in_quorum=status.get("quorum", False),
@@ -121,8 +121,8 @@ class Main(Generation):
     def read_beside(self, volume: Obj | None) -> object:
         return (volume or {}).get("status")
 
-    def orders_in(self, obj: Obj) -> object:
-        return ((obj.get("status") or {}).get("datamesh"),)
+    def orders_in(self, status: Obj) -> object:
+        return (status.get("datamesh"),)
 
     def before(self, volume: Obj) -> Past:
         status = volume.get("status") or {}

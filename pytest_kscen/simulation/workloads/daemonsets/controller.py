@@ -10,7 +10,7 @@ from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.placement.taints import taints_of
 from pytest_kscen.simulation.workloads.claims import Claims
 from pytest_kscen.simulation.workloads.daemonsets.placing import HASH, build_pod, node_of
-from pytest_kscen.simulation.workloads.daemonsets.plan import Plan, View, has_failed, manage, roll, status_of
+from pytest_kscen.simulation.workloads.daemonsets.plan import Plan, View, has_failed, manage, matters_of_pod, roll, status_of
 from pytest_kscen.simulation.workloads.owners import Dependents
 from pytest_kscen.simulation.workloads.pods import Pods, in_terminating_namespace
 from pytest_kscen.simulation.workloads.podstate import available_in
@@ -38,7 +38,7 @@ class DaemonSets:
         self._retries = Retries()
         self._controller = bench.controller(self._reconcile, self._sets, self._nodes, pods, revisions)
         follow(self._controller, self._sets)
-        Dependents(self._controller.enqueue, self._sets, pods)
+        Dependents(self._controller.enqueue, self._sets, pods, matters=matters_of_pod)
         self._nodes.on_change(self._node_changed)
 
     async def run(self) -> None:

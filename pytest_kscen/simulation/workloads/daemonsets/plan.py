@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.conditions import condition
 from pytest_kscen.simulation.workloads.daemonsets.placing import is_updated, may_run
 from pytest_kscen.simulation.workloads.podstate import available_in, is_finished, is_ready, phase
 from pytest_kscen.simulation.workloads.shares import share
@@ -58,6 +59,14 @@ class View:
         return (surge, unavailable) if self.desired and surge + unavailable else (0, min(1, self.desired))
 
 
+def matters_of_pod(pod: Obj) -> tuple[object, ...]:
+    """All that is looked at in a pod that it has already."""
+    metadata, ready = pod["metadata"], condition(pod, "Ready") or {}
+    since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
+    own = metadata.get("labels"), metadata.get("ownerReferences"), metadata.get("deletionTimestamp")
+    return pod["spec"], *own, phase(pod), is_ready(pod), since
+
+
 def manage(view: View) -> Plan:
     """Every node has what belongs there, and nothing else."""
     plan = Plan()
@@ -86,6 +95,8 @@ def by_age(pods: list[Obj]) -> list[Obj]:
 
 def _surplus(view: View, pods: list[Obj]) -> list[Obj]:
     """What one node has too many of: all but the oldest; in a surge, all but the oldest old and the oldest new one."""
+    if len(pods) < 2:  # noqa: PLR2004  # as nearly always
+        return []
     oldest = by_age(pods)
     if not view.margins()[0]:
         return oldest[1:]

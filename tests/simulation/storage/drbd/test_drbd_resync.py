@@ -204,6 +204,32 @@ def test_who_does_not_hear_the_writer_is_not_brought_up_to_date_by_others(yard):
     assert yard.when(synced(yard, "c")) == pytest.approx(0.1)
 
 
+def test_who_does_not_hear_a_suspended_primary_is_not_brought_up_to_date_by_others(build):
+    yard = build("abcd")
+    yard.form("abcd", quorum=2, redundancy=2, diskless="d", rule="tie-break")
+    yard.do("primary", "d", "v")
+    yard.cut(("a", "b"), ("c", "d"))
+    yard.advance(8)
+    assert yard.status("d").suspended  # it would go on as soon as c were up to date, and overtake it
+    assert (yard.disk("c"), yard.link("c", "a").replication) == ("Outdated", "Established")
+    yard.mend(("c", "d"))
+    yard.advance(52)
+    assert yard.disk("c") == "UpToDate"
+    assert not yard.status("d").suspended
+
+
+def test_a_new_disk_that_its_writer_has_not_seen_is_not_brought_up_to_date_by_others(build):
+    yard = build("abc")
+    yard.form("abc", quorum=2, diskless="c", size=MEBI)
+    yard.do("primary", "a", "v")
+    yard.cut(("a", "c"))
+    yard.bring("c", "abc", quorum=2, size=MEBI)
+    assert (yard.disk("c"), yard.link("c", "b").replication) == ("Inconsistent", "Established")  # nothing waits for its answer
+    yard.mend(("a", "c"))
+    yard.advance(1)
+    assert yard.disk("c") == "UpToDate"
+
+
 def test_the_device_grows_when_all_disks_have(yard):
     yard.form("ab", size=100 * MEBI)
     yard.bring("a", "ab", quorum=2, size=200 * MEBI)

@@ -1,0 +1,68 @@
+"""What a storage is asked to do in calm weather it does in time, or the outcome is invalid."""
+
+from __future__ import annotations
+
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.runs.storage import bring_storage
+from pytest_kscen.simulation.storage.controller import attachments, releasing
+
+LONG_LIVED = {"max_volumes": 3, "lifetime": (1200.0, 1200.0)}
+
+
+def calm(churn, generation="conditions", prepare=lambda cluster: None):
+    cluster = EmbeddedCluster("in time", nodes=6)
+    bring_storage(cluster, generation)
+    prepare(cluster)
+    runner = ScenarioRunner(cluster, Plan(churn, (), generation))
+    outcome = runner.run("20m")
+    runner.close()
+    cluster.close()
+    return outcome
+
+
+def not_valid(outcome):
+    return {finding.check: finding.verdict for finding in outcome.findings if finding.verdict != "valid"}
+
+
+def test_nodes_that_never_attach(monkeypatch):
+    may_attach = attachments.may_attach
+    monkeypatch.setattr(
+        attachments, "may_attach", lambda replica: may_attach(replica) and replica.node not in {"node-1", "node-2", "node-3"}
+    )
+    outcome = calm(Churn(**LONG_LIVED))
+    assert outcome.actions["attach"].done > 0
+    assert not_valid(outcome) == {"attachments": "invalid"}
+
+
+def test_volumes_that_are_detached_when_they_go(monkeypatch):
+    is_detached = releasing.is_detached
+    monkeypatch.setattr(releasing, "is_detached", lambda view, attachment: view.leaving and is_detached(view, attachment))
+    assert not_valid(calm(Churn(**LONG_LIVED))) == {"detachments": "invalid"}
+
+
+def test_disks_that_newer_storage_may_keep_are_no_reproach():
+    churn = Churn(**LONG_LIVED, resizer=True, replica_destroyer=True, replica_destroyer_period=(60.0, 120.0))
+    outcome = calm(churn, "effectiveLayout")
+    assert outcome.actions["attach"].refusal.startswith("failed: HinderedError"), outcome.actions
+    assert not_valid(outcome) == {}
+
+
+def test_a_class_with_local_access_is_no_reproach():
+    def local(cluster):
+        api = cluster.api("test")
+        spec = cluster.runner.call(api.get(REPLICATED_STORAGE_CLASSES, "availability"))["spec"]
+        made = {
+            "apiVersion": REPLICATED_STORAGE_CLASSES.api_version,
+            "kind": REPLICATED_STORAGE_CLASSES.kind,
+            "metadata": {"name": "local"},
+            "spec": {**spec, "volumeAccess": "Local"},
+        }
+        cluster.runner.call(api.create(REPLICATED_STORAGE_CLASSES, made))
+
+    outcome = calm(Churn(**LONG_LIVED, storage_classes=("local",)), prepare=local)
+    assert outcome.actions["attach"].refusal.startswith("failed: HinderedError"), outcome.actions
+    assert not_valid(outcome) == {}

@@ -1,0 +1,44 @@
+"""A storage in which a volume that has once lost its IOReady never has it again: chaos must not hide that."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.chaos.profiles import PROFILES
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.simulation.storage.controller.view import Finding
+from pytest_kscen.simulation.storage.generations.era_a import EraA
+
+LOST = Finding(holds=False, reason="Planted", message="it does not come back")
+
+
+@pytest.fixture
+def planted(monkeypatch):
+    """The volumes that have been ready, and whether they have lost it."""
+    known = {}
+    honest = EraA.io_ready
+
+    def io_ready(self, view, quorum):
+        found = honest(self, view, quorum)
+        if found.holds or view.name in known:
+            known[view.name] = known.get(view.name, False) or not found.holds
+        return LOST if known.get(view.name) else found
+
+    monkeypatch.setattr(EraA, "io_ready", io_ready)
+    return known
+
+
+@pytest.mark.parametrize("profiles", [["pod-destroy"], list(PROFILES)], ids=["pods", "everything"])
+def test_what_never_comes_back_is_broken(planted, profiles):
+    cluster = EmbeddedCluster("planted", nodes=6)
+    plan = Plan(Churn(), tuple(PROFILES[name]() for name in profiles))
+    runner = ScenarioRunner(cluster, plan, parent=lambda: cluster.parent(kubeconfig=None, namespace=""))
+    outcome = runner.run("30m")
+    lost = {name for name, it_did in planted.items() if it_did}
+    assert outcome.volumes.broken
+    assert {volume.name for volume in outcome.volumes.broken} <= lost
+    runner.close()
+    cluster.close()

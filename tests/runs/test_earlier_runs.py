@@ -1,0 +1,51 @@
+"""What a run that died has left is gone before a run that a test conducts itself, and what is others' is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.chaos.jobs import job
+from pytest_kscen.chaos.policies import cut
+from pytest_kscen.chaos.scripts import add_rule
+from pytest_kscen.chaos.sweeping import sweep
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
+
+DEAD, GO, THEIRS = {"kscen.io/run": "dead0000"}, {"chaos.megatest/type": "split-brain"}, {"app": "theirs"}
+
+
+@pytest.fixture
+def cluster():
+    cluster = EmbeddedCluster("earlier")
+    yield cluster
+    cluster.close()
+
+
+@pytest.mark.parametrize("churn", [None, Churn(max_volumes=5)])
+def test_a_run_by_hand_clears_what_another_left(cluster, churn):
+    parent = cluster.parent()
+    nested, above = cluster.api("earlier"), parent.api_for("earlier")
+
+    def names(api, resource):
+        return [one["metadata"]["name"] for one in cluster.runner.call(api.list(resource)).items]
+
+    for name, labels in (("dead", DEAD), ("go", GO), ("theirs", THEIRS)):
+        policy = cut(name, parent.namespace, ["node-1"], ["node-2", "node-3"], labels=labels)
+        cluster.runner.call(above.create(CILIUM_NETWORK_POLICIES, policy))
+        script = add_rule(name, "10.0.0.2", 1.0) if labels is DEAD else "true"
+        cluster.runner.call(nested.create(JOBS, job(name, "node-1", script, 600, labels)))
+    cluster.advance("20s")
+
+    runner = ScenarioRunner(cluster, Plan(churn), parent=lambda: parent)
+    with runner as run:
+        assert names(above, CILIUM_NETWORK_POLICIES) == ["theirs"]
+        assert names(nested, JOBS) == ["theirs"]
+        swept = sweep(run.stage.actor("test"), "look", "node-1", "kscen/", {})
+        assert cluster.runner.call(swept) == 0
+        assert [(one.data["node"], one.data["rules"]) for one in run.journal if one.what == "rules-swept"] == [("node-1", 1)]
+    assert run.outcome.leftovers == []
+    runner.close()
