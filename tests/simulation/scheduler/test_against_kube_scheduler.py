@@ -28,7 +28,7 @@ from pytest_kscen.simulation.scheduler.trying import Try
 
 pytestmark = pytest.mark.controlplane
 
-NODE_COUNT, POD_COUNT, PATIENCE = 12, 60, 20
+NODE_COUNT, POD_COUNT, PATIENCE = 12, 60, 60
 
 
 HARD, SOFT = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
@@ -142,7 +142,12 @@ class Rival:
 
 
 def has_seen_all(rival):
-    """Wait until it knows the nodes: the last has room for one pod, which it places when it has seen that one without taints."""
+    """Wait until it knows the nodes: the last has room for one pod, which it places when it has seen that one without taints.
+
+    How many nodes have an image is as of a node's last change: each changes once more when all are there.
+    """
+    for node in rival.ask(rival.api.list(NODES)).items:
+        rival.ask(rival.api.patch(NODES, node["metadata"]["name"], {"metadata": {"annotations": {"all": "there"}}}))
     amounts = {"cpu": "1", "memory": "1Gi", "pods": "1"}
     labels = {HOST: "last"}
     rival.add_node(
