@@ -40,6 +40,10 @@ class Ending:
     """None if nobody looked."""
     crashes: list[str] = field(default_factory=list)
     """The actors that did not do all that they should have, and why."""
+    blind: list[str] = field(default_factory=list)
+    """How the observer of effects crashed, each time."""
+    unswept: dict[str, str] = field(default_factory=dict)
+    """The nodes on which an earlier run's faults may still be, and why they could not be taken back."""
     made: dict[str, None] = field(default_factory=dict)
     """The resources of which the run made objects, or tried to."""
     hidden: dict[str, str] = field(default_factory=dict)
@@ -89,6 +93,14 @@ def _crashed(ending: Ending, entry: Entry) -> None:
     ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
 
 
+def _blinded(ending: Ending, entry: Entry) -> None:
+    ending.blind.append(entry.data["error"])
+
+
+def _unswept(ending: Ending, entry: Entry) -> None:
+    ending.unswept |= dict.fromkeys(entry.data["nodes"], entry.data["why"])
+
+
 def _ready(ending: Ending, entry: Entry) -> None:
     ending.ready[entry.data["volume"]] = None
 
@@ -119,6 +131,8 @@ _READ: dict[str, Callable[[Ending, Entry], None]] = {
     "stopped-early": _stopped,
     "hurried": _hurried,
     "crashed": _crashed,
+    "observer-crashed": _blinded,
+    "not-swept": _unswept,
     "ready": _ready,
     "incident-lasting": _lasts,
     "wrote": _made,
@@ -134,6 +148,11 @@ def judge(ending: Ending) -> Iterator[Finding]:
         yield Finding("journal", UNKNOWN, f"it breaks off after {in_words(ending.told_until)}, while the run was on")
     if ending.crashes:
         yield Finding("actors", UNKNOWN, f"crashed: {'; '.join(ending.crashes)}")
+    if ending.blind:
+        yield Finding("effects", UNKNOWN, f"who observes them crashed {len(ending.blind)} times: {ending.blind[0]}")
+    if ending.unswept:
+        places = "; ".join(f"{node}: {why}" for node, why in ending.unswept.items())
+        yield Finding("calm", UNKNOWN, f"faults of an earlier run may still be on nodes: {places}")
     yield _liveness(ending)
     yield _leftovers(ending)
 

@@ -1,6 +1,7 @@
 """When incidents excuse a volume: one that touched it was on, or just over, from its last change until it was looked at.
 
-Whoever was left in peace in between is not excused by what came later.
+Whoever was left in peace in between is not excused by what came later. What is asked of it needs time, so there it counts how
+much peace there was in all.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ def excused(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Inci
         if began <= reached:
             reached = max(reached, over)
     return reached > at
+
+
+def peace(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> float:
+    """The seconds between in which nothing excuses it."""
+    reached, seconds = since, 0.0
+    for began, over in sorted(_unrest(volume, since, at, shaken)):
+        seconds += max(0.0, min(began, at) - reached)
+        reached = max(reached, over)
+    return seconds + max(0.0, at - reached)
 
 
 def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> Iterator[tuple[float, float]]:

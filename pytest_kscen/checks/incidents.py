@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,7 @@ class IncidentRecord:
             "variant": self.variant,
             "targets": self.targets,
             "started_at": self.started_at,
-            "removed_at": self.removed_at,
+            "removed_at": None if self.removed_at is None else round(self.removed_at, 6),
             "lasted": self.lasted,
             "recovered_at": self.recovered_at,
             "recovery": self.recovery,
@@ -111,7 +112,10 @@ def _volume_of(entry: Entry) -> set[str]:
 
 
 def _ended(incident: IncidentRecord, entry: Entry) -> None:
-    incident.removed_at = entry.at
+    """So late that it has lasted no less than it did: the difference of two decimals may fall short of it."""
+    incident.removed_at, lasted = entry.at, round(entry.at - incident.started_at, 6)
+    while incident.removed_at - incident.started_at < lasted:
+        incident.removed_at = math.nextafter(incident.removed_at, math.inf)
 
 
 def _recovered(incident: IncidentRecord, entry: Entry) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
-from pytest_kscen.checks.volumes import BROKEN, INTERRUPTED
+from pytest_kscen.checks.volumes import BROKEN, ENOUGH, INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,19 +48,26 @@ def _told(volume: VolumeRecord) -> str:
 
 def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     """One that is refused or excused is an error among others. That none was ever seen to succeed is more."""
-    failed = [one for volume in seen for one in volume.unattached]
-    findings = list(_in_time("attachments", failed))
-    if failed and not findings and not any(volume.attached for volume in seen):
-        why = f"none of the {len(failed)} attachments that were asked for was seen to succeed: {failed[0].why}"
-        findings.append(Finding("attachments", UNKNOWN, why))
+    undone = [one for volume in seen for one in volume.unattached]
+    findings = list(_in_time("attachments", undone))
+    failed = [one for one in undone if not one.cut]
+    asked = len(failed) + sum(volume.unanswered for volume in seen)
+    if asked and not findings and not any(volume.attached for volume in seen):
+        why = f": {failed[0].why}" if failed else ", though they had the time"
+        told = f"none of the {asked} attachments that were asked for was seen to succeed{why}"
+        findings.append(Finding("attachments", UNKNOWN, told))
     yield from findings
 
 
-def _in_time(check: str, failed: Sequence[Undone]) -> Iterator[Finding]:
-    """A single one that the storage did not do in peace is its fault."""
-    if blamed := [one for one in failed if not (one.refused or one.excused)]:
-        why = f"{len(blamed)} of {len(failed)} that failed had all their time, and nothing excuses it: {blamed[0].why}"
+def _in_time(check: str, undone: Sequence[Undone]) -> Iterator[Finding]:
+    """A single one that the storage did not do in peace is its fault, or may be, if nobody waited to the end."""
+    failed, cut = ([one for one in undone if one.cut is so] for so in (False, True))
+    if blamed := [one for one in failed if one.blamed]:
+        why = f"{len(blamed)} of {len(failed)} that failed had {ENOUGH:g} s and more in which nothing excuses it: {blamed[0].why}"
         yield Finding(check, INVALID, why)
+    elif doubtful := [one for one in cut if one.blamed]:
+        why = f"{len(doubtful)} were cut short after {ENOUGH:g} s and more in which nothing excuses it: let volumes live longer"
+        yield Finding(check, UNKNOWN, why)
 
 
 def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:

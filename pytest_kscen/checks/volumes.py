@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.checks.excuses import excused
+from pytest_kscen.checks.excuses import excused, peace
 from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE, DETACH, DETACH_EVERYWHERE, RESIZE
 from pytest_kscen.checks.verdict import UNKNOWN
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
 FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
-AT_ONCE = 10.0  # seconds that what is asked for takes even in peace
+ENOUGH = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
+OFF = "vm-stop"  # the profile of machines that are off until all is judged
 
 
 @dataclass(slots=True)
@@ -41,14 +42,20 @@ class Stuck:
 
 @dataclass(slots=True)
 class Undone:
-    """Something that was asked for, and failed."""
+    """Something that was asked for, and failed; or was cut short by the end of whoever asked."""
 
     at: float
     waited: float
     why: str
     refused: bool
     """By the API, so that the storage never heard of it; or it was not the storage's to do."""
+    cut: bool = False
     excused: bool = False
+
+    @property
+    def blamed(self) -> bool:
+        """Whether it was the storage's to do, and it had the time."""
+        return not (self.refused or self.excused)
 
 
 @dataclass(slots=True)
@@ -68,13 +75,19 @@ class VolumeRecord:
     """When each condition last changed."""
     waited_for: bool = False
     """Whether it had the time to become ready."""
-    deleting: bool = False
+    deleting_at: float | None = None
+    off: bool = False
+    """Whether in the end all machines that held it were off, so that nobody was there to tell how it is."""
     lost_at: float | None = None
     """When it went, or began to go, without our doing."""
     stuck: list[Stuck] = field(default_factory=list)
     """How it could not be deleted."""
     attached: int = 0
     """How often an attachment was there, those that it was made with included."""
+    asked_at: dict[str, float] = field(default_factory=dict)
+    """The nodes of attachments that it was made with and that have not come, and since when they are wanted."""
+    unanswered: int = 0
+    """Those among them that had the time to come."""
     unattached: list[Undone] = field(default_factory=list)
     undetached: list[Undone] = field(default_factory=list)
     unresized: list[Undone] = field(default_factory=list)
@@ -93,6 +106,10 @@ class VolumeRecord:
         return {node for came, went, nodes in stays if came <= end and went > begin for node in nodes}
 
     @property
+    def deleting(self) -> bool:
+        return self.deleting_at is not None
+
+    @property
     def came_back(self) -> bool:
         """Whether that was seen, at least once."""
         return any(count > 1 or (count and self.healed) for count in self.transitions.values())
@@ -100,6 +117,11 @@ class VolumeRecord:
     @property
     def unjudged(self) -> str:
         """Why nobody can tell how it was; empty if somebody can."""
+        return self.unchecked or ("all machines that held it were off: what it says of itself is old" if self.off else "")
+
+    @property
+    def unchecked(self) -> str:
+        """Why nobody has looked at it to the end; empty if somebody has."""
         if self.crash:
             return f"the checker crashed: {self.crash}"
         if self.ready_at is None and not self.waited_for:
@@ -114,7 +136,9 @@ class VolumeRecord:
             "ready_at": self.ready_at,
             "stopped_at": self.stopped_at,
             "lost_at": self.lost_at,
-            "stuck": [asdict(one) for one in self.stuck],
+            "crash": self.crash,
+            "attached": self.attached,
+            **{name: [asdict(one) for one in getattr(self, name)] for name in ("unattached", "undetached", "unresized", "stuck")},
             "verdict": self.verdict,
         }
 
@@ -155,6 +179,7 @@ class Stories:
         for volume in self._found:
             volume.stopped_at = self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
             volume.waited_for |= LIVENESS in self._ends
+            volume.off = _is_off(volume, shaken)
             _judge(volume, shaken)
         return self._found
 
@@ -207,40 +232,53 @@ def _crashed(volume: VolumeRecord, entry: Entry) -> None:
     volume.crash = entry.data["error"]
 
 
-def _deletes(volume: VolumeRecord, _: Entry) -> None:
-    volume.deleting = True
+def _deletes(volume: VolumeRecord, entry: Entry) -> None:
+    volume.deleting_at = entry.at
 
 
-def _arrived(volume: VolumeRecord, _: Entry) -> None:
+def _arrived(volume: VolumeRecord, entry: Entry) -> None:
     volume.attached += 1
+    volume.asked_at.pop(entry.data["node"], None)
 
 
 def _attached(volume: VolumeRecord, entry: Entry) -> None:
     if entry.data["result"] == "done":
         volume.attached += 1
     else:
-        _requested(volume, entry)
+        volume.unattached += _undone(entry)
 
 
 def _requested(volume: VolumeRecord, entry: Entry) -> None:
-    volume.unattached += _undone(entry)
+    if entry.data["result"] == "done":
+        volume.asked_at[entry.data["node"]] = entry.at
+    else:
+        volume.unattached += _undone(entry)
+
+
+def _detaches(volume: VolumeRecord, entry: Entry) -> None:
+    volume.asked_at.pop(entry.data["node"], None)
 
 
 def _detached(volume: VolumeRecord, entry: Entry) -> None:
-    volume.undetached += _undone(entry)
+    """One that is cut short goes on when the volume is detached from everywhere."""
+    volume.undetached += [one for one in _undone(entry) if not one.cut]
 
 
 def _resized(volume: VolumeRecord, entry: Entry) -> None:
-    """One that goes need not grow any more."""
-    if not volume.deleting:
-        volume.unresized += _undone(entry)
+    """One that goes need not grow any more, so that by then it is cut short."""
+    for one in _undone(entry):
+        late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
+        if late < one.waited and (one.cut or not late):
+            volume.unresized.append(replace(one, at=one.at - late, waited=one.waited - late))
 
 
 def _undone(entry: Entry) -> list[Undone]:
     """Whoever waited in vain waited for the storage."""
     result, _, why = entry.data["result"].partition(": ")
-    if result != "failed":
+    if result == "done":
         return []
+    if result == "stopped":
+        return [Undone(entry.at, entry.data["took"], why, refused=bool(why), cut=True)]
     return [Undone(entry.at, entry.data["took"], why, not why.startswith("TimeoutError"))]
 
 
@@ -258,7 +296,7 @@ _READ: _Reading = {
     "never-gone": _never_gone,
 }
 _DEEDS: dict[str, _Reading] = {
-    "began": {DELETE: _deletes},
+    "began": {DELETE: _deletes, DETACH: _detaches},
     "ended": {
         ATTACH: _attached,
         ATTACH_AT_FIRST: _requested,
@@ -272,26 +310,40 @@ _DEEDS: dict[str, _Reading] = {
 def _judge(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> None:
     volume.verdict = _verdict(volume, shaken)
     for stuck in volume.stuck:
-        stuck.excused = excused(volume, _asked(stuck), stuck.at, shaken)
+        stuck.excused = peace(volume, stuck.at - stuck.waited, stuck.at, shaken) < ENOUGH
     for one in (*volume.unattached, *volume.undetached, *volume.unresized):
-        asked = _asked(one)
-        was_ready = volume.ready_at is not None and volume.ready_at <= asked  # whether it should have been is judged by itself
-        one.excused = not was_ready or excused(volume, asked, one.at, shaken)
+        one.excused = not _had_time(volume, one.at - one.waited, one.at, shaken)
+    until = volume.stopped_at or 0.0
+    volume.unanswered = sum(
+        _had_time(volume, max(since, volume.ready_at or 0.0), until, shaken) for since in volume.asked_at.values()
+    )
 
 
-def _asked(one: Stuck | Undone) -> float:
-    """Since when it could have been done."""
-    return min(one.at, one.at - one.waited + AT_ONCE)
+def _had_time(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> bool:
+    """Whether a ready volume had the peace for it. Whether it should have been ready is judged by itself."""
+    was_ready = volume.ready_at is not None and volume.ready_at <= since
+    return was_ready and peace(volume, since, at, shaken) >= ENOUGH
+
+
+def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
+    """Whether the last machines on which it was are off."""
+    if not volume.placed_on or volume.stopped_at is None:
+        return False
+    stops = [one for one in shaken if one.profile == OFF and one.lasting and one.had_effect and one.started_at < volume.stopped_at]
+    last = set(volume.placed_on[-1])
+    return bool(last) and last.issubset(node for one in stops for node in one.shaken)
 
 
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
     if volume.lost_at is not None:
         return BROKEN
-    if volume.unjudged or volume.stopped_at is None:
+    if volume.unchecked or volume.stopped_at is None:
         return UNKNOWN
     odd = [volume.changed_at[condition] for condition, count in volume.transitions.items() if count % 2]
-    never_ready = [volume.placed_at[0] if volume.placed_at else volume.stopped_at]
+    never_ready = [min([volume.stopped_at, *volume.placed_at[:1]])]
     if doubtful := odd if volume.ready_at is not None else never_ready:
         told = all(excused(volume, since, volume.stopped_at, shaken) for since in doubtful)
         return INTERRUPTED if told else BROKEN
+    if volume.off:
+        return UNKNOWN
     return RECOVERED if any(volume.transitions.values()) else STABLE

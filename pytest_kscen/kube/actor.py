@@ -62,15 +62,15 @@ class Actor:
 
     @contextlib.asynccontextmanager
     async def doing(self, action: str, **particulars: Any) -> AsyncIterator[None]:
-        """Log and note that an action begins, and how it ended and how long it took."""
+        """Log and note that an action begins, how it ended (and why it was stopped, if that is told), and how long it took."""
         began = self.clock.now()
         self.note("began", action=action, **particulars)
         self.log(logging.INFO, "begins", action=action, **particulars)
         result, level = "done", logging.INFO
         try:
             yield
-        except asyncio.CancelledError:
-            result = "stopped"
+        except asyncio.CancelledError as end:
+            result = ": ".join(["stopped", *map(str, end.args)])
             raise
         except BaseException as error:
             result, level = f"failed: {error!r}", logging.WARNING

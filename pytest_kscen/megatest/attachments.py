@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 from typing import TYPE_CHECKING
 
-from pytest_kscen.megatest.subject import attempt, disk_going, made, unless_hindered
+from pytest_kscen.megatest.subject import asking, attempt, disk_going, made, unless_hindered
 from pytest_kscen.megatest.view import name_of
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
@@ -69,7 +69,8 @@ def arrivals_noted(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[N
 
 async def attach(rv: Subject, actor: Actor, node: str) -> None:
     async with actor.doing("attach", volume=rv.name, node=node):
-        uid = (await request(rv, actor, node))["metadata"]["uid"]
+        with asking():
+            uid = (await request(rv, actor, node))["metadata"]["uid"]
 
         def ready() -> bool:
             return any(one["metadata"]["uid"] == uid and is_true(one, "Ready") for one in rv.view.attachments(rv.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.megatest.subject import attempt, disk_going, unless_gone, unless_hindered
+from pytest_kscen.megatest.subject import asking, attempt, disk_going, unless_gone, unless_hindered
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.quantities import NANO, Format, Quantity
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
@@ -36,15 +36,21 @@ async def resize(rv: Subject, growth: Growth) -> Never:
         text = str(Quantity(wanted * NANO, Format.BINARY))
         async with attempt(actor, "resize the volume", volume=rv.name, size=text):
             with unless_gone(actor, volume=rv.name):
-                await actor.api.patch(REPLICATED_VOLUMES, rv.name, {"spec": {"size": text}})
+                with asking():
+                    await actor.api.patch(REPLICATED_VOLUMES, rv.name, {"spec": {"size": text}})
                 await _grown(rv, wanted, text)
 
 
 async def _grown(rv: Subject, wanted: int, text: str) -> None:
+    hindrance = ""
+
     def grown() -> bool:
+        nonlocal hindrance
+        if rv.volume and "deletionTimestamp" not in rv.volume["metadata"]:  # whose replicas are all going then
+            hindrance = disk_going(rv)
         return actual_size(rv.volume) >= wanted
 
-    with unless_hindered(lambda: disk_going(rv)):
+    with unless_hindered(lambda: hindrance):
         await rv.view.until(rv.name, grown, timeout=PATIENCE, awaited=f"{rv.name} did not grow to {text}")
 
 

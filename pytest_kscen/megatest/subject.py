@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -65,13 +66,22 @@ class HinderedError(OSError):
 
 @contextlib.contextmanager
 def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
-    """Who waits in vain is told what stood in the storage's way, if this knows of something."""
+    """Who waits in vain, or does not wait to the end, is told what stood in the storage's way, if this knows of something."""
     try:
         yield
     except TimeoutError as error:
         if why := hindrance():
             raise HinderedError(f"{error}: {why}") from None
         raise
+    except asyncio.CancelledError:
+        if why := hindrance():
+            raise asyncio.CancelledError(why) from None
+        raise
+
+
+def asking() -> contextlib.AbstractContextManager[None]:
+    """Of what the API has not taken yet the storage has not heard."""
+    return unless_hindered(lambda: "the API has not taken it")
 
 
 def disk_going(rv: Subject, node: str = "") -> str:

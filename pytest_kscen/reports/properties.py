@@ -26,6 +26,7 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         ("kscen.volumes.unknown", len(outcome.volumes.unknown)),
         ("kscen.transitions", outcome.volumes.total_transitions),
         ("kscen.errors", sum(tally.failed for tally in outcome.actions.values())),
+        ("kscen.cut_short", sum(tally.stopped for tally in outcome.actions.values())),
         ("kscen.incidents", len(outcome.incidents)),
         ("kscen.incidents.effective", sum(one.had_effect for one in outcome.incidents)),
         ("kscen.incidents.recovered", len(recoveries.times)),

@@ -85,6 +85,8 @@ def _times(outcome: Outcome) -> Iterator[str]:
         yield f"  times: {'; '.join(told)}"
     if failed := {action: tally.failed for action, tally in outcome.actions.items() if tally.failed}:
         yield f"  errors: {', '.join(f'{action} {count}' for action, count in failed.items())}"
+    if cut := {action: tally.stopped for action, tally in outcome.actions.items() if tally.stopped}:
+        yield f"  cut short: {', '.join(f'{action} {count}' for action, count in cut.items())}"
 
 
 def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:

@@ -15,8 +15,8 @@ def entry(what, **data):
     return Entry(1, "run", what, data)
 
 
-def created(resource, what="wrote"):
-    return entry(what, verb="create", resource=resource)
+def created(resource, what="wrote", verb="create"):
+    return entry(what, verb=verb, resource=resource)
 
 
 def unseen(resource):
@@ -49,7 +49,17 @@ FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
         ([unseen("everything"), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
         ([created(POLICIES), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
         ([created(POLICIES, "refused"), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
+        ([created(POLICIES, verb="apply"), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
+        ([created(POLICIES, verb="update"), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "valid"}),
         ([created(RVS), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "valid"}),
+        (
+            [entry("observer-crashed", error="KeyError()"), *FINE],
+            {"effects": "unknown", "liveness": "valid", "leftovers": "valid"},
+        ),
+        (
+            [entry("not-swept", nodes=["node-1"], why="timed out"), *FINE],
+            {"calm": "unknown", "liveness": "valid", "leftovers": "valid"},
+        ),
         (
             [entry("crashed", actor="a", error="KeyError()"), *FINE],
             {"actors": "unknown", "liveness": "valid", "leftovers": "valid"},
@@ -93,6 +103,17 @@ def test_an_empty_journal_proves_nothing():
     outcome = judge([])
     assert outcome.verdict == "unknown"
     assert "journal is unknown: it has no beginning: nobody knows what was declared" in outcome.explain()
+
+
+def test_a_check_that_crashed_hears_no_more():
+    """What is told is where it began."""
+    findings = {finding.check: finding.why for finding in judge([entry("ready", volume="v"), entry("ready", volume="w")]).findings}
+    assert findings["volumes"] == "the check crashed: KeyError('v')"
+
+
+def test_a_blind_observer_is_told_once():
+    ends = learnt(ending.Ending(), ending.learn, [entry("observer-crashed", error=f"{n}") for n in "ab"] + FINE)
+    assert next(ending.judge(ends)).why == "who observes them crashed 2 times: a"
 
 
 def test_what_was_declared_is_in_the_journal():

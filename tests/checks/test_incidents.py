@@ -56,6 +56,15 @@ def test_an_incident_that_is_cut_off_has_no_end():
     assert (seen.removed_at, seen.recovered_at, seen.recovery, seen.had_effect) == (None, None, None, True)
 
 
+def test_its_times_are_as_far_apart_as_it_lasted():
+    """The difference of these two decimals is a little less than thirty."""
+    began = Entry(5.071538, "chaos", "incident-started", {"incident": "i", **STARTED})
+    (seen,) = incidents([began, Entry(35.071538, "chaos", "incident-ended", {"incident": "i", "lasted": 30})])
+
+    assert seen.removed_at - seen.started_at >= 30
+    assert (seen.lasted, seen.as_json()["removed_at"]) == (30, 35.071538)
+
+
 def test_what_does_not_come_back_is_told():
     left = {"waited": 300, "left": ["the node node-1 is not ready"]}
     (seen,) = incidents(told((32, "incident-ended", {}), (332, "incident-unrecovered", left)))
