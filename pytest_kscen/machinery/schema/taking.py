@@ -130,23 +130,22 @@ def _objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
     is_limited = least is not None or most is not None
 
     def take(value: Any, old: Any) -> Any:
-        before = (old if type(old) is dict else NOTHING).get
-        new = {}
+        before = old if type(old) is dict else NOTHING
+        new = value.copy()
         for name, part in value.items():
-            known, walk = members[name]
-            was = before(name)
+            was = before.get(name)
             if part is None:
                 if not drops_null(schema, name):
                     raise Doubt
-            elif part is was and walk is not _doubted:
-                new[name] = part
-            elif (right := known.get(type(part))) is None or (found := right.get(part, UNKNOWN)) is UNKNOWN:
-                new[name] = walk(part, was)
-            else:
+                del new[name]
+            elif part is not was or name not in members:
+                known, walk = members[name]
+                if (right := known.get(type(part))) is None or (found := right.get(part, UNKNOWN)) is UNKNOWN:
+                    found = walk(part, was)
                 new[name] = found
         for name, default in defaults.items():
             if name not in new:
-                new[name] = members[name][1](default(), before(name))
+                new[name] = members[name][1](default(), before.get(name))
         if (wanted and not wanted <= new.keys()) or (is_limited and not is_between(least, len(new), most)):
             raise Doubt
         return new if len(new) == len(value) else or_old(new, old)
