@@ -10,7 +10,7 @@ from pytest_kscen.kube.requests import APPLY_PATCH
 from pytest_kscen.machinery.patching.ledger import Ledger, Note
 from pytest_kscen.machinery.patching.managers import writer_of, wrong_names
 from pytest_kscen.machinery.patching.ownership import distinct
-from pytest_kscen.machinery.patching.shapes import ABSENT, NOBODYS, GoShape
+from pytest_kscen.machinery.patching.shapes import NOBODYS, GoShape
 from pytest_kscen.objects.errors import Cause, invalid
 
 if TYPE_CHECKING:
@@ -31,12 +31,13 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
     if request.patch_type == APPLY_PATCH or request.subresource == "scale":
         return
     metadata = new["metadata"]
-    given = metadata.pop("managedFields", None)
+    given = metadata.get("managedFields")
     live = old["metadata"].get("managedFields", ()) if old else ()
     earlier = live if request.subresource else _earlier(kind, request, given, live)
     writer = writer_of(kind, request)
     shape = _shape_so_far(writer.shape, old, live)
     before, after = _apart(new, old, whole=shape is None and not isinstance(writer.shape, GoShape))
+    metadata.pop("managedFields", None)  # they are the last
     metadata["managedFields"] = Ledger(Note(earlier, writer, before if old else None, after, at), shape=shape)
 
 
@@ -60,15 +61,16 @@ def _apart(new: Obj, old: Obj | None, *, whole: bool) -> tuple[Obj, Obj]:
 def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
     """The parts of each that are not the same in the other."""
     before, after = {}, {}
-    unseen = len(old)
+    seen = 0
     for name, value in new.items():
-        was = old.get(name, ABSENT)
-        unseen -= was is not ABSENT
-        if was is not value and name not in besides:
-            after[name] = value
-            if was is not ABSENT:
-                before[name] = was
-    if unseen:
+        if name not in old:
+            if name not in besides:
+                after[name] = value
+            continue
+        seen += 1
+        if value is not (was := old[name]) and name not in besides:
+            after[name], before[name] = value, was
+    if seen < len(old):
         before.update((name, was) for name, was in old.items() if name not in new and name not in besides)
     return before, after
 
