@@ -36,6 +36,9 @@ UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 )
 
+UNASKED = Cause.invalid(NOWHERE, None, UNCHECKED)
+"""What stands instead of the rules' causes, where an object is too wrong for them."""
+
 
 class CustomSchema:
     """A `machinery.kinds.Schema`. Each of its parts is compiled when it is first needed."""
@@ -145,7 +148,8 @@ class CustomSchema:
             causes += found if old is None or not any(self._repetitions(old, "")) else ()
         if self._rules:
             is_nameless = not new["metadata"].get("name")  # which is told elsewhere
-            causes += _unasked(causes, also=is_nameless) or self._rules(new, "", known, None)
+            is_blocked = is_nameless or (causes and any(cause.reason in BLOCKING for cause in causes))
+            causes += [UNASKED] if is_blocked else self._rules(new, "", known, None)
         return causes
 
     def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
@@ -156,9 +160,3 @@ class CustomSchema:
             self._judge_status(new["status"], "", (old or NOTHING).get("status", UNKNOWN), verdict)
         for cause in verdict.faults.values():
             yield cause("status" if status else "")
-
-
-def _unasked(causes: list[Cause], *, also: bool) -> list[Cause]:
-    """What stands instead of the rules' causes, where an object is too wrong for them."""
-    is_blocked = also or any(cause.reason in BLOCKING for cause in causes)
-    return [Cause.invalid(NOWHERE, None, UNCHECKED)] if is_blocked else []
