@@ -1,7 +1,7 @@
 """The garbage collector belongs to the whole process: while any store wants that, what is settled stays out of its sight.
 
-What ends here leaves it next to nothing. So it looks at what is new when memory has grown by a quarter, and at everything when
-there is twice as much as when it last did.
+What ends here leaves it next to nothing. So while there is a store it seldom looks by itself; for a large one it looks at what
+is new when memory has grown by a quarter, and at everything when there is twice as much as when it last did.
 """
 
 from __future__ import annotations
@@ -17,9 +17,19 @@ if TYPE_CHECKING:
 YOUNG = 100_000  # new objects that are worth a look before a store asks for one
 QUARTER, DOUBLE = 1.25, 2.0
 
+_open: weakref.WeakSet[Store] = weakref.WeakSet()
 _holders: weakref.WeakSet[Store] = weakref.WeakSet()
 _usual = gc.get_threshold()
 _left = _left_of_all = 0  # blocks of memory, when it had looked last, and when it had looked at everything
+
+
+def ease(store: Store) -> None:
+    """Let it look at so much at once that it is worth the time, until the store is closed."""
+    global _usual  # noqa: PLW0603  # as the collector is
+    if gc.get_threshold()[0] != YOUNG:  # as it may be though none is open: not every store is closed
+        _usual = gc.get_threshold()
+        gc.set_threshold(YOUNG, *_usual[1:])
+    _open.add(store)
 
 
 def freeze(holder: Store) -> None:
@@ -27,10 +37,9 @@ def freeze(holder: Store) -> None:
 
     It looks a last time before, or else what is garbage by now would stay.
     """
-    global _usual, _left, _left_of_all  # noqa: PLW0603  # as the collector is
+    global _left, _left_of_all  # noqa: PLW0603  # as the collector is
     if not _holders:
-        _usual, _left, _left_of_all = gc.get_threshold(), 0, 0
-        gc.set_threshold(YOUNG, *_usual[1:])
+        _left = _left_of_all = 0
     _holders.add(holder)
     blocks = sys.getallocatedblocks()
     if blocks < QUARTER * _left:
@@ -51,4 +60,7 @@ def thaw(holder: Store) -> None:
         _holders.discard(holder)
         if not _holders:
             gc.unfreeze()
+    if holder in _open:
+        _open.discard(holder)
+        if not _open:
             gc.set_threshold(*_usual)

@@ -6,7 +6,7 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.machinery.freezing import freeze, thaw
+from pytest_kscen.machinery.freezing import ease, freeze, thaw
 from pytest_kscen.machinery.patching.ledger import settle
 from pytest_kscen.machinery.shelves import Bucket, Change, Shelf, in_order
 
@@ -41,6 +41,7 @@ class Store:
         """Called at the next change."""
         self._written: dict[Key, None] = {}  # since it was settled last
         self._written_before: dict[Key, None] = {}  # and not since
+        ease(self)
 
     def shelf(self, group: str, plural: str) -> Shelf:
         shelf = self._shelves.get((group, plural))

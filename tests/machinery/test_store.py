@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kscen.machinery import shelves
+from pytest_kscen.machinery import freezing, shelves
 from pytest_kscen.machinery import store as stores
 from pytest_kscen.machinery.shelves import in_order
 from pytest_kscen.machinery.store import Key, Store
@@ -142,16 +142,39 @@ def test_what_lasts_keeps_nothing_of_its_past(monkeypatch):
 
 def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed(monkeypatch):
     monkeypatch.setattr(stores, "SETTLED", 10)
-    store, before, usual = Store(), gc.get_freeze_count(), gc.get_threshold()
+    store, before = Store(), gc.get_freeze_count()
     for number in range(8):
         put(store, "a", f"x{number}")
     assert gc.get_freeze_count() == before
-    assert gc.get_threshold() == usual
     put(store, "a", "x8")
     assert gc.get_freeze_count() > before
-    assert gc.get_threshold() > usual
     store.close()
     assert gc.get_freeze_count() == 0
+
+
+@pytest.fixture
+def usual(monkeypatch):
+    """The thresholds of a process in which no store is open."""
+    monkeypatch.setattr(freezing, "_open", weakref.WeakSet())
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield gc.get_threshold()
+    gc.set_threshold(*before)
+
+
+def test_while_a_store_is_open_the_garbage_collector_looks_at_much_at_once(usual):
+    one, other = Store(), Store()
+    assert gc.get_threshold() > usual
+    one.close()
+    one.close()
+    assert gc.get_threshold() > usual
+    other.close()
+    assert gc.get_threshold() == usual
+
+
+def test_the_thresholds_of_a_store_that_nobody_has_closed_do_not_become_the_usual_ones(usual):
+    Store()
+    Store().close()
     assert gc.get_threshold() == usual
 
 
