@@ -41,7 +41,7 @@ class Handle:
         self._when = when
         self.callback: Callable[..., object] | None = callback
         self.args = args
-        self.context = context or contextvars.copy_context()
+        self.context = contextvars.copy_context() if context is None else context
 
     def cancel(self) -> None:
         self.callback = None
@@ -119,10 +119,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         ready, arrivals = self._ready, self._arrivals
         while arrivals:
             ready.append(arrivals.popleft())
-        self._steps += len(ready)
+        count = len(ready)
+        self._steps += count
         if self._steps > STEPS_PER_INSTANT:
             self._look_at(ready)
-        self._run(ready, len(ready))
+        self._run(ready, count)
 
     def _look_at(self, ready: collections.deque[Handle]) -> None:
         """Who is it that does not let time pass: begun when there have been too many steps, ended by an error that names them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import re
 import threading
 import time
@@ -407,3 +408,14 @@ def test_closing_ends_actors_newest_first(runner):
     runner.advance(1)
     runner.close()
     assert ended == ["second", "first"]
+
+
+def test_what_a_task_keeps_in_its_context_is_there_after_a_wait(runner):
+    kept = contextvars.ContextVar("kept")
+
+    async def keep():
+        kept.set("by the task")
+        await runner.clock.sleep(1)
+        return kept.get("lost")
+
+    assert contextvars.Context().run(runner.call, keep()) == "by the task"
