@@ -12,7 +12,6 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.workflows import ABORT, FAILED, OVER, SHIPPED, phase_of
 from pytest_kscen.runs.chaos_mesh import family_on
 from pytest_kscen.runs.scheduled import SPAWNED, Scheduled
-from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
 from pytest_kscen.workflow.story import ABOUT, FOUND, GONE, PHASE, Story, Told
 
 if TYPE_CHECKING:
@@ -119,6 +118,8 @@ class Workflows:
 
     def put_on(self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]) -> Workflow:
         """Have it driven from now on, by another name than its own if one is given."""
+        from pytest_kscen.workflow.files import WorkflowRefused, workflow_of  # with all that judges one; most runs have none
+
         self._run.must_be_on()
         obj = workflow_of(workflow, parameters)
         actor = self._open()
