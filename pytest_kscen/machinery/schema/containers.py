@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Filling = tuple[str, Callable[[], Any]]
 ANY_MAP, ANY_SLICE = "map[", "[]"
+PLAIN = frozenset([str, int, float, bool, dict, list])  # whose truth is told without work
 
 
 @dataclass(slots=True)
@@ -48,8 +49,8 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
         try:
             for place, part in value.items():
                 was = old_part(place)
-                if part is was and type(part) is str and part and place in fields:
-                    new[place] = part  # a text that has been put in form before
+                if part is was and type(part) in PLAIN and part and place in fields:
+                    new[place] = part  # which has been put in form before
                 elif (found := walk_of(place, stranger)(part, was)) is not None:
                     new[place] = found
         except Unfit as misfit:
