@@ -17,7 +17,7 @@ ANNOTATIONS_LIMIT = 256 * 1024
 WELL_KNOWN_FINALIZERS = frozenset(["kubernetes", "orphan", "foregroundDeletion"])
 REFERENCE = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 NEVER_CHANGES = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-NOT_JUDGED = ("resourceVersion", "managedFields")
+NOT_JUDGED = dict.fromkeys(("resourceVersion", "managedFields"))
 REPEATED = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject "
     "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
@@ -43,12 +43,7 @@ def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> It
 
 def is_untouched(new: Obj, old: Obj) -> bool:
     """Whether all that is judged was let through before."""
-    if len(new) != len(old):
-        return False
-    for name, value in new.items():
-        if name not in old or (value is not old[name] and name not in NOT_JUDGED and value != old[name]):
-            return False
-    return True
+    return {**new, **NOT_JUDGED} == {**old, **NOT_JUDGED}
 
 
 def doubtful_finalizers(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:

@@ -50,12 +50,19 @@ def _apart(new: Obj, old: Obj | None, *, whole: bool) -> tuple[Obj, Obj]:
     """What was there before and what is now, but for what nobody owns; of what has stayed, no more than is asked for."""
     was: Obj = old or NOTHING
     before, after = ({**was}, {**new}) if whole else _differing(was, new, METADATA)
-    old_metadata, new_metadata = _differing(was.get("metadata") or NOTHING, new["metadata"], NOBODYS)
+    old_metadata, new_metadata = _differing_metadata(was.get("metadata") or NOTHING, new["metadata"])
     if old_metadata or whole:
         before["metadata"] = old_metadata
     if new_metadata or whole:
         after["metadata"] = new_metadata
     return before, after
+
+
+def _differing_metadata(old: Obj, new: Obj) -> tuple[Obj, Obj]:
+    """The same of metadata, which most writes leave alone; owners are compared by no more than a glance."""
+    if new.get("managedFields") is old.get("managedFields") and new == old:
+        return {}, {}
+    return _differing(old, new, NOBODYS)
 
 
 def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
