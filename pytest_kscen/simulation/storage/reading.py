@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.storage.controller.layout import Layout
 from pytest_kscen.simulation.storage.controller.view import Attachment
-from pytest_kscen.simulation.storage.generations.generation import judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +46,9 @@ class Readings:
             name, host = obj["metadata"]["name"], fleet.host(obj["spec"].get("nodeName", ""))
             known = self._judged.get(name)
             if known is None or known[0] is not obj or known[1] is not beside or known[2] is not host:
-                known = self._judged[name] = obj, beside, host, judged(self.of(obj, volume), host)
+                replica = self.of(obj, volume)
+                judged = replica.unheard(host.trouble) if replica.node and host.trouble else replica
+                known = self._judged[name] = obj, beside, host, judged
             found.append(known[3])
         return found
 

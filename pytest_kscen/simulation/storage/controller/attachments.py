@@ -50,16 +50,17 @@ def _allow_two(view: View) -> bool:
     return all(replica.two_primaries for replica in view.mesh)
 
 
+NO_REPLICA = Finding(holds=False, reason="WaitingForReplica", message="there is no replica yet")
+NOT_ATTACHED = Finding(holds=False, reason="NotAttached", message="the volume is not attached to the node")
+REPLICA_NOT_READY = Finding(holds=False, reason="ReplicaNotReady", message="the replica is not ready for I/O")
+READY = Finding(holds=True, reason="Ready")
+
+
 def standing(view: View, attachment: Attachment, *, io_ready: bool) -> Standing:
     replica = view.on(attachment.node)
     attached = _attached(view, attachment, replica, io_ready=io_ready)
-    mirrored = replica.io_ready if replica else Finding(holds=False, reason="WaitingForReplica", message="there is no replica yet")
-    if not attached.holds:
-        ready = Finding(holds=False, reason="NotAttached", message="the volume is not attached to the node")
-    elif not mirrored.holds:
-        ready = Finding(holds=False, reason="ReplicaNotReady", message="the replica is not ready for I/O")
-    else:
-        ready = Finding(holds=True, reason="Ready")
+    mirrored = replica.io_ready if replica else NO_REPLICA
+    ready = READY if attached.holds and mirrored.holds else REPLICA_NOT_READY if attached.holds else NOT_ATTACHED
     return Standing(_phase(attachment, attached), attached, mirrored, ready)
 
 
@@ -70,27 +71,27 @@ def _phase(attachment: Attachment, attached: Finding) -> str:
 
 
 def _attached(view: View, attachment: Attachment, replica: Replica | None, *, io_ready: bool) -> Finding:
-    """The first that fits."""
     node = attachment.node
     if replica and replica.primary:
         return Finding(holds=True, reason="Attached", message=f"the replica on {node} is Primary")
     if not view.may_be_on(node):
         return _not_local(view, node)
-    rows = [
-        (node not in view.desired, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be"),
-        (replica is None or replica.leaving or not replica.node, "WaitingForReplica", f"there is no replica on {node} yet"),
-        (
-            replica is not None and TIE_BREAKER in (replica.type, replica.actual_type),
-            "ConvertingTieBreakerToAccess",
-            f"the replica on {node} is a tie-breaker still",
-        ),
-        (not io_ready, "WaitingForReplicatedVolumeReady", "the volume is not ready for I/O"),
-        (replica is not None and not replica.online.holds, "WaitingForReplica", f"the replica on {node} is not online yet"),
-    ]
-    for holds, reason, message in rows:
-        if holds:
-            return Finding(holds=False, reason=reason, message=message)
-    return Finding(holds=False, reason="SettingPrimary", message=f"the replica on {node} is to become Primary")
+    if node not in view.desired:
+        return Finding(False, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be")
+    return Finding(False, *_awaited(node, replica, io_ready=io_ready))
+
+
+def _awaited(node: str, replica: Replica | None, *, io_ready: bool) -> tuple[str, str]:
+    """The first that fits."""
+    if replica is None or replica.leaving or not replica.node:
+        return "WaitingForReplica", f"there is no replica on {node} yet"
+    if TIE_BREAKER in (replica.type, replica.actual_type):
+        return "ConvertingTieBreakerToAccess", f"the replica on {node} is a tie-breaker still"
+    if not io_ready:
+        return "WaitingForReplicatedVolumeReady", "the volume is not ready for I/O"
+    if not replica.online.holds:
+        return "WaitingForReplica", f"the replica on {node} is not online yet"
+    return "SettingPrimary", f"the replica on {node} is to become Primary"
 
 
 def _not_local(view: View, node: str) -> Finding:

@@ -35,10 +35,10 @@ def decide(view: View, means: Means) -> list[Deed]:
 
 def _is_about_to_change(view: View, now: float) -> bool:
     """Whether a new replica's agent works and will tell an address at once: what is told, is told then."""
-    return any(
-        not view.host(replica).trouble and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT
-        for replica in view.silent
-    )
+    for replica in view.silent:
+        if not view.host(replica).trouble and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT:
+            return True
+    return False
 
 
 def _is_over(view: View) -> bool:
@@ -82,7 +82,7 @@ def _let_go(view: View, quorum: Quorum) -> list[Deed]:
 
 def _decision(view: View, means: Means) -> Decision:
     generation, past = means.generation, view.past
-    diskful = len(view.diskful) - sum(replica.is_diskful for replica in view.homeless)
+    diskful = len(view.diskful) - len([replica for replica in view.homeless if replica.is_diskful])
     quorum = generation.quorum(view.layout, diskful, len(view.living) - len(view.homeless))
     io_ready, has_quorum = generation.io_ready(view, quorum), generation.has_quorum(view, quorum)
     return Decision(
@@ -92,7 +92,7 @@ def _decision(view: View, means: Means) -> Decision:
         size=max(past.size, parse(view.volume["spec"]["size"]).value),
         primaries=attachments.primaries(view, io_ready=bool(io_ready.holds)),
         two_primaries=len(view.desired) > 1,
-        complete=all(view.host(replica).trouble for replica in view.silent),
+        complete=not [replica for replica in view.silent if not view.host(replica).trouble],
         io_ready=io_ready,
         has_quorum=has_quorum,
     )

@@ -71,8 +71,8 @@ def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[Layout, in
         elif replica.type == TIE_BREAKER:
             (converted if replica.node in remote else kept).append(replica)
     bare = [node for node in remote if view.on(node) is None and node not in homes]
-    waiting = [replica for replica in access if not replica.node][: len(bare)]
-    idle = [one for one in access if one not in waiting and one.node not in view.desired and one.node not in view.actual]
+    waiting = [replica for replica in access if not replica.node][: len(bare)] if bare else []
+    idle = [one for one in access if one.node not in view.desired and one.node not in view.actual and one not in waiting]
     new = len(bare) - len(waiting)
     needed = tie_breakers(view.layout, len(view.diskful) + len(homes), len(access) - len(idle) + len(converted) + new)
     spare = []

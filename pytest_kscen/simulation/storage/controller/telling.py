@@ -22,9 +22,8 @@ def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
     deeds = _of_replicas(view, means, decision, now) + _of_attachments(view, means, decision, now)
     if view.leaving and not view.replicas:
         return deeds
-    finalizers = releasing.with_finalizers(view.volume, CONTROLLER_FINALIZER)
-    if not view.leaving and len(finalizers) > len(view.volume["metadata"].get("finalizers", ())):
-        deeds.append(holding(REPLICATED_VOLUMES, view.volume, finalizers))
+    if not view.leaving and CONTROLLER_FINALIZER not in view.volume["metadata"].get("finalizers", ()):
+        deeds.append(holding(REPLICATED_VOLUMES, view.volume, releasing.with_finalizers(view.volume, CONTROLLER_FINALIZER)))
     return deeds + _say(means, REPLICATED_VOLUMES, view.volume, means.generation.tell_volume(view, decision, now))
 
 
@@ -77,7 +76,7 @@ def _is_worse(status: Obj, before: Obj) -> bool:
     if now is said:
         return False
     true = [one["type"] for one in now if one["status"] == "True"]
-    return any(one["status"] == "True" and one["type"] not in true for one in said)
+    return bool([one for one in said if one["status"] == "True" and one["type"] not in true])
 
 
 def _hold_attachment(attachment: Attachment) -> list[Deed]:

@@ -27,8 +27,19 @@ class Finding(NamedTuple):
     message: str = ""
 
 
-UNSCHEDULED = Finding(holds=False, reason="Unscheduled")
-OFFLINE = Finding(holds=False, reason="Offline")
+ONLINE = Finding(holds=True, reason="Online")
+IO_READY = Finding(holds=True, reason="IOReady")
+OUT_OF_SYNC = Finding(holds=False, reason="OutOfSync", message="its data is not up to date")
+
+
+def _offline(reason: str, message: str) -> tuple[Finding, Finding]:
+    """Neither online nor ready."""
+    return Finding(False, reason, message), Finding(False, "Offline", f"it is not online: {reason}")
+
+
+HOMELESS = _offline("Unscheduled", "no node has been found for it")
+UNINITIALIZED = _offline("Uninitialized", "it has never had the volume's data")
+QUORUM_LOST = _offline("QuorumLost", "its kernel has no quorum")
 
 
 class Address(NamedTuple):
@@ -71,8 +82,8 @@ class Replica:
     """Of the orders that its agent has seen."""
     up_to_date: bool = False
     """Its data was UpToDate when its agent last told."""
-    online: Finding = UNSCHEDULED
-    io_ready: Finding = OFFLINE
+    online: Finding = field(init=False)
+    io_ready: Finding = field(init=False)
     number: int = field(init=False, compare=False)
     is_diskful: bool = field(init=False, compare=False)
     in_mesh: bool = field(init=False, compare=False)
@@ -82,20 +93,31 @@ class Replica:
         self.number = int(self.name.rpartition("-")[2])
         self.is_diskful = self.type == DISKFUL
         self.in_mesh = bool(self.node) and (self.held or not self.leaving)
+        self.online, self.io_ready = self._findings()
 
-    def judged(self, online: Finding, io_ready: Finding) -> Replica:
-        """The same with these findings."""
-        judged = Replica(*_TOLD(self))
-        judged.online, judged.io_ready = online, io_ready
-        return judged
+    def _findings(self) -> tuple[Finding, Finding]:
+        """What follows from what its agent has told: is it online, is it ready. The first that fits."""
+        if not self.node:
+            return HOMELESS
+        if not self.initialized:
+            return UNINITIALIZED
+        if not self.in_quorum:
+            return QUORUM_LOST
+        return ONLINE, IO_READY if self.in_sync else OUT_OF_SYNC
+
+    def unheard(self, trouble: str) -> Replica:
+        """The same on a node where nobody speaks for it."""
+        unheard = Replica(*_TOLD(self))
+        unheard.online = unheard.io_ready = Finding(holds=False, reason=trouble, message=f"nobody speaks for {self.node}")
+        return unheard
 
     @property
     def is_tie_breaker(self) -> bool:
         return self.type == TIE_BREAKER
 
 
-_TOLD = attrgetter(*[each.name for each in fields(Replica) if each.init][:-2])
-"""All that its agent has told, in the fields' order."""
+_TOLD = attrgetter(*[each.name for each in fields(Replica) if each.init])
+"""All that it is made of, in the fields' order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What every generation of the storage answers, and the two questions that all answer alike: is a replica online, is it ready."""
+"""What every generation of the storage answers, and what all answer alike."""
 
 from __future__ import annotations
 
@@ -16,18 +16,10 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.controller.layout import Layout, Quorum
     from pytest_kscen.simulation.storage.controller.view import Address, Attachment, Past, View
     from pytest_kscen.simulation.storage.drbd import Config, QuorumRule, Status
-    from pytest_kscen.simulation.storage.fleet import Host
 
     Answer = tuple[str, Address, str, int, bool]
 
 PORTS = range(7000, 8000)
-
-HOMELESS = Finding(False, "Unscheduled", "no node has been found for it")
-UNINITIALIZED = Finding(False, "Uninitialized", "it has never had the volume's data")
-QUORUM_LOST = Finding(False, "QuorumLost", "its kernel has no quorum")
-ONLINE = Finding(True, "Online")
-OUT_OF_SYNC = Finding(False, "OutOfSync", "its data is not up to date")
-IO_READY = Finding(True, "IOReady")
 
 
 class Decision(NamedTuple):
@@ -116,7 +108,7 @@ class Generation(ABC):
 
     @abstractmethod
     def read(self, obj: Obj, volume: Obj | None) -> Replica:
-        """A replica without what the controller finds."""
+        """A replica as it says it is."""
 
     def read_beside(self, volume: Obj | None) -> object:  # noqa: ARG002  # most replicas say all themselves
         """The part of the volume that a replica is read from, too."""
@@ -178,26 +170,6 @@ def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
         and all(other.number > replica.number for other in disks)
         and not any(other.leaving or other.initialized or other.up_to_date for other in disks)
     )
-
-
-def judged(replica: Replica, host: Host) -> Replica:
-    """With what follows from what its agent told, and from whether there is one to tell."""
-    if replica.node and host.trouble:
-        unheard = Finding(False, host.trouble, f"nobody speaks for {replica.node}")
-        return replica.judged(unheard, unheard)
-    online = _online(replica)
-    if not online.holds:
-        return replica.judged(online, Finding(False, "Offline", f"it is not online: {online.reason}"))
-    return replica.judged(ONLINE, IO_READY if replica.in_sync else OUT_OF_SYNC)
-
-
-def _online(replica: Replica) -> Finding:
-    """The first that fits."""
-    if not replica.node:
-        return HOMELESS
-    if not replica.initialized:
-        return UNINITIALIZED
-    return ONLINE if replica.in_quorum else QUORUM_LOST
 
 
 def size_of(view: View, before: str | None) -> str | None:
