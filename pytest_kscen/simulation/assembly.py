@@ -35,7 +35,7 @@ from pytest_kscen.simulation.workloads.replicasets import ReplicaSets
 from pytest_kscen.simulation.workloads.statefulsets import StatefulSets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from typing import Protocol
 
     from pytest_kscen.chance import Chance
@@ -95,13 +95,15 @@ def actors(
     site = site or Site.of(clock, chance, nodes=nodes)
     informers = site.informers = Informers(api_for("informers"), clock, chance)
 
+    def gate(name: str) -> Callable[[], Awaitable[None]]:
+        return site.gates.of(IN_SCENARIOS.get(name, name))
+
     def bench(name: str) -> Bench:
-        return Bench.of(name, api_for(name), clock, informers).behind(site.gates.of(IN_SCENARIOS.get(name, name)))
+        return Bench.of(name, api_for(name), clock, informers).behind(gate(name))
 
     cast: dict[str, Runnable] = {"informers": informers, "kubelet": Kubelets(bench("kubelet"), site)}
     controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
     if role == "embedded":
-        place = bench(SCHEDULER)
-        cast[SCHEDULER] = site.scheduler = Scheduler(place, chance.stream(SCHEDULER), gate=place.gate)
+        cast[SCHEDULER] = site.scheduler = Scheduler(bench(SCHEDULER), chance.stream(SCHEDULER), gate=gate(SCHEDULER))
     cast |= {name: make(bench(name)) for name, make in controllers.items()}
     return [(name, actor.run()) for name, actor in cast.items()]

@@ -10,7 +10,7 @@ from pytest_kscen.kube.events import Recorder
 from pytest_kscen.kube.informer import Ref
 from pytest_kscen.kube.own_writes import OwnWrites
 from pytest_kscen.objects.errors import Conflict, conflict
-from pytest_kscen.simulation.controller import Controller, K, at_once
+from pytest_kscen.simulation.controller import Controller, K
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class Bench:
     clock: Clock
     informers: Informers
     recorder: Recorder
-    gate: Callable[[], Awaitable[None]] = at_once
+    gate: Callable[[], Awaitable[None]] | None = None
     """Awaited before each loop: a Scenario may want this controller to stand still."""
 
     @classmethod
@@ -58,7 +58,8 @@ class Bench:
             for picture in pictures:
                 if not picture.version:
                     await picture.synced()
-            await self.gate()
+            if self.gate:
+                await self.gate()
             await self.api.turn_to(key)
 
         return Controller(self.name, self.clock, reconcile, ready=ready)

@@ -93,6 +93,11 @@ class Machines:
     def __contains__(self, name: str) -> bool:
         return name in self._machines
 
+    def has_power(self, name: str) -> bool:
+        """Whether there is such a machine, and it is on."""
+        machine = self._machines.get(name)
+        return machine is not None and machine.powered
+
     def __getitem__(self, name: str) -> Machine:
         machine = self._machines.get(name)
         if machine is None:

@@ -129,7 +129,7 @@ class Network:
         return passage
 
     def _is_up(self, name: str) -> bool:
-        return name == OUTSIDE or (name in self._machines and self._machines[name].powered)
+        return name == OUTSIDE or self._machines.has_power(name)
 
     def _machine_changed(self, _: Machine) -> None:
         self.changed()

@@ -39,6 +39,14 @@ class Readings:
         self._read[name] = obj, beside, replica
         return replica
 
+    def all_of(self, objs: Iterable[Obj], volume: Obj | None) -> list[Replica]:
+        """Those of one volume."""
+        beside, found = self._generation.read_beside(volume), []
+        for obj in objs:
+            known = self._read.get(obj["metadata"]["name"])
+            found.append(known[2] if known and known[0] is obj and known[1] is beside else self.of(obj, volume))
+        return found
+
     def judged(self, objs: Iterable[Obj], volume: Obj, fleet: Fleet) -> list[Replica]:
         """Those of a volume, with what follows from the nodes that they are on."""
         beside, found = self._generation.read_beside(volume), []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
@@ -12,7 +11,7 @@ from pytest_kscen.simulation.storage.controller.deeds import Tell, holding, perf
 from pytest_kscen.simulation.storage.controller.releasing import without
 from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, Address
 from pytest_kscen.simulation.storage.drbd import Disk, DrbdRefused, Role
-from pytest_kscen.simulation.storage.generations.generation import PORTS, Report
+from pytest_kscen.simulation.storage.generations.generation import PORTS, Report, is_first
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
@@ -31,8 +30,8 @@ UNHEARD = 1.0  # seconds until an agent that the API cannot hear tries again
 class _Read(NamedTuple):
     """The last orders for a replica, and what they were read from."""
 
-    seen: list[object]
-    replica: Replica
+    replica: str
+    grounds: object
     orders: Orders
 
 
@@ -70,7 +69,7 @@ class Agent:
 
     def _due_in(self, volume: str) -> float | None:
         known, status = self._read.get(volume), self._plant.drbd.status(self._node, volume)
-        obj = self._plant.replicas.get(known.replica.name) if known else None
+        obj = self._plant.replicas.get(known.replica) if known else None
         if known is None or status is None or obj is None:
             return 0.0 if volume in self._configs else None  # else it was taken down here
         if (status.role == Role.PRIMARY) != known.orders.primary:
@@ -83,7 +82,7 @@ class Agent:
             return UNHEARD
         await self._bench.api.caught_up()  # ports that were given away just now are seen
         definition = self._plant.volumes.get(volume)
-        replicas = [self._plant.readings.of(obj, definition) for obj in self._plant.replicas_by_volume.of(volume)]
+        replicas = self._plant.readings.all_of(self._plant.replicas_by_volume.of(volume), definition)
         ours = [replica for replica in replicas if replica.node == self._node]
         replica = next((one for one in ours if one.held), None)
         for one in ours:
@@ -98,7 +97,7 @@ class Agent:
     async def _tend(self, volume: Obj, replica: Replica, others: list[Replica]) -> float | None:
         name = volume["metadata"]["name"]
         address = replica.address or Address(self._plant.machines[self._node].address, self._free_port())
-        orders = self._orders_of(name, volume, replica, others)
+        orders = self._orders_of(name, volume, replica, first=is_first(replica, others))
         status, refusal = self._obey(name, orders, orders.config) if orders.config else (None, "")
         report = Report(address, orders, status, {other.node: other for other in others}, refusal)
         wait = await self._tell(replica, report)
@@ -121,13 +120,13 @@ class Agent:
             self._pace.tell(replica, status, answer)
         return wait or None
 
-    def _orders_of(self, name: str, volume: Obj, replica: Replica, others: list[Replica]) -> Orders:
-        seen = [volume, replica, *others]
+    def _orders_of(self, name: str, volume: Obj, replica: Replica, *, first: bool) -> Orders:
+        grounds = self._plant.generation.orders_by(volume, replica), replica.type, replica.address, first
         known = self._read.get(name)
-        if known and len(known.seen) == len(seen) and all(map(operator.is_, known.seen, seen)):
+        if known and known.replica == replica.name and known.grounds == grounds:
             return known.orders
-        orders = self._plant.generation.orders(volume, replica, others)
-        self._read[name] = _Read(seen, replica, orders)
+        orders = self._plant.generation.orders(volume, replica, first=first)
+        self._read[name] = _Read(replica.name, grounds, orders)
         return orders
 
     def _obey(self, volume: str, orders: Orders, config: Config) -> tuple[Status | None, str]:

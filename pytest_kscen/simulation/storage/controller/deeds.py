@@ -61,10 +61,10 @@ def holding(resource: Resource, obj: Obj, finalizers: list[str]) -> Change:
 
 async def perform(api: Api, deeds: Iterable[Deed]) -> None:
     """One after the other; a status is written on top of what was done to its object before."""
-    latest: dict[tuple[Resource, str], Obj] = {}
+    latest: dict[tuple[str, str], Obj] = {}
     for deed in deeds:
         name = deed.obj["metadata"]["name"]
-        key = deed.resource, name
+        key = deed.resource.kind, name
         match deed:
             case Tell():
                 obj = latest.get(key, deed.obj)

@@ -85,8 +85,8 @@ class Accord:
 
     def _sight(self, replica: Replica, config: Config) -> Sight:
         node, links = replica.node, self._mesh.links_from(replica.node)
-        up_to_date, diskless = int(replica.disk is UP_TO_DATE), int(replica.disk is DISKLESS)
-        seen, quorate, voters = 1, 0, int(config.diskful)
+        up_to_date, diskless = 0 + (replica.disk is UP_TO_DATE), 0 + (replica.disk is DISKLESS)
+        seen, quorate, voters = 1, 0, 0 + config.diskful
         for name, peer in config.peers.items():
             voters += peer.diskful
             other = links[name].seen.get(node)  # a peer that is wanted has a link

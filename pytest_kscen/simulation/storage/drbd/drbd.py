@@ -106,7 +106,7 @@ class Drbd:
 
     def _reach(self, node: str, resource: str) -> None:
         self._catch_up()
-        if node not in self._machines or not self._machines[node].powered:
+        if not self._machines.has_power(node):
             raise DrbdRefused(f"{resource}: {node} has no power")
 
     def _running(self, node: str, resource: str) -> tuple[Volume, Replica]:
@@ -131,13 +131,17 @@ class Drbd:
 
     def _catch_up(self) -> None:
         """See all that has changed, once for each instant, or as soon as somebody asks."""
-        dark, self._dark = self._dark, []
-        for name in dark:
-            for volume in list(self._volumes.values()):
-                replica = volume.replicas.get(name)
-                if replica and replica.config:
-                    volume.lose_power(name)
+        if self._dark:
+            dark, self._dark = self._dark, []
+            for name in dark:
+                self._lose_power(name)
         if self._network_changed:
             self._network_changed = False
             for volume in self._volumes.values():
                 volume.look()
+
+    def _lose_power(self, name: str) -> None:
+        for volume in list(self._volumes.values()):
+            replica = volume.replicas.get(name)
+            if replica and replica.config:
+                volume.lose_power(name)

@@ -6,7 +6,7 @@ time, nothing has happened.
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.storage.drbd.replicas import View
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.weather import Weather
 
 
-class Phase(Enum):
+class Phase(IntEnum):
     WAITING = auto()
     """For the other end, or for a way to it."""
     DIALLING = auto()
@@ -36,7 +36,7 @@ class Phase(Enum):
     """Their data has nothing in common: neither tries again."""
 
 
-class Event(Enum):
+class Event(IntEnum):
     CAME = auto()
     """An end is up, and hears the other."""
     LEFT = auto()

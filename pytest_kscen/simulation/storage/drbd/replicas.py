@@ -6,7 +6,7 @@ Data is counted, not kept: a replica knows how many acknowledged bytes it misses
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum, auto
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +20,7 @@ VITAL = attrgetter("role", "disk", "quorum", "suspended", "behind")
 """What others decide by."""
 
 
-class Turn(Enum):
+class Turn(IntEnum):
     INITIALIZED = auto()
     """Somebody declared it to be the truth."""
     CONFIRMED = auto()

@@ -18,7 +18,6 @@ from pytest_kscen.simulation.storage.generations.generation import (
     Orders,
     Report,
     basics,
-    is_first,
     size_of,
     with_findings,
 )
@@ -127,7 +126,10 @@ class EraA(Generation):
         size = parse(status.get("actualSize", 0)).value
         return Past(status.get("desiredAttachTo") or [], config.get("deviceMinor"), config.get("sharedSecret", ""), size)
 
-    def orders(self, volume: Obj, replica: Replica, others: Sequence[Replica]) -> Orders:
+    def orders_by(self, volume: Obj, replica: Replica) -> object:
+        return volume["spec"], self.orders_in(volume.get("status") or {}), self.orders_in(replica.obj.get("status") or {})
+
+    def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders:
         status = volume.get("status") or {}
         ours = (status.get("drbd") or {}).get("config") or {}
         config = ((replica.obj.get("status") or {}).get("drbd") or {}).get("config") or {}
@@ -149,7 +151,7 @@ class EraA(Generation):
             peers=peers,
             quorum_rule=self.quorum_rule,
         )
-        return Orders(wanted, config.get("primary", False), minor, is_first(replica, others))
+        return Orders(wanted, config.get("primary", False), minor, first)
 
     # --- writing ---
 

@@ -122,7 +122,11 @@ class Generation(ABC):
     def before(self, volume: Obj) -> Past: ...
 
     @abstractmethod
-    def orders(self, volume: Obj, replica: Replica, others: Sequence[Replica]) -> Orders: ...
+    def orders_by(self, volume: Obj, replica: Replica) -> object:
+        """All that orders are made of, beside what every replica has."""
+
+    @abstractmethod
+    def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders: ...
 
     # --- writing ---
 
@@ -163,13 +167,13 @@ def basics(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
 
 def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
     """Whether nobody has data, and it is this replica that shall: one that leaves, or may have begun before it left, is not it."""
-    disks = [other for other in others if other.is_diskful and other.in_mesh]
-    return (
-        replica.is_diskful
-        and not replica.leaving
-        and all(other.number > replica.number for other in disks)
-        and not any(other.leaving or other.initialized or other.up_to_date for other in disks)
-    )
+    if replica.leaving or not replica.is_diskful:
+        return False
+    for other in others:
+        has_begun = other.number < replica.number or other.leaving or other.initialized or other.up_to_date
+        if has_begun and other.is_diskful and other.in_mesh:
+            return False
+    return True
 
 
 def size_of(view: View, before: str | None) -> str | None:

@@ -12,7 +12,7 @@ from pytest_kscen.simulation.storage.definitions import MAIN
 from pytest_kscen.simulation.storage.drbd import Config, Peer, QuorumRule
 from pytest_kscen.simulation.storage.generations.datamesh import datamesh, is_formed, transitions
 from pytest_kscen.simulation.storage.generations.effective import effective, readiness, resilience
-from pytest_kscen.simulation.storage.generations.generation import Generation, Orders, basics, is_first, size_of, with_findings
+from pytest_kscen.simulation.storage.generations.generation import Generation, Orders, basics, size_of, with_findings
 from pytest_kscen.simulation.storage.generations.main_replicas import connected, has_begun, reported, standing_of
 from pytest_kscen.simulation.storage.workloads import POOL, VOLUME_GROUP
 
@@ -130,7 +130,11 @@ class Main(Generation):
         attached = [member["nodeName"] for member in mesh.get("members") or () if member["attached"]]
         return Past(attached, 0, mesh.get("sharedSecret", ""), parse(status.get("size", 0)).value)
 
-    def orders(self, volume: Obj, replica: Replica, others: Sequence[Replica]) -> Orders:
+    def orders_by(self, volume: Obj, replica: Replica) -> object:  # noqa: ARG002  # it stands in the volume alone
+        status = volume.get("status") or {}
+        return status.get("datameshRevision"), status.get("datamesh")
+
+    def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders:
         status = volume.get("status") or {}
         mesh, revision = status.get("datamesh") or {}, status.get("datameshRevision", 0)
         members = {member["name"]: member for member in mesh.get("members") or ()}
@@ -152,7 +156,7 @@ class Main(Generation):
             peers=peers,
             quorum_rule=self.quorum_rule,
         )
-        return Orders(wanted, ours["attached"], replica.number, is_first(replica, others), revision)
+        return Orders(wanted, ours["attached"], replica.number, first, revision)
 
     # --- writing ---
 
