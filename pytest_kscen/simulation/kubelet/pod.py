@@ -74,8 +74,8 @@ class PodLife:
             self.stop()
         self.changed()
 
-    def see(self, pod: Obj) -> None:
-        """The API shows the pod as it is now."""
+    def see(self, pod: Obj, *, is_told: bool = False) -> None:
+        """The API shows the pod as it is now; if all has been told of it just so, there is nothing to write."""
         if not is_newer(pod["metadata"]["resourceVersion"], self.pod["metadata"]["resourceVersion"]):
             return
         old, self.pod = self.pod, pod
@@ -89,7 +89,8 @@ class PodLife:
             self._hasten(old)
         elif (pod.get("status") or {}).get("phase") in TERMINAL:
             self.stop()
-        self.changed()
+        if not is_told:
+            self.changed()
 
     def vanish(self) -> None:
         """The API has forgotten the pod."""

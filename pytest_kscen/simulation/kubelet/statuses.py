@@ -60,7 +60,8 @@ class Statuses:
         status = life.status()
         try:
             if status != life.pod.get("status"):
-                life.see(await self._host.api.update(PODS, {**life.pod, "status": status}, subresource="status"))
+                live = await self._host.api.update(PODS, {**life.pod, "status": status}, subresource="status")
+                life.see(live, is_told=live["status"] == status)
             if life.is_done and life.pod["metadata"].get("deletionTimestamp"):
                 metadata = life.pod["metadata"]
                 await self._host.api.delete(PODS, life.name, life.namespace, grace_period=0, precondition_uid=metadata["uid"])
