@@ -31,9 +31,12 @@ class JournalDamaged(ValueError):
     """A line of its file is not what was written; the message says which, and what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
-    """One thing that happened: when (seconds since the run began), who says so, what it was, and its particulars."""
+    """One thing that happened: when (seconds since the run began), who says so, what it was, and its particulars.
+
+    Nobody changes one; it is not frozen, for many are made.
+    """
 
     at: float
     who: str

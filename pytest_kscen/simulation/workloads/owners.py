@@ -22,6 +22,11 @@ def controller_of(obj: Obj | None) -> Obj | None:
     return None
 
 
+def has_same_owners(new: Obj, old: Obj) -> bool:
+    """Told at a glance: what no write has touched is the same object."""
+    return new["metadata"].get("ownerReferences") is old["metadata"].get("ownerReferences")
+
+
 def is_controlled_by(obj: Obj, owner: Obj) -> bool:
     reference = controller_of(obj)
     return reference is not None and reference["uid"] == owner["metadata"]["uid"]
@@ -89,7 +94,8 @@ class Dependents:
         dependents.on_change(self.see)
 
     def see(self, new: Obj | None, old: Obj | None) -> None:
-        before, now = controller_of(old), controller_of(new)
+        before = controller_of(old)
+        now = before if new and old and has_same_owners(new, old) else controller_of(new)
         if now and now is before:
             if now["kind"] == self._owners.resource.kind and not self._says_nothing(new, old):
                 self._wake(new, now)

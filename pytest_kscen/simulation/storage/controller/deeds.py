@@ -1,4 +1,4 @@
-"""What is to be done to the API's objects, as data, and doing it."""
+"""What is to be done to the API's objects, as data, and doing it. Nobody changes a deed; none is frozen, for many are made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Make:
     """Create an object."""
 
@@ -22,7 +22,7 @@ class Make:
     obj: Obj
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Change:
     """Patch an object as it was seen."""
 
@@ -31,7 +31,7 @@ class Change:
     patch: Obj
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Remove:
     """Ask for an object's deletion."""
 
@@ -39,7 +39,7 @@ class Remove:
     obj: Obj
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tell:
     """Replace an object's status."""
 

@@ -120,9 +120,9 @@ _TOLD = attrgetter(*[each.name for each in fields(Replica) if each.init])
 """All that it is made of, in the fields' order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attachment:
-    """A ReplicatedVolumeAttachment."""
+    """A ReplicatedVolumeAttachment. Nobody changes one; it is not frozen, for many are made."""
 
     obj: Obj = field(compare=False)
     name: str

@@ -53,7 +53,9 @@ class Accord:
     def _judge_disks(self) -> None:
         """Those that crashed last: the others' word counts more."""
         unsure = [one for one in self._replicas.values() if one.config and (one.disk is Disk.CONSISTENT or one.suspended)]
-        for replica in sorted(unsure, key=lambda one: bool(one.activity)):
+        if len(unsure) > 1:
+            unsure.sort(key=lambda one: bool(one.activity))
+        for replica in unsure:
             if replica.disk is Disk.CONSISTENT and self._knows(replica):
                 self._judge(replica)
             if replica.role is Role.PRIMARY and replica.suspended and replica.behind and self._meets_fresh_data(replica):

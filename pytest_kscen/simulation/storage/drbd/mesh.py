@@ -79,9 +79,10 @@ class Mesh:
 
     def adjust(self, replica: Replica, before: Config | None) -> None:
         """A replica came up, or has other peers or another port than before."""
-        peers = replica.config.peers if replica.config else {}
-        if before is None or peers.keys() != before.peers.keys():
-            self.fit()
+        peers, port = (replica.config.peers, replica.config.port) if replica.config else ({}, 0)
+        if before and port == before.port and peers.keys() == before.peers.keys():
+            return
+        self.fit()
         for peer, link in self.links_from(replica.node).items():
             if before is None or (peer in peers) != (peer in before.peers):
                 self._begin_anew(link)

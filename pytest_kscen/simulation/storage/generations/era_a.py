@@ -64,14 +64,11 @@ class EraA(Generation):
         return Quorum(0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1)
 
     def io_ready(self, view: View, quorum: Quorum) -> Finding:  # noqa: ARG002  # it goes by replicas that are ready
-        needed, ready = view.layout.io_ready, 0
+        ready = 0
         for replica in view.mesh:
             if replica.is_diskful and replica.io_ready.holds:
                 ready += 1
-        words = f"{ready} of {needed} replicas with disks are ready for I/O"
-        if ready >= needed:
-            return Finding(holds=True, reason="IOReady", message=words)
-        return Finding(holds=False, reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas", message=words)
+        return _io_ready(ready, view.layout.io_ready)
 
     def has_quorum(self, view: View, quorum: Quorum) -> Finding:
         """Whoever has not joined yet takes no quorum away."""
@@ -79,11 +76,7 @@ class EraA(Generation):
         for replica in view.mesh:
             total += replica.initialized or replica.in_quorum
             held += replica.in_quorum
-        needed = quorum.votes or total // 2 + 1
-        words = f"{held} of {total} replicas have quorum, {needed} are needed"
-        if held >= needed:
-            return Finding(holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words)
-        return Finding(holds=False, reason="QuorumLost", message=words)
+        return _has_quorum(held, total, quorum.votes or total // 2 + 1)
 
     def status_of_pool(self, nodes: Sequence[str]) -> Obj:  # noqa: ARG002  # it does not name them
         return {"phase": "Completed"}
@@ -239,6 +232,22 @@ class EraA(Generation):
         conditions = with_findings(replica.obj, findings, now)
         disk = {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)} if replica.is_diskful else {}
         return {**status, **disk, "actualType": replica.type, "conditions": conditions, "drbd": drbd}
+
+
+@lru_cache(maxsize=256)
+def _io_ready(ready: int, needed: int) -> Finding:
+    words = f"{ready} of {needed} replicas with disks are ready for I/O"
+    if ready >= needed:
+        return Finding(holds=True, reason="IOReady", message=words)
+    return Finding(holds=False, reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas", message=words)
+
+
+@lru_cache(maxsize=256)
+def _has_quorum(held: int, total: int, needed: int) -> Finding:
+    words = f"{held} of {total} replicas have quorum, {needed} are needed"
+    if held >= needed:
+        return Finding(holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words)
+    return Finding(holds=False, reason="QuorumLost", message=words)
 
 
 def _kept(before: Any, now: Any) -> Any:
