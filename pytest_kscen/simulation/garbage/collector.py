@@ -68,8 +68,8 @@ class GarbageCollector:
     def _see(self, resource: Resource, new: Obj | None, old: Obj | None) -> None:
         if new and old:
             now, before = new["metadata"], old["metadata"]
-            if now.get("ownerReferences") is before.get("ownerReferences") and not now.get("deletionTimestamp"):
-                return  # nobody owns it who did not, and it stays: so it is with most writes, and told at a glance
+            if now.get("ownerReferences") is before.get("ownerReferences") and not is_held(new):
+                return  # nobody owns it who did not, and it waits for nobody: so it is with most writes, and told at a glance
         obj = new or old or {}
         place, owners, owned_by = Place(resource, Ref.of(obj)), owners_of(new), owners_of(old)
         if not new or not old or owners != owned_by:

@@ -30,7 +30,7 @@ def is_deleting(obj: Obj, finalizer: str) -> bool:
 
 def is_held(obj: Obj) -> bool:
     """Whether its deletion waits for the garbage collector."""
-    return is_deleting(obj, FOREGROUND) or is_deleting(obj, ORPHAN)
+    return "deletionTimestamp" in obj["metadata"] and (is_deleting(obj, FOREGROUND) or is_deleting(obj, ORPHAN))
 
 
 def blocks(obj: Obj, owner: str) -> bool:

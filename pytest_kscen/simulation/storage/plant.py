@@ -136,8 +136,7 @@ class Plant:
         """Whether agents have something else to go by. What is to go stays theirs until the leader has let go of it."""
         if new is None or old is None or new["spec"] != old["spec"] or _holders(new) != _holders(old):
             return True
-        orders_in = self.generation.orders_in
-        return orders_in(new.get("status") or {}) != orders_in(old.get("status") or {})
+        return not self.generation.has_same_orders(new.get("status") or {}, old.get("status") or {})
 
     def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
         """One that goes has been dealt with before."""

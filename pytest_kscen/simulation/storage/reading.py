@@ -24,7 +24,7 @@ class Readings:
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
         self._read: dict[str, tuple[Obj, object, Replica]] = {}
-        self._judged: dict[str, tuple[Obj, object, Host, Replica]] = {}
+        self._judged: dict[str, tuple[Obj, object, Host | None, Replica]] = {}
         self._attachments: dict[str, Attachment] = {}
         self._layouts: dict[str, tuple[Obj | None, Obj, Layout]] = {}
         self._pasts: dict[str, tuple[Obj, Past]] = {}
@@ -49,14 +49,15 @@ class Readings:
 
     def judged(self, objs: Iterable[Obj], volume: Obj, fleet: Fleet) -> list[Replica]:
         """Those of a volume, with what follows from the nodes that they are on."""
-        beside, found = self._generation.read_beside(volume), []
+        beside, hosts, found = self._generation.read_beside(volume), fleet.hosts, []
         for obj in objs:
-            name, host = obj["metadata"]["name"], fleet.host(obj["spec"].get("nodeName", ""))
+            name = obj["metadata"]["name"]
             known = self._judged.get(name)
-            if known is None or known[0] is not obj or known[1] is not beside or known[2] is not host:
+            if known is None or known[0] is not obj or known[1] is not beside or known[2] is not hosts.get(known[3].node):
                 replica = self.of(obj, volume)
-                judged = replica.unheard(host.trouble) if replica.node and host.trouble else replica
-                known = self._judged[name] = obj, beside, host, judged
+                trouble = replica.node and fleet.host(replica.node).trouble
+                judged = replica.unheard(trouble) if trouble else replica
+                known = self._judged[name] = obj, beside, hosts.get(replica.node), judged
             found.append(known[3])
         return found
 

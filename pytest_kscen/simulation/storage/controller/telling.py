@@ -63,10 +63,10 @@ def _say_of(means: Means, resource: Resource, part: Replica | Attachment, ground
 
 def _say(means: Means, resource: Resource, obj: Obj, status: Obj) -> list[Deed]:
     """Nothing is written that is there already."""
-    before, orders_in = obj.get("status") or {}, means.generation.orders_in
+    before = obj.get("status") or {}
     if status == before:
         return []
-    is_urgent = orders_in(status) != orders_in(before) or _is_worse(status, before)
+    is_urgent = not means.generation.has_same_orders(status, before) or _is_worse(status, before)
     return [Tell(resource, obj, status, is_urgent)]
 
 

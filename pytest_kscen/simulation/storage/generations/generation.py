@@ -118,6 +118,10 @@ class Generation(ABC):
     def orders_in(self, status: Obj) -> object:
         """The part of a volume's or a replica's status that agents go by."""
 
+    def has_same_orders(self, status: Obj, before: Obj) -> bool:
+        """Whether agents have nothing else to go by."""
+        return self.orders_in(status) == self.orders_in(before)
+
     @abstractmethod
     def before(self, volume: Obj) -> Past: ...
 
