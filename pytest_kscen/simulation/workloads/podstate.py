@@ -47,6 +47,14 @@ def is_ready(pod: Obj) -> bool:
     return found is not None and found.get("status") == "True"
 
 
+def matters_of_pod(pod: Obj) -> tuple[object, ...]:
+    """All that an owner of many looks at in a pod that it has already, as long as it gives none of them up."""
+    metadata, ready = pod["metadata"], condition(pod, "Ready") or {}
+    since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
+    own = metadata.get("labels"), metadata.get("ownerReferences"), metadata.get("deletionTimestamp")
+    return pod["spec"], *own, phase(pod), ready.get("status") == "True", since
+
+
 def available_in(pod: Obj, min_ready: float, now: float) -> float | None:
     """The seconds until it has been ready long enough, 0 if it has; None if it is not ready."""
     if not is_ready(pod):

@@ -12,7 +12,14 @@ from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.workloads.claims import Claims
 from pytest_kscen.simulation.workloads.owners import Dependents, controlled, controller_of
 from pytest_kscen.simulation.workloads.pods import Pods, in_terminating_namespace
-from pytest_kscen.simulation.workloads.podstate import available_in, first_to_go, is_active, is_ready, is_terminating
+from pytest_kscen.simulation.workloads.podstate import (
+    available_in,
+    first_to_go,
+    is_active,
+    is_ready,
+    is_terminating,
+    matters_of_pod,
+)
 from pytest_kscen.simulation.workloads.templates import LONGEST_PREFIX, pod_of
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ class ReplicaSets:
         self._by_set = controlled(self._informer)
         self._controller = bench.controller(self._reconcile, self._sets, self._informer)
         follow(self._controller, self._sets)
-        Dependents(self._controller.enqueue, self._sets, self._informer)
+        Dependents(self._controller.enqueue, self._sets, self._informer, matters=matters_of_pod)
 
     async def run(self) -> None:
         await self._controller.run()

@@ -10,10 +10,10 @@ from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.placement.taints import taints_of
 from pytest_kscen.simulation.workloads.claims import Claims
 from pytest_kscen.simulation.workloads.daemonsets.placing import HASH, build_pod, node_of
-from pytest_kscen.simulation.workloads.daemonsets.plan import Plan, View, has_failed, manage, matters_of_pod, roll, status_of
+from pytest_kscen.simulation.workloads.daemonsets.plan import Plan, View, has_failed, manage, roll, status_of
 from pytest_kscen.simulation.workloads.owners import Dependents
 from pytest_kscen.simulation.workloads.pods import Pods, in_terminating_namespace
-from pytest_kscen.simulation.workloads.podstate import available_in
+from pytest_kscen.simulation.workloads.podstate import available_in, matters_of_pod
 from pytest_kscen.simulation.workloads.revisions import Revisions, hash_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.conditions import condition
 from pytest_kscen.simulation.workloads.daemonsets.placing import is_updated, may_run
 from pytest_kscen.simulation.workloads.podstate import available_in, is_finished, is_ready, phase
 from pytest_kscen.simulation.workloads.shares import share
@@ -57,14 +56,6 @@ class View:
         surge = share(rolling.get("maxSurge", 0), self.desired, up=True)
         unavailable = share(rolling.get("maxUnavailable", 1), self.desired, up=True)
         return (surge, unavailable) if self.desired and surge + unavailable else (0, min(1, self.desired))
-
-
-def matters_of_pod(pod: Obj) -> tuple[object, ...]:
-    """All that is looked at in a pod that it has already."""
-    metadata, ready = pod["metadata"], condition(pod, "Ready") or {}
-    since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
-    own = metadata.get("labels"), metadata.get("ownerReferences"), metadata.get("deletionTimestamp")
-    return pod["spec"], *own, phase(pod), is_ready(pod), since
 
 
 def manage(view: View) -> Plan:
