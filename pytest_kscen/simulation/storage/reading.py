@@ -40,7 +40,7 @@ class Readings:
         return replica
 
     def all_of(self, objs: Iterable[Obj], volume: Obj | None) -> list[Replica]:
-        """Those of one volume."""
+        """Several, all with the same volume beside them."""
         beside, found = self._generation.read_beside(volume), []
         for obj in objs:
             known = self._read.get(obj["metadata"]["name"])

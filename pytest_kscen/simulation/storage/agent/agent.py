@@ -170,6 +170,6 @@ class Agent:
 
     def _free_port(self) -> int:
         """The first one that nobody on this node listens on."""
-        there = (self._plant.readings.of(obj, None) for obj in self._plant.replicas_by_node.of(self._node))
+        there = self._plant.readings.all_of(self._plant.replicas_by_node.of(self._node), None)
         taken = [replica.address.port for replica in there if replica.address]
         return next(port for port in PORTS if port not in taken)
