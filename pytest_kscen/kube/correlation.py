@@ -28,7 +28,7 @@ BURST, REFILL = 25, 300.0  # events that one object may have at once, and second
 class Recent(Generic[T]):
     """A dict that forgets what was put in before a while, and of too many entries the oldest."""
 
-    def __init__(self, lifetime: float = math.inf) -> None:
+    def __init__(self, lifetime: float) -> None:
         self._lifetime = lifetime
         self._entries: collections.OrderedDict[Hashable, tuple[float, T]] = collections.OrderedDict()
 
@@ -54,11 +54,41 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An event that was written; its name may still change while it is."""
+    """An event that is being written: its name may still change."""
 
     metadata: Obj
     first: str
     count: int
+
+
+class _Memory:
+    """What was said before, for ever, unless it is too much. Of what is written no more is kept than it takes to count it again."""
+
+    def __init__(self) -> None:
+        self._entries: collections.OrderedDict[Hashable, _Seen | str] = collections.OrderedDict()
+        self._unwritten: list[Hashable] = []
+
+    def get(self, key: Hashable, metadata: Obj) -> _Seen | None:
+        """`metadata` is what the event would have if it were the first; its name is the earlier one's but for the number."""
+        seen = self._entries.get(key)
+        if not isinstance(seen, str):
+            return seen
+        count, first, number = seen.split()
+        return _Seen({**metadata, "name": f"{metadata['name'].rpartition('.')[0]}.{number}"}, first, int(count))
+
+    def put(self, key: Hashable, seen: _Seen) -> None:
+        self._entries[key] = seen
+        self._entries.move_to_end(key)
+        self._unwritten.append(key)
+        if len(self._entries) > CACHE:
+            self._entries.popitem(last=False)
+
+    def settle(self) -> None:
+        for key in self._unwritten:
+            seen = self._entries.get(key)
+            if isinstance(seen, _Seen):
+                self._entries[key] = f"{seen.count} {seen.first} {seen.metadata['name'].rpartition('.')[2]}"
+        self._unwritten.clear()
 
 
 class Correlator:
@@ -67,7 +97,7 @@ class Correlator:
     def __init__(self) -> None:
         self._buckets: Recent[_Bucket] = Recent(BURST * REFILL)  # then it is full again
         self._alike: Recent[dict[str, None]] = Recent(ALIKE_WITHIN)  # the messages that were seen for one reason
-        self._seen: Recent[_Seen] = Recent()
+        self._seen = _Memory()
 
     def correlate(self, event: Obj, now: float) -> Obj | None:
         """The event to write, with the name and the count of an earlier one if it is one more of those."""
@@ -79,11 +109,15 @@ class Correlator:
         key = _mark(alike, message)
         if self._are_many(alike, message, now):
             event, key = {**event, "message": f"(combined from similar events): {message}"}, alike
-        seen = self._seen.get(key, now)
+        seen = self._seen.get(key, event["metadata"])
         if seen:
             event = {**event, "metadata": seen.metadata, "firstTimestamp": seen.first, "count": seen.count + 1}
-        self._seen.put(key, _Seen(event["metadata"], event["firstTimestamp"], event["count"]), now)
+        self._seen.put(key, _Seen(event["metadata"], event["firstTimestamp"], event["count"]))
         return event
+
+    def settle(self) -> None:
+        """All that was to be written is."""
+        self._seen.settle()
 
     def _may_pass(self, about: Hashable, now: float) -> bool:
         bucket = self._buckets.get(about, now) or _Bucket(BURST, now)

@@ -52,6 +52,7 @@ class _Writer:
                 await self._insist(event)
             except ApiError as error:
                 logger.debug("%s: the event %s was refused: %s", self.component, event["reason"], error)
+        self.correlator.settle()
 
     async def _insist(self, event: Obj) -> None:
         for _ in range(TRIES):

@@ -109,3 +109,19 @@ def test_events_of_what_has_no_namespace_are_in_default(recorder, events, runner
     recorder.normal({"apiVersion": "v1", "kind": NODES.kind, "metadata": {"name": "n", "uid": "n"}}, "NodeReady", "m")
     runner.advance(1)
     assert events()[0]["metadata"]["namespace"] == "default"
+
+
+def test_an_event_that_got_another_name_is_counted_by_that(recorder, events, runner, api):
+    """Also while nobody has heard the API's answer yet."""
+    other = Said(Recorder(api, runner.clock, "kubelet", "node-1"), runner)
+    recorder.normal(POD, "A", "m")
+    other.normal(POD, "A", "m")
+    other.normal(POD, "A", "m")
+    runner.advance(1)
+    other.normal(POD, "A", "m")
+    runner.advance(1)
+    first, second = events()
+    assert first["metadata"]["name"] != second["metadata"]["name"]
+    assert [event["count"] for event in (first, second)] == [1, 3]
+    assert second["firstTimestamp"] == "2026-01-01T00:00:00Z"
+    assert second["lastTimestamp"] == "2026-01-01T00:00:01Z"
