@@ -43,7 +43,7 @@ def _check(expression: str, refusal: str, longest: int = 0, unit: str = "charact
     matches = re.compile(expression).fullmatch
     too_long = at_most(longest, unit)
 
-    @functools.lru_cache(maxsize=2048)
+    @functools.lru_cache(maxsize=512)
     def check(value: str) -> tuple[str, ...]:
         long = (too_long,) if longest and len(value.encode()) > longest else _FINE
         return long if matches(value) else (*long, refusal)
@@ -111,7 +111,7 @@ _subdomain_matches = re.compile(_SUBDOMAIN).fullmatch
 _key_matches = re.compile(_KEY).fullmatch
 
 
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=512)
 def dns1123_label(value: str) -> tuple[str, ...]:
     wrong = _label(value)
     if wrong and "." in value and _subdomain_matches(value):
@@ -119,7 +119,7 @@ def dns1123_label(value: str) -> tuple[str, ...]:
     return wrong
 
 
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=512)
 def label_key(value: str) -> tuple[str, ...]:
     """A qualified name: a name, with a DNS subdomain and a slash before it or not."""
     *prefix, name = value.split("/")

@@ -159,7 +159,7 @@ def moment(digits: int) -> Walk:
     return walk
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _in_utc(value: str, digits: int) -> str:
     parts = RFC3339.fullmatch(value)
     try:
