@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Known = Mapping[type, dict[Any, Any]]
 
-ELEMENTS = 2_000  # of one list's, that are remembered: a busy cluster is as quick with them as with more
+ELEMENTS = 1_000  # that are remembered of a list's, and as many as the longest one has: a busy cluster is as quick with them
 LONGEST_ELEMENT = 2048  # bytes of one
 
 UNHEARD: Known = {}
@@ -160,8 +160,12 @@ def _lists(schema: Obj) -> Walk:
     is_limited, has_keys = least is not None or most is not None, form in {"set", "map"}
     known: dict[str, Any] = {}  # what was made of elements, by their content
     right: dict[int, Any] = {}  # and the same by its id, as long as it is kept here
+    longest = 0
 
     def take(value: Any, _old: Any) -> Any:
+        nonlocal longest
+        if len(value) > longest:  # noqa: PLR1730  # without a call for each list
+            longest = len(value)
         new = [part if right.get(id(part), UNKNOWN) is part else one(part) for part in value]
         if (is_limited and not is_between(least, len(new), most)) or (has_keys and not are_distinct(new, keys)):
             raise Doubt
@@ -179,7 +183,7 @@ def _lists(schema: Obj) -> Walk:
         if found is None:
             found = element(part, None)
             if len(content) <= LONGEST_ELEMENT:
-                if len(known) == ELEMENTS:
+                if len(known) >= longest + ELEMENTS:
                     known.clear()
                     right.clear()
                 known[content] = right[id(found)] = found
