@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -15,16 +16,26 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own for generated
 
 
 class Stream:
-    """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version changes."""
+    """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version changes.
+
+    Its generators are made when something is drawn of them, which most actors never do.
+    """
 
     def __init__(self, seed: int, salt: str = "") -> None:
         self._seed, self._salt = seed, salt
-        self.restart()
+
+    @cached_property
+    def _random(self) -> random.Random:
+        return random.Random(self._seed)
+
+    @cached_property
+    def _names(self) -> random.Random:
+        return random.Random(f"{self._seed}/{self._salt}") if self._salt else self._random
 
     def restart(self) -> None:
         """From here on, draw what was drawn at first."""
-        self._random = random.Random(self._seed)
-        self._names = random.Random(f"{self._seed}/{self._salt}") if self._salt else self._random
+        for made in ("_random", "_names"):
+            self.__dict__.pop(made, None)
 
     def below(self, bound: int) -> int:
         """A whole number from 0 to bound - 1."""
