@@ -24,7 +24,7 @@ HIGHEST_OF_USERS = 1_000_000_000
 SYSTEM = "system-"
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 BUDGET_COUNTERS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-COORDINATED = ("strategy", "preferredHolder")
+COORDINATED = frozenset(["strategy", "preferredHolder"])
 
 
 def validate_budget(obj: Obj) -> Causes:
@@ -119,7 +119,7 @@ def update_lease(new: Obj, _old: Obj, _core: Core) -> None:
 def _uncoordinated(obj: Obj) -> None:
     """Coordinated leader election is a feature that is off."""
     spec = obj.get("spec") or {}
-    if any(field in spec for field in COORDINATED):
+    if not COORDINATED.isdisjoint(spec):
         obj["spec"] = {name: value for name, value in spec.items() if name not in COORDINATED}
 
 
