@@ -8,6 +8,7 @@ may have stayed.
 from __future__ import annotations
 
 import functools
+import logging
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,7 @@ async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
 
 
 async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
-    """Rules that these Jobs may have left on their nodes; a node that is not ready is named and left."""
+    """Rules that these Jobs may have left on their nodes; a node on which nobody can tell is named and left."""
     await _all([_sweep_one(actor, number, *where) for number, where in enumerate(marks(jobs))])
 
 
@@ -120,7 +121,9 @@ async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
     except NotFound:
         return
     except (ApiError, OSError) as error:
-        actor.note("not-swept", node=node, mark=mark, error=str(error))
+        why = str(error) or repr(error)
+        actor.note("not-swept", nodes=[node], why=why)
+        actor.log(logging.WARNING, "rules of iptables may have stayed", node=node, why=why)
         if not isinstance(error, TimeoutError):
             raise
 

@@ -133,9 +133,25 @@ def test_a_node_that_nobody_may_sweep_is_named_and_the_next_is_swept(monkeypatch
         with pytest.raises(Forbidden):
             world.call(cleanup.clear_before(world.stage))
         assert swept == ["node-2"]
-        assert [(data["node"], data["error"]) for _, _, data in world.told("not-swept")] == [
-            ("node-1", "you cannot create jobs on it")
-        ]
+        assert [data for _, _, data in world.told("not-swept")] == [{"nodes": ["node-1"], "why": "you cannot create jobs on it"}]
+
+
+def test_rules_on_a_node_that_does_not_answer_are_told_in_the_journal_and_in_the_log(caplog):
+    with staged(nodes=2) as world:
+        for node in ("node-1", "node-2"):
+            world.call(world.api.create(JOBS, job(f"on-{node}", node, add_rule(f"on-{node}", "10.0.0.1", 0.1), 30, OURS)))
+        world.runner.advance(20)
+        world.cluster.site.machines.power_off("node-1")
+        began = world.journal.now
+        world.call(cleanup.clear_before(world.stage))
+
+        why = "nobody can tell whether node-1 is rid of the iptables rules with 'kscen/' in their comment"
+        ((at, _, data),) = world.told("not-swept")
+        assert (at - began, data) == (60, {"nodes": ["node-1"], "why": why})
+        assert [data["node"] for _, _, data in world.told("rules-swept")] == ["node-2"]
+        (record,) = caplog.records
+        assert (record.levelname, record.name) == ("WARNING", "pytest_kscen.chaos-cleaner")
+        assert record.getMessage() == f"chaos-cleaner: rules of iptables may have stayed node=node-1 why={why}"
 
 
 def test_after_a_run_nothing_of_it_is_left():
