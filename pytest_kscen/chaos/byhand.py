@@ -19,7 +19,10 @@ from pytest_kscen.chaos.pods import valid_label
 def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Block:
     """All TCP between two machines, or these ports alone."""
     _names(a=a, b=b)
-    return Block(EVERYTHING, (a,), (b,)) if ports is None else Block(PORTS, (a,), (b,), valid_ports(_listed("ports", ports)))
+    if ports is None:
+        return Block(EVERYTHING, (a,), (b,))
+    valid = valid_ports(_listed("ports", ports))
+    return Block(PORTS, (a,), (b,), valid, valid)
 
 
 def drbd_block(a: str, b: str, volume: str) -> Block:

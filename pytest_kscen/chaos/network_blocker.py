@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, SPLIT_BRAIN, Block
+from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, SPLIT_BRAIN, Block, of_link
 from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.chaos.recurring import drawn, recur, valid_variants
 from pytest_kscen.chaos.replicas import links_of
@@ -62,5 +62,4 @@ async def _one_link(hands: Hands, machine: str) -> Block:
     found = await links_of(hands.nested, machine)
     if not found:
         raise Impossible(f"{DRBD}: no volume has a link between {machine} and another machine")
-    link = hands.nested.chance.choice(found)
-    return Block(DRBD, (machine,), (link.peer,), link.ports, link.volume)
+    return of_link(hands.nested.chance.choice(found))

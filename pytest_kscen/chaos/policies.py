@@ -19,18 +19,18 @@ BYSTANDERS = ["host", "remote-node", "cluster", "world"]  # the parent, its DNS 
 def cut(
     name: str,
     namespace: str,
-    side_a: Sequence[str],
-    side_b: Sequence[str],
+    sides: tuple[Sequence[str], Sequence[str]],
+    ports: tuple[Sequence[int], Sequence[int]] = ((), ()),
     *,
-    ports: Sequence[int] = (),
     labels: Mapping[str, str],
 ) -> Obj:
     """Denies TCP across the two sides, both ways; within a side everybody still reaches everybody.
 
-    Any rule turns default-deny on for the machines of side A: hence the rules that allow everything else.
+    Of ports, what goes to either side's own is denied; no ports are all. Any rule turns default-deny on for the machines of
+    side A: hence the rules that allow everything else.
     """
     peers = {"matchLabels": {POD_NAMESPACE: namespace}}
-    denied = [{"ports": [{"port": str(port), "protocol": "TCP"} for port in ports] or [ALL_TCP]}]
+    (side_a, side_b), (to_a, to_b) = sides, map(_ports, ports)
     return {
         "apiVersion": CILIUM_NETWORK_POLICIES.api_version,
         "kind": CILIUM_NETWORK_POLICIES.kind,
@@ -39,10 +39,14 @@ def cut(
             "endpointSelector": _machines(side_a),
             "ingress": [{"fromEntities": BYSTANDERS}, {"fromEndpoints": [peers]}],
             "egress": [{"toEntities": BYSTANDERS}, {"toEndpoints": [peers]}],
-            "ingressDeny": [{"fromEndpoints": [_machines(side_b)], "toPorts": denied}],
-            "egressDeny": [{"toEndpoints": [_machines(side_b)], "toPorts": denied}],
+            "ingressDeny": [{"fromEndpoints": [_machines(side_b)], "toPorts": to_a}],
+            "egressDeny": [{"toEndpoints": [_machines(side_b)], "toPorts": to_b}],
         },
     }
+
+
+def _ports(numbers: Sequence[int]) -> list[Obj]:
+    return [{"ports": [{"port": str(port), "protocol": "TCP"} for port in numbers] or [ALL_TCP]}]
 
 
 def _machines(names: Sequence[str]) -> Obj:

@@ -182,7 +182,7 @@ def test_one_link_that_was_cut_answers_for_its_volume_alone():
         storage.volume("v", "node-1", "node-2")
         storage.volume("w", "node-1", "node-2")
         incident = storage.cause(byhand.network_block("node-1", "node-2"))
-        one = storage.cause(byhand.Block("blocking-drbd", ("node-1",), ("node-2",), (7000, 7001), "v"))
+        one = storage.cause(byhand.Block("blocking-drbd", ("node-1",), ("node-2",), (7000,), (7001,), "v"))
         storage.link("w-0", "w-1", "Connecting")
 
         storage.link("v-0", "v-1", "Connecting")

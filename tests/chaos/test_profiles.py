@@ -82,7 +82,7 @@ def test_blocking_drbd_draws_one_link_of_the_machine():
         for fault in faults:
             (node,), (peer,) = fault.side_a, fault.side_b
             base = 6999 + (10 if fault.volume == "b" else 0)
-            assert fault.ports == (base + int(node[-1]), base + int(peer[-1]))
+            assert (fault.ports_a, fault.ports_b) == ((base + int(node[-1]),), (base + int(peer[-1]),))
         assert len({(fault.side_a, fault.side_b, fault.volume) for fault in faults}) == 12
 
 

@@ -8,12 +8,14 @@ import pytest
 
 from pytest_kscen.chaos import byhand
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
+from pytest_kscen.chaos.faults.blocks import of_link
 from pytest_kscen.chaos.faults.losses import Losses
 from pytest_kscen.chaos.faults.machines import operation
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.jobs import job
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import PROFILES
+from pytest_kscen.chaos.replicas import Link
 from pytest_kscen.chaos.sweeping import sweep
 from pytest_kscen.clock import Signal
 from pytest_kscen.clusters.embedded import EmbeddedCluster
@@ -88,6 +90,14 @@ def test_single_ports():
         w.runner.advance(1)
         assert [w.blocked("node-1", "node-2", port) for port in (7000, 7001, 7009)] == [False, True, True]
         assert [w.blocked("node-2", "node-1", port) for port in (7000, 7001, 7009)] == [False, True, True]
+
+
+def test_a_link_is_cut_and_no_other_between_the_same_machines_though_its_ports_are_the_same_the_other_way_round():
+    with world() as w:
+        w.cause(of_link(Link("v", "node-1", "node-2", (7000, 7001))))
+        w.runner.advance(1)
+        assert [w.blocked("node-1", "node-2", port) for port in (7000, 7001)] == [False, True]
+        assert [w.blocked("node-2", "node-1", port) for port in (7000, 7001)] == [True, False]
 
 
 def test_a_restart():

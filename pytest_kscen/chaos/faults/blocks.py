@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.chaos.replicas import Link
     from pytest_kscen.objects.resources import Obj
 
 EVERYTHING, DRBD, SPLIT_BRAIN = "blocking-everything", "blocking-drbd", "split-brain"
@@ -26,12 +26,13 @@ HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium takes no more in one rule
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Between two sides; no ports are all ports."""
+    """Between two sides: all TCP, or what goes to these ports of either; no ports are all ports."""
 
     variant: str
     side_a: tuple[str, ...]
     side_b: tuple[str, ...]
-    ports: tuple[int, ...] = ()
+    ports_a: tuple[int, ...] = ()
+    ports_b: tuple[int, ...] = ()
     volume: str = ""
 
     profile: ClassVar[str] = "network-block"
@@ -43,8 +44,8 @@ class Block:
         found = {"nodes": machines, "vms": machines}
         if self.variant == SPLIT_BRAIN:
             found |= {"group_a": list(self.side_a), "group_b": list(self.side_b)}
-        if self.ports:
-            found["ports"] = [str(port) for port in self.ports]
+        if ports := dict.fromkeys((*self.ports_a, *self.ports_b)):
+            found["ports"] = [str(port) for port in ports]
         if self.volume:
             found["volumes"] = [self.volume]
         return found
@@ -57,17 +58,17 @@ class Block:
         if shared := sorted(set(self.side_a) & set(self.side_b)):
             raise Impossible(f"{', '.join(shared)} cannot be cut off from itself: name machines on one side alone")
         await hands.must_have([*self.side_a, *self.side_b])
-        if self.variant == DRBD and not self.ports:
-            return await self._with_ports(hands)
+        if self.variant == DRBD and not self.ports_a:
+            return await self._of_volume(hands)
         return self
 
-    async def _with_ports(self, hands: Hands) -> Block:
-        """The ports of both ends, since either may have dialled."""
+    async def _of_volume(self, hands: Hands) -> Block:
+        """As its link is found."""
         (node,), (peer,) = self.side_a, self.side_b
         links = [link for link in await links_of(hands.nested, node) if (link.peer, link.volume) == (peer, self.volume)]
         if not links:
             raise Impossible(f"the volume {self.volume!r} has no link between {node} and {peer}: it needs a replica on each")
-        return dataclasses.replace(self, ports=links[0].ports)
+        return of_link(links[0])
 
     async def inject(self, incident: Incident) -> None:
         await incident.put(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, self.policy(incident))
@@ -81,7 +82,14 @@ class Block:
         labels = incident.labels
         if len(self.side_a) == len(self.side_b) == 1:
             labels |= {NODE_A: self.side_a[0], NODE_B: self.side_b[0]}
-        return cut(_name(incident), incident.hands.namespace, self.side_a, self.side_b, ports=self.ports, labels=labels)
+        sides, ports = (self.side_a, self.side_b), (self.ports_a, self.ports_b)
+        return cut(_name(incident), incident.hands.namespace, sides, ports, labels=labels)
+
+
+def of_link(link: Link) -> Block:
+    """One volume's link alone, whichever end has dialled: ports are numbered on each node, so each end's are its own."""
+    port_a, port_b = link.ports
+    return Block(DRBD, (link.node,), (link.peer,), (port_a,), (port_b,), link.volume)
 
 
 def _name(incident: Incident) -> str:
