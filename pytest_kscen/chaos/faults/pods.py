@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REPLACING = 300.0  # seconds after which it is over even if pods are still missing
 OVER = ("Succeeded", "Failed")
+DAEMON, ANYWHERE = "DaemonSet", "anywhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Destruction:
     @property
     def _served(self) -> list[str]:
         """What serves a node is missed there; any other pod has its like elsewhere."""
-        serving = {pod["spec"].get("nodeName", "") for pod in self.doomed if _owner(pod).get("kind") == "DaemonSet"}
+        serving = {pod["spec"].get("nodeName", "") for pod in self.doomed if _owner(pod).get("kind") == DAEMON}
         return sorted(serving - {""})
 
     async def aim(self, hands: Hands) -> Destruction:
@@ -130,10 +131,10 @@ class Destruction:
                 tell(f"the pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'} is gone")
 
     def _replaced(self, pods: Iterable[Obj]) -> bool:
-        """Each owner has as many that are new and ready as it has lost."""
-        lost = [_owner(pod) for pod in self.doomed]
-        fresh = [_owner(pod) for pod in pods if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")]
-        return all(fresh.count(owner) >= lost.count(owner) for owner in lost if owner)
+        """Each place has as many that are new and ready as it has lost."""
+        lost = [_place(pod) for pod in self.doomed]
+        fresh = [_place(pod) for pod in pods if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")]
+        return all(fresh.count(place) >= lost.count(place) for place in lost if all(place))
 
 
 def _uids(pods: Iterable[Obj]) -> frozenset[str]:
@@ -142,6 +143,12 @@ def _uids(pods: Iterable[Obj]) -> frozenset[str]:
 
 def _goes(pod: Obj) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp")) or (pod.get("status") or {}).get("phase") in OVER
+
+
+def _place(pod: Obj) -> tuple[Obj, str]:
+    """Whose it is, and where it has to be; one that nobody owns, or that was to serve a node and never came to it, has none."""
+    owner = _owner(pod)
+    return owner, pod["spec"].get("nodeName", "") if owner.get("kind") == DAEMON else ANYWHERE
 
 
 def _owner(pod: Obj) -> Obj:
