@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from stages import VMS, staged
 
 from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.faults.blocks import Block
 from pytest_kscen.chaos.hands import Impossible
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
@@ -69,6 +72,31 @@ def test_it_lasts_until_its_end_and_no_longer():
         ]
         assert told[0][2]["targets"] == {"nodes": ["node-1", "node-3"], "vms": ["node-1", "node-3"]}
         assert told[1][2]["lasted"] == 30
+
+
+class Reluctant(Block):
+    """Takes ten seconds to be undone."""
+
+    async def heal(self, incident):
+        await incident.hands.nested.clock.sleep(10)
+        await super().heal(incident)
+
+
+def test_whoever_is_cancelled_while_it_is_undone_waits_until_it_is():
+    with staged() as world:
+        incident = world.call(cause(world.stage, Reluctant("blocking-everything", ("node-1",), ("node-3",))))
+        began = world.journal.now
+
+        async def play():
+            ending = world.runner.loop.create_task(incident.end())
+            for _ in range(2):
+                await world.runner.clock.sleep(3)
+                ending.cancel()
+            await asyncio.wait([ending])
+            return ending.cancelled(), world.journal.now
+
+        assert world.call(play()) == (True, began + 10)
+        assert (incident.removed_at, world.names(CILIUM_NETWORK_POLICIES, VMS)) == (began + 10, [])
 
 
 def test_two_groups_are_two_selectors():
