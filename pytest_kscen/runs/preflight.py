@@ -188,13 +188,13 @@ async def _machines(parent: _Look, tested: _Look, acting: list[Profile], named: 
 
 
 def _too_few(profile: Profile, count: int, where: str) -> list[str]:
-    group: int = getattr(profile, "group_size", 0)
-    if 0 < group >= count > 1:
+    needed, group = profile.needs_machines(), getattr(profile, "group_size", 0)
+    if count >= needed:
+        return []
+    if group >= count > 1:
         left = f"{profile.profile}: a group of {group} leaves no machine on the other side: there are {where}"
         return [f"{left}: give --chaos-partition-group-size (or group_size) {count - 1} at most, or 0 for half"]
-    if count < profile.needs_machines():
-        return [f"{profile.profile} needs {profile.needs_machines()} virtual machines: there are {where}: see --vm-namespace"]
-    return []
+    return [f"{profile.profile} needs {needed} virtual machines: there are {where}: see --vm-namespace"]
 
 
 def _counted(names: list[str]) -> str:

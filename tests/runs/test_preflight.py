@@ -154,6 +154,8 @@ def test_a_group_that_leaves_nobody_else(cluster, do):
     where = "there are 2 (node-1, node-2) in the namespace default of the parent cluster"
     how = "give --chaos-partition-group-size (or group_size) 1 at most, or 0 for half"
     assert complaints(cluster, Plan(chaos=(NetworkBlock(group_size=2),))) == [f"{left}: {where}: {how}"]
+    without_groups = NetworkBlock(group_size=2, variants=("blocking-everything", "blocking-drbd"))
+    assert complaints(cluster, Plan(chaos=(without_groups,))) == []
 
 
 def test_nodes_that_are_none_of_the_machines(cluster, do):
