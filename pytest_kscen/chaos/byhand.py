@@ -14,6 +14,7 @@ from pytest_kscen.chaos.faults.losses import Losses, valid_loss
 from pytest_kscen.chaos.faults.machines import Reboot, Stop
 from pytest_kscen.chaos.faults.pods import Destruction
 from pytest_kscen.chaos.pods import valid_label
+from pytest_kscen.objects.numbers import is_whole
 
 
 def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Block:
@@ -63,7 +64,7 @@ def vm_stop(vm: str) -> Stop:
 
 def pod_destroy(label: str, count: int = 1) -> Destruction:
     """Some of the storage's pods with this label."""
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+    if not is_whole(count):
         raise ValueError(f"count={count!r}: give a whole number, 1 or more")
     valid_label(label)
     return Destruction(label, count, least=count)

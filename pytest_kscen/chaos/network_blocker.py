@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, SPLIT_BRAIN, Block, of_link
 from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.recurring import drawn, recur, valid_variants
+from pytest_kscen.chaos.recurring import drawn, recur, valid_times, valid_variants
 from pytest_kscen.chaos.replicas import links_of
+from pytest_kscen.objects.numbers import is_whole
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Signal
@@ -30,8 +31,9 @@ class NetworkBlock:
     profile: ClassVar[str] = Block.profile
 
     def __post_init__(self) -> None:
+        valid_times(self)
         valid_variants(self.variants, WEIGHTS)
-        if not isinstance(self.group_size, int) or self.group_size < 0:
+        if not is_whole(self.group_size, 0):
             raise ValueError(f"group_size={self.group_size!r}: give a whole number, 0 for one half")
 
     @property

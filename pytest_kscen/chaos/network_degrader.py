@@ -9,7 +9,7 @@ from pytest_kscen.chaos.faults.latency import Latency
 from pytest_kscen.chaos.faults.losses import Losses, valid_loss
 from pytest_kscen.chaos.faults.pairs import PROFILE
 from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.recurring import drawn, recur, valid_variants
+from pytest_kscen.chaos.recurring import drawn, recur, valid_times, valid_variants
 
 if TYPE_CHECKING:
     from pytest_kscen.clock import Signal
@@ -31,6 +31,7 @@ class NetworkDegrade:
     profile: ClassVar[str] = PROFILE
 
     def __post_init__(self) -> None:
+        valid_times(self)
         valid_variants(self.variants, WEIGHTS)
         valid_loss(self.loss)
 

@@ -10,6 +10,7 @@ from pytest_kscen.chaos.faults.pods import Destruction
 from pytest_kscen.chaos.incidents import PASSING, cause
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.recurring import ended, skipped
+from pytest_kscen.objects.numbers import valid_range
 from pytest_kscen.objects.selectors import parse_labels
 from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPACE
 
@@ -36,8 +37,9 @@ class PodDestroy:
     profile: ClassVar[str] = Destruction.profile
 
     def __post_init__(self) -> None:
-        if self.pods is not None and not all(isinstance(number, int) and number > 0 for number in self.pods):
-            raise ValueError(f"pods={self.pods!r}: give two whole numbers, 1 or more")
+        valid_range("period", self.period)
+        if self.pods is not None:
+            valid_range("pods", self.pods, whole=True)
         if self.label is not None:
             valid_label(self.label)
         if not isinstance(self.namespace, str) or not self.namespace:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.chaos.incidents import PASSING, Fault, Incident, cause
 from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.objects.numbers import valid_range
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -72,6 +73,11 @@ def drawn(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -
         if number < 0:
             return variant
     raise ValueError("there is nothing to draw from")
+
+
+def valid_times(profile: Recurring) -> None:
+    valid_range("period", profile.period)
+    valid_range("incident", profile.incident)
 
 
 def valid_variants(variants: object, known: Mapping[str, int]) -> None:

@@ -12,6 +12,7 @@ from pytest_kscen.chaos.hands import Hands, Impossible
 from pytest_kscen.chaos.incidents import PASSING, cause
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.recurring import ended, skipped
+from pytest_kscen.objects.numbers import valid_range
 from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class VmReboot:
     period: tuple[float, float] | None = None
 
     profile: ClassVar[str] = PROFILE
+
+    def __post_init__(self) -> None:
+        if self.period is not None:
+            valid_range("period", self.period)
 
     @property
     def soonest(self) -> float:

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.numbers import PAIR, is_number, is_whole, no_range
 from pytest_kscen.options.option import LEAST, MOST, Fills
 from pytest_kscen.options.settings import OPTIONS
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_kscen.options.option import Option
 
 RANGES = {"tuple[float, float]": float, "tuple[int, int]": int}
-PAIR = 2
-ORDER = "give the least and the most, in this order, each more than zero"
 
 
 class Bound(NamedTuple):
@@ -85,11 +84,9 @@ def _range(declared: Mapping[str, Any], field: Any, name: str, settings: Setting
         return {}
     least, most = (one or _default(name, field, number) for number, one in enumerate(bounds))
     if least.value > most.value:
-        raise ValueError(
-            f"{field.name}={written!r}: {ORDER}"
-            if written is not None and None not in written
-            else f"{field.name}: the least, {least.said}, is above the most, {most.said}: give both"
-        )
+        if written is not None and None not in written:
+            raise no_range(field.name, written, whole=whole)
+        raise ValueError(f"{field.name}: the least, {least.said}, is above the most, {most.said}: give both")
     return {field.name: (least.value, most.value)}
 
 
@@ -98,8 +95,8 @@ def _marked(parameter: str, written: Any, bound: int, *, whole: bool) -> Bound |
     if written is None or written[bound] is None:
         return None
     value = written[bound] if whole else _seconds(parameter, written[bound])
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or value <= 0:
-        raise ValueError(f"{parameter}={written!r}: {ORDER}{', in whole numbers' if whole else ''}")
+    if not (is_whole(value) if whole else is_number(value)):
+        raise no_range(parameter, written, whole=whole)
     return Bound(value, f"{written[bound]} of the marker")
 
 

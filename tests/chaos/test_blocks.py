@@ -131,7 +131,7 @@ def test_one_link_is_cut_by_the_port_that_each_end_listens_on(newer):
         assert (incident.targets["volumes"], incident.targets["ports"]) == (["a"], ["7001", "7009"])
 
 
-@pytest.mark.parametrize("ports", [[], [0], [70000], ["80"], range(1, 42)])
+@pytest.mark.parametrize("ports", [[], [0], [True], [70000], ["80"], range(1, 42)])
 def test_ports_are_numbers_and_not_too_many(ports):
     with pytest.raises(ValueError, match="give 1 to 40 numbers from 1 to 65535"):
         byhand.network_block("node-1", "node-2", ports=ports)

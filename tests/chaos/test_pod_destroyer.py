@@ -203,7 +203,6 @@ def test_without_a_label_agents_and_controllers_are_destroyed_side_by_side():
         assert len(world.told("incident-started")) == len(world.told("incident-ended")) == 20
 
 
-@pytest.mark.parametrize(("mistake", "words"), [({"pods": (0, 2)}, "1 or more"), ({"label": "a=("}, "found")])
-def test_mistakes(mistake, words):
-    with pytest.raises(ValueError, match=words):
-        PodDestroy(**mistake)
+def test_mistakes():
+    with pytest.raises(ValueError, match="found"):
+        PodDestroy(label="a=(")

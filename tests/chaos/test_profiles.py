@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from stages import VMS, staged
@@ -250,7 +251,8 @@ def test_an_unknown_name_or_parameter_lists_the_valid_ones(name, parameters, wor
     [
         (lambda: NetworkBlock(variants=("splitbrain",)), "blocking-everything, blocking-drbd, split-brain"),
         (lambda: NetworkBlock(variants=()), "one or more of"),
-        (lambda: NetworkBlock(group_size=-1), "whole number"),
+        (lambda: NetworkBlock(group_size=-1), "group_size=-1: give a whole number, 0 for one half"),
+        (lambda: NetworkBlock(group_size=True), "group_size=True: give a whole number, 0 for one half"),
         (lambda: NetworkDegrade(loss=5), "from 0 to 1"),
         (lambda: NetworkDegrade(variants=("loss",)), "losses, latency"),
     ],
@@ -258,6 +260,33 @@ def test_an_unknown_name_or_parameter_lists_the_valid_ones(name, parameters, wor
 def test_mistakes(mistake, words):
     with pytest.raises(ValueError, match=words):
         mistake()
+
+
+ORDER = "give the least and the most, in this order, each more than zero"
+
+
+@pytest.mark.parametrize("given", [(3, 1), (0, 2), (True, True), (1,), (1, 2, 3), ("1", "2"), 5])
+@pytest.mark.parametrize(
+    ("kind", "parameter", "words"),
+    [
+        (NetworkBlock, "period", ORDER),
+        (NetworkBlock, "incident", ORDER),
+        (NetworkDegrade, "period", ORDER),
+        (NetworkDegrade, "incident", ORDER),
+        (VmReboot, "period", ORDER),
+        (PodDestroy, "period", ORDER),
+        (PodDestroy, "pods", f"{ORDER}, in whole numbers"),
+    ],
+)
+def test_a_range_has_its_least_first(kind, parameter, words, given):
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{parameter}={given!r}: {words}')}$"):
+        kind(**{parameter: given})
+
+
+def test_a_number_of_pods_is_whole_and_a_time_need_not_be():
+    assert PodDestroy(pods=(1, 1), period=(0.5, 1.5)).pods == (1, 1)
+    with pytest.raises(ValueError, match="in whole numbers"):
+        PodDestroy(pods=(1, 1.5))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pytest_kscen.chaos.policies import cut
 from pytest_kscen.chaos.replicas import links_of
 from pytest_kscen.chaos.troubles import LINK, VOLUME
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.numbers import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,6 +99,6 @@ def _name(incident: Incident) -> str:
 
 def valid_ports(ports: Iterable[int]) -> tuple[int, ...]:
     found = tuple(ports)
-    if not found or not all(isinstance(port, int) and 0 < port <= HIGHEST_PORT for port in found) or len(found) > MOST_PORTS:
+    if not found or not all(is_whole(port) and port <= HIGHEST_PORT for port in found) or len(found) > MOST_PORTS:
         raise ValueError(f"ports={found!r}: give 1 to {MOST_PORTS} numbers from 1 to {HIGHEST_PORT}")
     return found
