@@ -83,6 +83,20 @@ def test_finished_operations_of_chaos_go():
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["b", "c"]
 
 
+@pytest.mark.parametrize(("phase", "waited"), [("InProgress", 300), ("Completed", 0)])
+def test_a_stop_that_has_not_stopped_its_machine_goes_and_nothing_is_started(phase, waited):
+    with staged() as world:
+        stop = {"type": "Stop", "virtualMachineName": "node-1"}
+        metadata = {"labels": OURS}
+        world.make(VIRTUAL_MACHINE_OPERATIONS, "chaos-stop-x", VMS, metadata=metadata, spec=stop, status={"phase": phase})
+        began = world.journal.now
+        world.call(cleanup.clear_before(world.stage))
+
+        assert world.journal.now == began + waited
+        assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
+        assert [data["verb"] for _, _, data in world.told("wrote")] == ["delete"]
+
+
 @pytest.mark.parametrize(
     ("script", "mark"),
     [

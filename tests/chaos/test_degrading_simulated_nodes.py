@@ -7,7 +7,7 @@ from test_simulated_parent import world
 
 from pytest_kscen.chaos.faults.latency import Latency
 from pytest_kscen.chaos.faults.losses import Losses
-from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.resources import JOBS, NODES
 from pytest_kscen.simulation.network import Flow
 
 PAIR = ("node-1", "node-2")
@@ -43,6 +43,13 @@ def test_losses(w, seconds):
     assert all(150 < int(text.split()[2]) < 350 for text in effects(w))
     w.runner.advance(60)
     assert jobs(w) == []
+
+
+def test_a_taint_keeps_no_job_away(w):
+    taint = {"spec": {"taints": [{"key": "for/others", "effect": "NoExecute"}]}}
+    w.runner.call(w.cluster.api("test").patch(NODES, "node-1", taint))
+    w.cause(Losses(PAIR, 0.05, 30.0))
+    assert [round(passage(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1])] == [0.05, 0.05]
 
 
 def test_a_loss_of_nothing_is_a_rule_without_an_effect(w):

@@ -325,15 +325,17 @@ def test_a_cut_reaches_a_volume_through_its_links_alone():
         assert incident.effects == []
 
 
-def test_a_link_to_a_replica_that_goes_is_no_effect():
+@pytest.mark.parametrize("peer", ["v-1", "node-2"])
+def test_a_link_to_a_replica_that_goes_is_no_effect(peer):
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2", "node-3")
+        storage.link("v-0", peer, "Connected")
         incident = storage.cause(byhand.network_block("node-1", "node-2"))
         world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}))
         world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
         world.runner.advance(0)
-        storage.link("v-0", "v-1", "Connecting")
+        storage.link("v-0", peer, "Connecting")
 
         assert incident.effects == []
 

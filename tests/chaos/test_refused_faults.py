@@ -201,6 +201,29 @@ def test_nobody_is_overtaken_by_what_was_refused():
         assert first.recovered_at == first.removed_at
 
 
+def test_nobody_is_overtaken_by_what_is_asked_for_and_not_answered():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", *PAIR)
+        first = storage.cause(byhand.network_block(*PAIR))
+        for link in ("v-0", "v-1"), ("v-1", "v-0"):
+            storage.link(*link, "Connecting")
+        world.call(first.end())
+        answers = deaf(world, InternalError("down"))
+        asking = world.runner.loop.create_task(cause(world.stage, byhand.network_block(*PAIR)))
+        world.runner.advance(10)
+        storage.link("v-0", "v-1", "Connected")
+        world.runner.advance(10)
+        storage.link("v-1", "v-0", "Connected")
+        world.runner.advance(10)
+        answers[:] = [NO]
+        world.call(asyncio.wait([asking]))
+
+        assert isinstance(asking.exception(), Forbidden)
+        assert world.told("incident-overtaken") == []
+        assert first.recovered_at == first.removed_at + 20
+
+
 def test_half_of_a_degradation_is_undone_alone():
     with staged(nodes=2) as world:
         deaf(world, None, NO, None)
