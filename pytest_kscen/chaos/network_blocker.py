@@ -43,6 +43,11 @@ class NetworkBlock:
     def needs_machines(self) -> int:
         return max(PAIR, self.group_size + 1 if SPLIT_BRAIN in self.variants else 0)
 
+    @property
+    def needs_volumes(self) -> bool:
+        """Whether all that it does is done to a volume's link."""
+        return set(self.variants) == {DRBD}
+
     async def run(self, stage: Stage, stop: Signal) -> None:
         await recur(stage, stop, self, "chaos-network-blocker", self._draw)
 

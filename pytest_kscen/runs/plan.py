@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kscen.chaos.faults.blocks import DRBD
+from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.objects.durations import in_words
 
@@ -29,13 +31,18 @@ class Plan:
     """Where a volume's health is read: the name of a source in objects.volume_health."""
 
     def without_incidents(self, duration: float) -> Iterator[str]:
-        """The profiles that can have none in a run of this length, each with the reason."""
+        """The profiles that can have none in a run of this length and of nothing but the plan, each with the reason."""
         for profile in self.chaos:
             if profile.soonest >= duration:
                 yield (
                     f"{profile.profile} has no incident in this run: its first one comes after {in_words(profile.soonest)} "
                     f"at the earliest, and the run lasts {in_words(duration)}: run longer, or give a shorter period "
                     "(chaos(..., period=...), --chaos-period-min)"
+                )
+            elif isinstance(profile, NetworkBlock) and profile.needs_volumes and not self.churn:
+                yield (
+                    f"{profile.profile} has no incident in this run unless the cluster has volumes already: {DRBD}, its only "
+                    "variant, cuts a volume's link, and the plan makes none: declare volume_churn, or give other variants too"
                 )
 
     @property

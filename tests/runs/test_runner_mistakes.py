@@ -6,6 +6,7 @@ import contextlib
 
 import pytest
 
+from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
@@ -39,6 +40,17 @@ def test_a_run_that_is_too_short_for_an_incident(runner):
     ):
         outcome = runner.run("5m")
     assert (outcome.verdict, outcome.incidents) == ("unknown", [])
+
+
+def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
+    alone = NetworkBlock(variants=("blocking-drbd",))
+    (said,) = Plan(chaos=(alone,)).without_incidents(600)
+    assert said == (
+        "network-block has no incident in this run unless the cluster has volumes already: blocking-drbd, its only variant, "
+        "cuts a volume's link, and the plan makes none: declare volume_churn, or give other variants too"
+    )
+    for plan in Plan(Churn(), (alone,)), Plan(chaos=(NetworkBlock(),)):
+        assert list(plan.without_incidents(600)) == []
 
 
 def test_runs_do_not_nest(runner):
