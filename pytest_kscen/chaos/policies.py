@@ -19,9 +19,10 @@ BYSTANDERS = ["host", "remote-node", "cluster", "world"]  # the parent, its DNS 
 def cut(
     name: str,
     namespace: str,
-    sides: tuple[Sequence[str], Sequence[str]],
-    ports: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    side_a: Sequence[str],
+    side_b: Sequence[str],
     *,
+    ports: tuple[Sequence[int], Sequence[int]] = ((), ()),
     labels: Mapping[str, str],
 ) -> Obj:
     """Denies TCP across the two sides, both ways; within a side everybody still reaches everybody.
@@ -30,7 +31,7 @@ def cut(
     side A: hence the rules that allow everything else.
     """
     peers = {"matchLabels": {POD_NAMESPACE: namespace}}
-    (side_a, side_b), (to_a, to_b) = sides, map(_ports, ports)
+    to_a, to_b = map(_ports, ports)
     return {
         "apiVersion": CILIUM_NETWORK_POLICIES.api_version,
         "kind": CILIUM_NETWORK_POLICIES.kind,

@@ -83,8 +83,8 @@ class Block:
         labels = incident.labels
         if len(self.side_a) == len(self.side_b) == 1:
             labels |= {NODE_A: self.side_a[0], NODE_B: self.side_b[0]}
-        sides, ports = (self.side_a, self.side_b), (self.ports_a, self.ports_b)
-        return cut(_name(incident), incident.hands.namespace, sides, ports, labels=labels)
+        ports = self.ports_a, self.ports_b
+        return cut(_name(incident), incident.hands.namespace, self.side_a, self.side_b, ports=ports, labels=labels)
 
 
 def of_link(link: Link) -> Block:

@@ -26,9 +26,9 @@ OBJECTS = [
     operation("restart", "default", "Restart", "node-1", LABELS),
     operation("stop", "default", "Stop", "node-1", LABELS),
     operation("start", "default", "Start", "node-1", LABELS),
-    cut("everything", "default", (["node-1"], ["node-2"]), labels=LABELS),
-    cut("two-ports", "default", (["node-1"], ["node-2", "node-3"]), ([7000, 7001], [7000, 7001]), labels=LABELS),
-    cut("one-link", "default", (["node-1"], ["node-2"]), ([7000], [7001]), labels=LABELS),
+    cut("everything", "default", ["node-1"], ["node-2"], labels=LABELS),
+    cut("two-ports", "default", ["node-1"], ["node-2", "node-3"], ports=([7000, 7001], [7000, 7001]), labels=LABELS),
+    cut("one-link", "default", ["node-1"], ["node-2"], ports=([7000], [7001]), labels=LABELS),
 ]
 
 
