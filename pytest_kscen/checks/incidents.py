@@ -194,6 +194,6 @@ def _without_effect(profile: str, own: Sequence[IncidentRecord], *, has_volumes:
     said = f"none of the {len(own)} incidents of {profile} had an effect"
     if failed:
         return f"{said}, and {len(failed)} could not be caused: {failed[0].failed}"
-    if own and not has_volumes and profile in NOTICED_BY_VOLUMES:
+    if not has_volumes and profile in NOTICED_BY_VOLUMES:
         return f"{said}, since there was no volume to notice one: declare volume_churn, or make volumes in the test"
     return f"{said}: run longer"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pytest_kscen.objects import quantities
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pytest_kscen.objects.numbers import is_whole, no_range, valid_range
 
 DEFAULT_CLASSES = ("availability", "consistency-and-availability")
 
 Seconds: TypeAlias = tuple[float, float]
-PAIR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Churn:
         classes: object = self.storage_classes
         if not isinstance(classes, tuple) or not classes or not all(isinstance(name, str) and name for name in classes):
             raise ValueError(f"storage_classes={self.storage_classes!r}: give a list of names")
-        if not _is_whole(self.max_volumes):
+        if not is_whole(self.max_volumes):
             raise ValueError(f"max_volumes={self.max_volumes!r}: give a whole number, 1 or more")
         for name in ("resizer", "replica_destroyer", "replica_creator", "pod_destroyer"):
             if not isinstance(getattr(self, name), bool):
@@ -50,32 +47,22 @@ class Churn:
         self._check_sizes()
 
     def _check_ranges(self) -> None:
-        if not all(_is_whole(number) for number in self.step):
-            raise ValueError(f"step={self.step!r}: give two whole numbers, 1 or more")
-        _check_order("step", self.step, self.step)
+        valid_range("step", self.step, whole=True)
         for name in (
             *("step_period", "lifetime", "attacher_period"),
             *("resizer_period", "replica_destroyer_period", "replica_creator_period"),
         ):
-            period = getattr(self, name)
-            _check_order(name, period, period)
+            valid_range(name, getattr(self, name))
 
     def _check_sizes(self) -> None:
         size, largest = _bytes("size", self.size), _bytes("max_size", self.max_size)
-        _check_order("resizer_step", self.resizer_step, [_bytes("resizer_step", step) for step in self.resizer_step])
+        least, most = (_bytes("resizer_step", step) for step in self.resizer_step)
+        if not 0 < least <= most:
+            raise no_range("resizer_step", self.resizer_step)
         if size <= 0:
             raise ValueError(f"size={self.size!r}: give more than zero")
         if self.resizer and largest < size:
             raise ValueError(f"max_size={self.max_size!r} is less than size={self.size!r}: the resizer could not grow anything")
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number > 0
-
-
-def _check_order(name: str, said: object, pair: Sequence[float]) -> None:
-    if len(pair) != PAIR or not all(isinstance(one, int | float) and one > 0 for one in pair) or pair[0] > pair[1]:
-        raise ValueError(f"{name}={said!r}: give the least and the most, in this order, each more than zero")
 
 
 def _bytes(name: str, size: str) -> int:
