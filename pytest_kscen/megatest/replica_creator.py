@@ -6,9 +6,8 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.megatest.placement import nodes_of
-from pytest_kscen.megatest.subject import attempt, made
+from pytest_kscen.megatest.subject import REFUSALS, attempt, made
 from pytest_kscen.megatest.view import name_of
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import ACCESS, REPLICAS, REPLICATED_VOLUME_REPLICAS, TIE_BREAKER, volume_of
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_kscen.megatest.churn import Seconds
     from pytest_kscen.megatest.subject import Subject
     from pytest_kscen.objects.resources import Obj
+
+TRY_AGAIN = 60.0  # seconds until it is looked again for what was left, if nobody could tell
 
 
 async def create_replicas(rv: Subject, period: Seconds) -> Never:
@@ -40,13 +41,27 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
 
 
 async def sweep_replicas(rv: Subject) -> None:
-    """Delete what was added in the very moment in which the volume went: nobody else would."""
+    """Delete what was added in the very moment in which the volume went: nobody else would. The run's end is the last occasion."""
     actor = rv.actor("volume-replica-creator")
-    listing = await actor.api.list(REPLICATED_VOLUME_REPLICAS, labels=f"{RUN_LABEL}={rv.stage.run_id}")
-    for left in [name_of(one) for one in listing.items if volume_of(one) == rv.name]:
-        async with attempt(actor, "delete a replica that was left", volume=rv.name, replica=left):
-            with contextlib.suppress(NotFound):  # an answer was lost, and the deletion was asked for again
-                await actor.api.delete(REPLICATED_VOLUME_REPLICAS, left)
+    while not await _swept(rv, actor) and not rv.season.over.given:
+        await rv.season.over.within(actor.clock, TRY_AGAIN)
+
+
+async def _swept(rv: Subject, actor: Actor) -> bool:
+    try:
+        async with actor.doing("look for replicas that were left", volume=rv.name):
+            for left in await actor.own(REPLICATED_VOLUME_REPLICAS):
+                if volume_of(left) == rv.name:
+                    await _delete(rv, actor, name_of(left))
+    except REFUSALS:
+        return False
+    return True
+
+
+async def _delete(rv: Subject, actor: Actor, replica: str) -> None:
+    async with actor.doing("delete a replica that was left", volume=rv.name, replica=replica):
+        with contextlib.suppress(NotFound):  # an answer was lost, and the deletion was asked for again
+            await actor.api.delete(REPLICATED_VOLUME_REPLICAS, replica)
 
 
 def first_free(volume: str, taken: Iterable[str]) -> str | None:

@@ -180,16 +180,6 @@ def test_the_log_says_the_volume_the_action_its_parameters_the_result_and_the_ti
     )
 
 
-def test_what_was_added_while_the_volume_went_is_swept(world):
-    """A replica of ours that nobody deletes with the volume."""
-    destiny = Destiny("v", "none", "8Mi", 10.0, replica_creator_period=(6.0, 6.0))
-    world.start(live(world.stage, world.season, destiny))
-    world.storage.sweeps = False
-    world.advance(100)
-    assert world.deeds("delete a replica that was left") == [(17, "delete a replica that was left", "done", 0)]
-    assert world.left() == []
-
-
 class Forgetful(ForwardingApi):
     """Makes volumes, or lets others, and its answers are lost; for a while it cannot tell what there is."""
 

@@ -1,0 +1,91 @@
+"""Replicas that were added in the moment in which their volume went, to the second: it goes at 17 s."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.kube.forwarding import ForwardingApi
+from pytest_kscen.megatest.destiny import Destiny
+from pytest_kscen.megatest.volume import live
+from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
+
+DESTINY = Destiny("v", "none", "8Mi", 10.0, replica_creator_period=(6.0, 6.0))
+LOOK, DELETE = "look for replicas that were left", "delete a replica that was left"
+
+
+class Refusing(ForwardingApi):
+    """Has lists of what is said instead of listing replicas, and of deleting them."""
+
+    def __init__(self, api, world):
+        super().__init__(api)
+        self.world = world
+
+    async def create(self, resource, obj, namespace="", **options):
+        return await self._api.create(resource, obj, namespace, **options)
+
+    async def list(self, resource, namespace="", **options):
+        if resource == REPLICATED_VOLUME_REPLICAS and options.get("labels") and self.world.unseen:
+            raise self.world.unseen.pop()
+        return await self._api.list(resource, namespace, **options)
+
+    async def delete(self, resource, name, namespace="", **options):
+        if resource == REPLICATED_VOLUME_REPLICAS and self.world.refused:
+            raise self.world.refused.pop()
+        return await self._api.delete(resource, name, namespace, **options)
+
+
+@pytest.fixture
+def world(build):
+    world = build(wrap=Refusing)
+    world.unseen, world.refused = [], []
+    world.storage.sweeps = False
+    world.start(live(world.stage, world.season, DESTINY))
+    return world
+
+
+def swept(world):
+    return [deed[:3] for deed in world.deeds(LOOK, DELETE)]
+
+
+def test_only_what_is_ours_and_the_volumes_is_swept(world):
+    mine = {"replicatedVolumeName": "v", "type": "TieBreaker"}
+    obj = {"metadata": {"name": "w-0", "labels": {"kscen.io/run": "run1"}}, "spec": {**mine, "replicatedVolumeName": "w"}}
+    world.advance(5)
+    world.ask(world.api.create(REPLICATED_VOLUME_REPLICAS, obj))
+    world.ask(world.storage.replica("v", 9, mine))
+    world.advance(95)
+    assert swept(world) == [(17, DELETE, "done"), (17, LOOK, "done")]
+    assert world.left() == ["v-9", "w-0"]
+
+
+@pytest.mark.parametrize("what", ["unseen", "refused"])
+def test_who_may_not_sweep_tries_again_each_minute(world, what):
+    setattr(world, what, [Forbidden("not now")] * 2)
+    world.advance(200)
+    looks = [deed for deed in swept(world) if deed[1] == LOOK]
+    assert looks == [(17, LOOK, "failed"), (77, LOOK, "failed"), (137, LOOK, "done")]
+    assert world.left() == []
+
+
+def test_lists_that_are_refused_for_six_minutes_end_nobody(world):
+    world.runner.loop.call_later(17 + 360, world.unseen.clear)
+    world.unseen += [ServiceUnavailable("no leader")] * 1000
+    world.advance(600)
+    assert [(round(at), *rest) for at, *rest in swept(world)] == [
+        (318, LOOK, "failed"),
+        (378, DELETE, "done"),
+        (378, LOOK, "done"),
+    ]
+    assert world.left() == []
+
+
+def test_the_runs_end_is_the_last_occasion(world):
+    world.unseen = [Forbidden("never")] * 100
+    world.advance(50)
+    world.season.frozen.give()
+    world.season.over.give()
+    world.advance(200)
+    assert swept(world) == [(17, LOOK, "failed"), (50, LOOK, "failed")]
+    assert len(world.left()) == 1
+    assert not [task for task in world.runner.loop.tasks() if task.get_name() == "actor"]
