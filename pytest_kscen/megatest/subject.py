@@ -85,7 +85,9 @@ def asking() -> contextlib.AbstractContextManager[None]:
 
 
 def disk_going(rv: Subject, node: str = "") -> str:
-    """Newer storage replaces no disk that is deleted, so it may never let it go."""
+    """Newer storage replaces no disk that is deleted, so it may never let it go. The first generation's does."""
+    if not rv.health.is_of_newer_storage:
+        return ""
     for replica in rv.view.replicas(rv.name):
         spec, metadata = replica["spec"], replica["metadata"]
         if spec.get("type") == DISKFUL and metadata.get("deletionTimestamp") and node in {"", spec.get("nodeName")}:

@@ -26,7 +26,6 @@ from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.subject import REFUSALS, Subject, attempt, made, unless_gone
 from pytest_kscen.megatest.unready import shortcomings_noted
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
-from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -128,12 +127,9 @@ async def _take_back(rv: Subject, actor: Actor) -> None:
 
 def _spec(rv: Subject, destiny: Destiny) -> Obj:
     spec: Obj = {"size": destiny.size, "replicatedStorageClassName": destiny.storage_class}
-    if rv.health.name == DEFAULT_HEALTH.name:
-        return spec
-    return {
-        **spec,
-        "maxAttachments": MOST_ATTACHMENTS,
-    }  # newer storage attaches to one node unless it is told, and none could migrate
+    if rv.health.is_of_newer_storage:  # it attaches to one node unless it is told, and none could migrate
+        spec["maxAttachments"] = MOST_ATTACHMENTS
+    return spec
 
 
 async def _attach_at_first(rv: Subject, actor: Actor, nodes: Sequence[str]) -> list[str]:

@@ -40,6 +40,11 @@ class HealthSource:
     conditions: tuple[str, ...]
     find: Callable[[Obj, str], Observed | None]
 
+    @property
+    def is_of_newer_storage(self) -> bool:
+        """Whether the generation that says it so is a later one than the first."""
+        return self is not DEFAULT_HEALTH
+
     def read(self, volume: Obj | None) -> dict[str, Observed]:
         """The conditions that the volume says something of."""
         found = {name: self.find(volume, name) for name in self.conditions} if volume else {}

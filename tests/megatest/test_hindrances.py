@@ -1,0 +1,55 @@
+"""What stands in the storage's way when something is not done in time, and what is no excuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.megatest.attachments import attach
+from pytest_kscen.megatest.destiny import Growth
+from pytest_kscen.megatest.resizer import resize
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+
+LATE = "failed: TimeoutError('v was not attached to {node} within 300 s')"
+HINDERED = "failed: HinderedError('v was not attached to {node} within 300 s: v-0 is being deleted')"
+
+
+@pytest.fixture
+def deleted(world):
+    """The volume's disk on node-1 is being deleted and stays, and nothing is attached or grows; the health source is to be said."""
+    world.storage.attaches = False
+    world.storage._grow = lambda volume: world.runner.clock.sleep(0)
+    world.volume()
+    world.advance(10)
+    world.ask(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-0", {"metadata": {"finalizers": ["held/back"]}}))
+    world.ask(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-0"))
+    return lambda source: world.subject(health=HEALTH_SOURCES[source])
+
+
+def results(world):
+    return [(at, data["result"]) for at, _, data in world.notes("ended")]
+
+
+@pytest.mark.parametrize(
+    ("source", "node", "result"),
+    [
+        ("conditions", "node-1", LATE),
+        ("effectiveLayout", "node-1", HINDERED),
+        ("ready", "node-1", HINDERED),
+        ("ready", "node-2", LATE),  # it has a disk of its own
+    ],
+)
+def test_a_disk_that_is_being_deleted_excuses_newer_storage_there(world, deleted, source, node, result):
+    rv = deleted(source)
+    with pytest.raises(TimeoutError if result == LATE else OSError, match="was not attached"):
+        world.ask(attach(rv, rv.actor("volume-attacher"), node))
+    assert results(world) == [(310, result.format(node=node))]
+
+
+@pytest.mark.parametrize(("source", "why"), [("conditions", ""), ("ready", "HinderedError")])
+def test_it_excuses_newer_storage_from_growing(world, deleted, source, why):
+    world.start(resize(deleted(source), Growth((20.0, 20.0), ("2Mi", "2Mi"), "1Gi")))
+    world.advance(320)
+    ((at, result),) = results(world)
+    assert at == 330
+    assert result.startswith(f"failed: {why or 'TimeoutError'}('v did not grow to 10Mi within 300 s")
