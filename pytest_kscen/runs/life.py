@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.clock import ActorCrashedError
     from pytest_kscen.kube.actor import Stage
     from pytest_kscen.runs.plan import Plan
 
@@ -102,6 +103,12 @@ class Life:
             if not isinstance(error, Exception):
                 raise error
             self._crashed(task.get_name(), error)
+            self._word.give()
+
+    def hear_of_cluster(self, crash: ActorCrashedError) -> None:
+        """One of those who make up the cluster has crashed: what it did after that would mean nothing either."""
+        if crash is not self._crash:
+            self._crashed("cluster", crash)
             self._word.give()
 
     def _crashed(self, actor: str, error: Exception) -> None:

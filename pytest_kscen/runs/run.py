@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.checks.outcome import Outcome, judge
+from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.durations import seconds_of
@@ -127,7 +128,7 @@ class Run:
         def held() -> object:
             return not self.life.goes_on or condition()
 
-        with self._waiting():
+        with self._waiting(), self._hearing_of_crashes():
             self.cluster.until(held, timeout)
         self.life.raise_crash()
         self._go_no_further()
@@ -162,7 +163,7 @@ class Run:
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
-            with self._waiting():
+            with self._waiting(), self._hearing_of_crashes():
                 return self.cluster.runner.call(coroutine)
         finally:
             self.life.raise_crash()
@@ -171,7 +172,8 @@ class Run:
         """Heal, judge, clear away. What was seen so far is judged even if that fails."""
         with self._waiting():
             try:
-                self.cluster.runner.call(self.life.end())
+                with self._hearing_of_crashes():
+                    self.cluster.runner.call(self.life.end())
             finally:
                 if not self.cluster.replayable:
                     self.journal.write("run", "not-replayable", {})
@@ -186,6 +188,14 @@ class Run:
             yield
         finally:
             self._waits = False
+
+    @contextlib.contextmanager
+    def _hearing_of_crashes(self) -> Iterator[None]:
+        try:
+            yield
+        except ActorCrashedError as crash:
+            self.life.hear_of_cluster(crash)
+            raise
 
     def _go_no_further(self) -> None:
         if self.life.is_stopped:

@@ -14,6 +14,7 @@ from pytest_kscen.chaos.faults.machines import Reboot, Stop
 from pytest_kscen.chaos.hands import Impossible
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.clock.virtual import START
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
@@ -238,6 +239,31 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     assert [(entry.data["actor"], entry.data["error"]) for entry in run.journal if entry.what == "crashed"] == [
         ("network-block", "KeyError('status')")
     ]
+
+
+@pytest.mark.parametrize(
+    ("lives", "at"),
+    [(lambda run: run.advance("3h"), 60), (lambda run: run.until(lambda: False, "3h"), 60), (lambda run: None, 0.5)],
+    ids=["while it lasts", "while something is awaited", "while it ends"],
+)
+def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runner_of, lives, at):
+    async def own():
+        await cluster.runner.clock.sleep(at)
+        raise KeyError("spec")
+
+    def body(run):
+        run.volumes.create("availability")
+        cluster.runner.start(own(), "own")
+        lives(run)
+
+    told = "the actor own crashed: KeyError('spec')"
+    with pytest.raises(ActorCrashedError, match=f"^{re.escape(told)}$"), runner_of() as run:
+        body(run)
+    assert run.outcome.verdict == "unknown"
+    assert [entry.data for entry in run.journal if entry.what == "crashed"] == [
+        {"actor": "cluster", "error": f'ActorCrashedError("{told}")'}
+    ]
+    assert (objects(cluster, REPLICATED_VOLUMES) == []) is (at == 60)  # a crash in its end ends that as well
 
 
 def test_a_crash_in_a_fault_that_passes_ends_the_run_at_once(runner_of, monkeypatch):

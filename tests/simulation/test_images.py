@@ -1,5 +1,8 @@
 import pytest
 
+from pytest_kscen.clock import ActorCrashedError
+from pytest_kscen.objects.errors import Forbidden
+from pytest_kscen.simulation.images import own
 from pytest_kscen.simulation.images.names import canonical, names_of
 
 SHELL = {"image": "busybox:1", "command": ["sh", "-c", "sleep 1000"]}
@@ -113,6 +116,26 @@ class TestRegistered:
         site.advance(3)
         assert ended(site) == (1, "Error")
         assert site.log() == "ValueError: no such thing\n"
+
+    @pytest.mark.parametrize("error", [Forbidden("no"), TimeoutError("nobody there"), LookupError("not today")])
+    def test_a_program_of_the_simulations_own_may_be_refused_something(self, site, error):
+        async def refused(container):
+            raise error
+
+        site.images.register(own(refused, LookupError))
+        site.create(restartPolicy="Never")
+        site.advance(3)
+        assert ended(site) == (1, "Error")
+
+    def test_a_mistake_of_the_simulations_own_is_nobodys_container_that_crashed(self, site):
+        async def mistaken(container):
+            raise ValueError("no such thing")
+
+        site.images.register(own(mistaken))
+        site.create(restartPolicy="Never")
+        told = r"^the actor kubelets crashed: SimulationMistake\(\"the simulated c in p failed: ValueError\('no such thing'\)\"\)$"
+        with pytest.raises(ActorCrashedError, match=told):
+            site.advance(3)
 
     def test_it_may_say_when_it_is_ready(self, site):
         async def slow(container):

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kscen.simulation.images import SimulationMistake
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -30,7 +32,7 @@ class Process:
 
     def __init__(self, run: Callable[[ContainerContext], Awaitable[int]] | None, context: ContainerContext) -> None:
         self.context = context
-        self._exit: Exit | None = None
+        self._exit: Exit | SimulationMistake | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         if run:
@@ -41,6 +43,9 @@ class Process:
         context = self.context
         try:
             code = await run(context)
+        except SimulationMistake as mistake:  # no container has crashed: the machine has, for whoever waits for the end
+            self._end(mistake)
+            return
         except Exception as error:  # a program that crashes ends its container, not the machine
             context.write(f"{type(error).__name__}: {error}\n")
             logger.warning("%s in %s crashed", context.name, context.pod["metadata"]["name"], exc_info=error)
@@ -49,7 +54,7 @@ class Process:
             self._task = None  # whose traceback may lead back here
         self._end(Exit(code, context.exit_reason or ("Error" if code else "Completed")))
 
-    def _end(self, exit_: Exit) -> None:
+    def _end(self, exit_: Exit | SimulationMistake) -> None:
         if self._exit is None:
             self._exit = exit_
             for future in self._waiting:
@@ -69,9 +74,11 @@ class Process:
             self._task.cancel()
 
     async def end(self) -> Exit:
-        """Wait for its end; who stops waiting does not stop it."""
+        """Wait for its end; who stops waiting does not stop it. A mistake of the simulation's own is raised."""
         while self._exit is None:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future
+        if isinstance(self._exit, SimulationMistake):
+            raise self._exit
         return self._exit

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.storage import NAMESPACE
+from pytest_kscen.simulation.images import own
 from pytest_kscen.simulation.storage.agent import Agent
 from pytest_kscen.simulation.storage.controller import Leader
 from pytest_kscen.simulation.storage.generations import DEFAULT, GENERATIONS
+from pytest_kscen.simulation.storage.lease import LostError
 from pytest_kscen.simulation.storage.plant import Plant
 from pytest_kscen.simulation.storage.workloads import IMAGE
 
@@ -30,5 +32,5 @@ def attach(site: Site, informers: Informers, clock: Clock, chance: Chance, gener
         return await plant.staff(container, Agent(plant, container).run())
 
     for app, behaviour in {"controller": lead, "agent": tend}.items():
-        site.images.register(behaviour, image=IMAGE.format(app=app), namespace=NAMESPACE)
+        site.images.register(own(behaviour, LostError), image=IMAGE.format(app=app), namespace=NAMESPACE)
     return plant

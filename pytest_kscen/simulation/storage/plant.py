@@ -60,7 +60,7 @@ class Plant:
         self.drbd.on_change(self._kernel_changed)
 
     async def staff(self, container: ContainerContext, life: Coroutine[Any, Any, None]) -> int:
-        """Live this life in a container until it is asked to stop; a crash of the life is the container's."""
+        """Live this life in a container until it is asked to stop; a refusal that ends the life ends the container."""
         loop = asyncio.get_running_loop()
         tasks = [
             loop.create_task(life, name=f"life of {container.pod['metadata']['name']}"),

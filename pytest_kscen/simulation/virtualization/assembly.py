@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.simulation.bench import Bench
+from pytest_kscen.simulation.images import own
 from pytest_kscen.simulation.network.cilium import CiliumAgents
 from pytest_kscen.simulation.virtualization.bodies import CONTAINER, IMAGE
 from pytest_kscen.simulation.virtualization.hypervisor import Hypervisor
@@ -28,7 +29,7 @@ def actors(
     """Pods run on the host's machines; the guests in them are the nested site's."""
     informers = Informers(api_for("virtualization-informers"), clock, chance)
     hypervisor = Hypervisor(nested.machines, namespace)
-    host.images.register(Launcher(hypervisor, chance).run, image=IMAGE, container=CONTAINER)
+    host.images.register(own(Launcher(hypervisor, chance).run), image=IMAGE, container=CONTAINER)
 
     def bench(name: str) -> Bench:
         return Bench.of(name, api_for(name), clock, informers)

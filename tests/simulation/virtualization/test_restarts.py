@@ -2,7 +2,9 @@
 
 import pytest
 
+from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.objects.resources import EVENTS, PODS
+from pytest_kscen.simulation.virtualization.launcher import Launcher
 from pytest_kscen.simulation.virtualization.timings import BOOT, SHUTDOWN
 
 GONE = 5.5  # the launcher puts away its guest, and the kubelet the pod
@@ -117,3 +119,13 @@ def test_a_machine_that_loses_power_while_it_boots_begins_anew(place):
     assert not place.machines["node-1"].powered
     place.advance(40)
     assert place.machines["node-1"].powered
+
+
+def test_a_mistake_in_the_launcher_is_no_container_that_crashes(place, monkeypatch):
+    def mistaken(*_):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(Launcher, "_start", mistaken)
+    place.cluster._host.site.kubelets.kill("vms", place.pod()["metadata"]["name"], "compute")
+    with pytest.raises(ActorCrashedError, match=r"the simulated compute in virt-launcher-\S+ failed: KeyError\('lost'\)"):
+        place.cluster.runner.advance(100)
