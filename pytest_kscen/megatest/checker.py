@@ -47,6 +47,10 @@ async def check(rv: Subject) -> None:
             hear()
             while True:
                 _compare(rv, actor, await states.get(), last)
+    except asyncio.CancelledError:
+        while not states.empty():  # what was heard in the very moment of the end
+            _compare(rv, actor, states.get_nowait(), last)
+        raise
     finally:
         actor.note("checker-stopped", volume=rv.name, conditions={name: seen.status for name, seen in last.items()})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -156,3 +157,22 @@ def test_a_replica_is_attached_where_the_volume_is_wanted_and_nowhere_else():
     replicas = [{"metadata": {"name": f"v-{n}"}, "spec": {"nodeName": f"node-{n}"}, "status": said} for n in (1, 2)]
     assert replicas_false(replicas, []) == {}
     assert replicas_false(replicas, ["node-2"]) == {"v-2": ["Attached (AttachedReason)"]}
+
+
+def test_a_change_in_the_very_moment_of_the_end_counts(world):
+    """The checker is cancelled as soon as the view knows of it, before it has had a turn."""
+    world.volume()
+    rv = world.subject()
+    world.advance(10)
+
+    async def ended():
+        checker = asyncio.get_running_loop().create_task(check(rv))
+        await world.runner.clock.sleep(1)
+        with rv.view.listening("v", checker.cancel):
+            await world.storage.tell("v", IOReady="False", Quorum="True")
+            await asyncio.wait((checker,))
+        return checker.cancelled()
+
+    assert world.ask(ended())
+    assert changes(world) == [(11, "IOReady", "True", "False")]
+    assert world.notes("checker-stopped")[0][2]["conditions"] == {"IOReady": "False", "Quorum": "True"}
