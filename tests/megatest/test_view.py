@@ -77,6 +77,20 @@ def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):
     assert world.ask(lost()) == 10
 
 
+def test_a_volume_that_nobody_has_seen_yet_is_not_lost(world):
+    view = world.season.view(world.stage)
+    world.volume()
+    made = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["metadata"]["resourceVersion"]
+
+    async def lost():
+        async with view:
+            await view.lost("v", made, timeout=5)
+
+    with pytest.raises(TimeoutError, match=r"^v was not gone within 5 s$"):
+        world.ask(lost())
+    assert world.now == 5
+
+
 def test_a_crash_is_everybodys(world):
     rv = world.subject()
 

@@ -215,3 +215,23 @@ def test_what_was_made_although_nobody_said_so_goes_if_it_is_ours(build, whose):
     world.runner.loop.call_later(70, setattr, world, "knows", True)
     world.advance(400)
     assert world.names(REPLICATED_VOLUMES) == (["v"] if whose == "theirs" else [])
+
+
+def test_what_was_made_goes_only_while_it_is_what_was_found(build):
+    """Somebody puts another in its place after the look."""
+
+    class Replaced(Forgetful):
+        async def get(self, resource, name, namespace="", **options):
+            found = await super().get(resource, name, namespace, **options)
+            await self._api.patch(resource, name, {"metadata": {"finalizers": []}})
+            await self._api.delete(resource, name)
+            again = {key: found["metadata"][key] for key in ("name", "labels")}
+            await self._api.create(resource, {**found, "metadata": again})
+            return found
+
+    world = build(wrap=Replaced)
+    world.knows, world.makes = False, True
+    world.runner.loop.call_later(320, setattr, world, "knows", True)
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(700)
+    assert world.names(REPLICATED_VOLUMES) == ["v"]

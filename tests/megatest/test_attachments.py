@@ -1,0 +1,66 @@
+"""When a volume counts as attached, and when as detached, to the second."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tiny_storage import ATTACHING, DETACHING
+
+from pytest_kscen.megatest.attachments import arrivals_noted, attach, attachment_name, detach, detach_everywhere, request
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS
+
+LATER = 3  # seconds
+NAME = attachment_name("v", "node-1")
+
+
+@pytest.fixture
+def rv(world):
+    """The volume is attached to node-1, at 10 s."""
+    world.volume()
+    subject = world.subject()
+    world.ask(request(subject, subject.actor("somebody"), "node-1"))
+    world.advance(10)
+    return subject
+
+
+@pytest.mark.parametrize(
+    "act", [lambda rv, actor: detach(rv, actor, "node-1"), detach_everywhere], ids=["from one node", "from everywhere"]
+)
+def test_it_is_detached_when_the_volume_itself_says_so(world, rv, act):
+    """The attachment goes sooner."""
+    detached, tasks = world.storage._attached, []
+
+    async def later(spec, *, there):
+        await world.runner.clock.sleep(LATER)
+        await detached(spec, there=there)
+
+    async def at_once(spec, *, there):
+        tasks.append(asyncio.get_running_loop().create_task(later(spec, there=there)))
+
+    world.storage._attached = at_once
+    world.ask(act(rv, rv.actor("volume-attacher")))
+    assert world.now == 10 + DETACHING + LATER
+    assert world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
+
+
+def test_the_attachment_that_is_ready_is_the_one_that_was_asked_for(world, rv):
+    """Not the one before it, of the same name, which is all that the view knows of when it is made."""
+
+    async def again():
+        await world.api.patch(REPLICATED_VOLUME_ATTACHMENTS, NAME, {"metadata": {"finalizers": []}})
+        await world.api.delete(REPLICATED_VOLUME_ATTACHMENTS, NAME)
+        await attach(rv, rv.actor("volume-attacher"), "node-1")
+
+    world.ask(again())
+    assert world.now == 10 + ATTACHING
+
+
+def test_what_others_make_of_the_same_name_is_none_of_those_at_first(world, rv):
+    actor = rv.actor("volume-main")
+    with arrivals_noted(rv, actor, ["another"]):
+        pass
+    assert world.notes("attached") == []
+    with arrivals_noted(rv, actor, [rv.view.attachments("v")[0]["metadata"]["uid"]]):
+        pass
+    assert world.notes("attached") == [(10, "attached", {"volume": "v", "node": "node-1"})]
