@@ -35,7 +35,7 @@ BEFORE, AFTER = 6, 15
 CAUSES = {"cause blocking-everything", "cause blocking-drbd", "cause split-brain", "cause vm-reboot"}
 UNDOES = {"undo losses", "undo latency"}
 GIVEN_UP = {
-    "list": {"detach everywhere", *CAUSES, *UNDOES},
+    "list": {"detach everywhere", "look for replicas that were left", *CAUSES, *UNDOES},
     "get": {*CAUSES, *UNDOES},
     "create": {"create the volume", "attach at first", *CAUSES, *UNDOES},
     "patch": set(),
