@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -11,7 +11,7 @@ from pytest_kscen import markers, options
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 RUNS, LEFT_OPEN = "kscen_runs", "kscen_length_left_open"
 FILES_OF_TESTS = tuple(f".{word}.{ending}" for word in ("scenario", "workflow") for ending in ("yaml", "yml"))
@@ -80,6 +80,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Who is interrupted, or ends the session, gets no report of its own, and is cleared away when the session is."""
+    try:
+        return (yield)
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        from pytest_kscen.fixtures import CUT_OFF
+
+        item.config.stash[CUT_OFF] = item
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     from pytest_kscen.fixtures import curtain, is_ours, without_traceback
 
@@ -113,18 +125,37 @@ def pytest_runtest_makereport(
     return report
 
 
+class Told(NamedTuple):
+    """A test's runs, for the terminal."""
+
+    test: str
+    runs: list[list[str]]
+    left_open: bool
+
+
+def _told(terminalreporter: pytest.TerminalReporter) -> Iterator[Told]:
+    """What the tests' reports carry; whoever was cut off has none, but is of this process."""
+    from pytest_kscen.fixtures import CUT_OFF, LENGTH_LEFT_OPEN, RUNS_TOLD
+
+    for report in (report for kind in terminalreporter.stats.values() for report in kind if getattr(report, RUNS, ())):
+        yield Told(report.nodeid, getattr(report, RUNS), getattr(report, LEFT_OPEN, False))
+    item = terminalreporter.config.stash.get(CUT_OFF, None)
+    if item and RUNS_TOLD in item.stash:
+        yield Told(item.nodeid, item.stash[RUNS_TOLD], item.stash.get(LENGTH_LEFT_OPEN, False))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What came of each run, of a quiet session its headline alone; and the flags that nothing came of."""
-    reports = [report for kind in terminalreporter.stats.values() for report in kind if getattr(report, RUNS, ())]
-    if reports:
+    told = list(_told(terminalreporter))
+    if told:
         terminalreporter.section("kscen runs")
-    for report in reports:
-        for headline, *lines in getattr(report, RUNS):
-            terminalreporter.write_line(f"{report.nodeid}: {headline}")
+    for test in told:
+        for headline, *lines in test.runs:
+            terminalreporter.write_line(f"{test.test}: {headline}")
             for line in lines if terminalreporter.verbosity >= 0 else ():
                 terminalreporter.write_line(line)
     idle = [*options.misspelt(options.OPTIONS), *terminalreporter.config.stash.get(IDLE, ())]
-    if reports and not any(getattr(report, LEFT_OPEN, False) for report in reports):
+    if told and not any(test.left_open for test in told):
         idle += markers.idle_duration(terminalreporter.config)
     if idle:
         terminalreporter.section("kscen flags", yellow=True)
