@@ -51,7 +51,7 @@ PARENT_KUBECONFIG = Option(
     "the kubeconfig of the cluster whose virtual machines are the tested one's nodes; chaos on a real cluster needs it",
 )
 VM_NAMESPACE = Option(
-    "--vm-namespace", values.name, "NAME", "the namespace of those virtual machines; chaos on a real cluster needs it"
+    "--vm-namespace", values.namespace, "NAME", "the namespace of those virtual machines; chaos on a real cluster needs it"
 )
 VOLUME_HEALTH = Option(
     "--kscen-volume-health", _health, "|".join(HEALTH), "what the storage publishes of a volume's health", "conditions"

@@ -46,10 +46,13 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
-def name(text: str) -> str:
-    if not text.strip():
-        raise ValueError(f"{text!r} is no name")
-    return text.strip()
+def namespace(text: str) -> str:
+    from pytest_kscen.objects.names import dns1123_label
+
+    found = text.strip()
+    if dns1123_label(found):
+        raise ValueError(f"{text!r} is no namespace: give 63 of a-z, 0-9 and - at most, with no - at either end, as in my-vms")
+    return found
 
 
 def quantity(text: str) -> str:

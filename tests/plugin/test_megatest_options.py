@@ -19,6 +19,7 @@ from pytest_kscen.runs.plan import Plan
 
 FROM_COMMAND_LINE = "plan_from_command_line"
 BLOCK, DEGRADE, REBOOT = PROFILES["network-block"], PROFILES["network-degrade"], PROFILES["vm-reboot"]
+NO_NAMESPACE = "is no namespace: give 63 of a-z, 0-9 and - at most, with no - at either end, as in my-vms"
 SEEDS_FLAGS = {
     "--storage-classes": "",
     "--max-volumes": "10",
@@ -290,7 +291,9 @@ def test_a_real_cluster_that_was_told_enough(complaints, pytester):
             "'-1' is no size of a group: give a whole number, or 0 for half of the machines",
         ),
         ("--storage-classes", "a,,b", "'a,,b' is no list of names: separate them with commas, as in availability,none"),
-        ("--vm-namespace", " ", "' ' is no name"),
+        ("--vm-namespace", " ", f"' ' {NO_NAMESPACE}"),
+        ("--vm-namespace", "Foo_Bar", f"'Foo_Bar' {NO_NAMESPACE}"),
+        ("--vm-namespace", 64 * "v", f"'{64 * 'v'}' {NO_NAMESPACE}"),
         ("--parent-kubeconfig", "nowhere", "there is no file 'nowhere'"),
         ("--kscen-volume-size", "0", "'0' is no size: give more than zero, as in 100Mi or 1Gi"),
         ("--kscen-volume-size-max", "big", "'big' is no size: give more than zero, as in 100Mi or 1Gi"),
