@@ -12,6 +12,8 @@ import pytest
 from pytest_kscen import markers
 from pytest_kscen.naming import own_id, root_flags, typed
 from pytest_kscen.options import OPTIONS, SETTINGS
+from pytest_kscen.options.general import DURATION
+from pytest_kscen.options.megatest import PARENT_KUBECONFIG, VM_NAMESPACE
 
 if TYPE_CHECKING:
     import pathlib
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.kind.wish import KindWish
     from pytest_kscen.kube.actor import Parent
     from pytest_kscen.options import Settings
+    from pytest_kscen.options.option import Option
     from pytest_kscen.runs.played import Played
     from pytest_kscen.runs.run import Run
     from pytest_kscen.runs.runner import ScenarioRunner
@@ -35,8 +38,8 @@ _BEFORE = pytest.StashKey[list[str]]()
 RUNS_TOLD = pytest.StashKey[list[list[str]]]()
 """The runs of a test that are over, each in lines."""
 
-LENGTH_LEFT_OPEN = pytest.StashKey[bool]()
-"""Whether a test that is over had a run as long as the settings say."""
+ASKED = pytest.StashKey[list[str]]()
+"""The flags, of those of which only runs can tell, for which a test's runs have asked."""
 
 _SEED = pytest.StashKey[str]()
 """Of a test's cluster, from when it is asked for. Other people's fixtures may have the names of ours: this says whose they are."""
@@ -97,14 +100,15 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
         markers.plan(request.node),
         default_duration=settings.kscen_duration,
         terms=Terms(settings.disposable, settings.scenario_results, settings.scenario_patience),
-        parent=lambda: _parent(cluster, settings),
+        parent=lambda: _parent(request.node, cluster, settings),
         keep=lambda number: _keep(request.node, number),
         tell=lambda run: _tell(request.node, run),
     )
     request.node.stash[_RUNNER] = runner
     with contextlib.closing(runner):
         yield runner
-        request.node.stash[LENGTH_LEFT_OPEN] = runner.left_open
+        if runner.left_open:
+            _asks(request.node, DURATION)
         overlooked = runner.overlooked()
         del request.node.stash[_RUNNER]
     if markers.declares(request.node) and not runner.runs and request.node.stash.get(PASSED, False):
@@ -193,8 +197,13 @@ def _tell(item: pytest.Item, run: Run) -> None:
         item.config.add_cleanup(run.signals.pop_all().close)  # the session ends by itself, and is reported whole
 
 
-def _parent(cluster: Cluster, settings: Settings) -> Parent | None:
+def _asks(item: pytest.Item, *options: Option) -> None:
+    item.stash.setdefault(ASKED, []).extend(option.flag for option in options)
+
+
+def _parent(item: pytest.Item, cluster: Cluster, settings: Settings) -> Parent | None:
     """The parent cluster; a real cluster of which nobody has said that it has one has none."""
+    _asks(item, PARENT_KUBECONFIG, VM_NAMESPACE)
     kubeconfig, namespace = settings.parent_kubeconfig, settings.vm_namespace
     if cluster.backend not in REMADE and not kubeconfig and not namespace:
         return None

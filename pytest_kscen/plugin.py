@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Generator, Iterator
 
-RUNS, LEFT_OPEN = "kscen_runs", "kscen_length_left_open"
+RUNS, ASKED_FOR = "kscen_runs", "kscen_flags_asked_for"
 FILES_OF_TESTS = tuple(f".{word}.{ending}" for word in ("scenario", "workflow") for ending in ("yaml", "yml"))
 IDLE = pytest.StashKey[list[str]]()
 
@@ -108,7 +108,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    from pytest_kscen.fixtures import LENGTH_LEFT_OPEN, PASSED, RUNS_TOLD, how_to_run_again, is_ours
+    from pytest_kscen.fixtures import ASKED, PASSED, RUNS_TOLD, how_to_run_again, is_ours
 
     if call.excinfo and is_ours(item) and not item.config.getoption("fulltrace"):
         from pytest_kscen.tracebacks import shorten
@@ -121,7 +121,7 @@ def pytest_runtest_makereport(
         report.sections.append(("run it again", how_to_run_again(item)))
     if call.when == "teardown" and RUNS_TOLD in item.stash:
         report.__dict__[RUNS] = item.stash[RUNS_TOLD]  # what a report has travels with it, from pytest-xdist's workers too
-        report.__dict__[LEFT_OPEN] = item.stash.get(LENGTH_LEFT_OPEN, False)
+        report.__dict__[ASKED_FOR] = item.stash.get(ASKED, [])
     return report
 
 
@@ -130,18 +130,19 @@ class Told(NamedTuple):
 
     test: str
     runs: list[list[str]]
-    left_open: bool
+    asked: list[str]
+    """The flags for which they have asked."""
 
 
 def _told(terminalreporter: pytest.TerminalReporter) -> Iterator[Told]:
     """What the tests' reports carry; whoever was cut off has none, but is of this process."""
-    from pytest_kscen.fixtures import CUT_OFF, LENGTH_LEFT_OPEN, RUNS_TOLD
+    from pytest_kscen.fixtures import ASKED, CUT_OFF, RUNS_TOLD
 
     for report in (report for kind in terminalreporter.stats.values() for report in kind if getattr(report, RUNS, ())):
-        yield Told(report.nodeid, getattr(report, RUNS), getattr(report, LEFT_OPEN, False))
+        yield Told(report.nodeid, getattr(report, RUNS), getattr(report, ASKED_FOR))
     item = terminalreporter.config.stash.get(CUT_OFF, None)
     if item and RUNS_TOLD in item.stash:
-        yield Told(item.nodeid, item.stash[RUNS_TOLD], item.stash.get(LENGTH_LEFT_OPEN, False))
+        yield Told(item.nodeid, item.stash[RUNS_TOLD], item.stash.get(ASKED, []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -155,8 +156,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             for line in lines if terminalreporter.verbosity >= 0 else ():
                 terminalreporter.write_line(line)
     idle = [*options.misspelt(options.OPTIONS), *terminalreporter.config.stash.get(IDLE, ())]
-    if told and not any(test.left_open for test in told):
-        idle += markers.idle_duration(terminalreporter.config)
+    if told:
+        idle += markers.idle_in_runs(terminalreporter.config, {flag for test in told for flag in test.asked})
     if idle:
         terminalreporter.section("kscen flags", yellow=True)
     for line in idle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.markers.archive import unusable
-from pytest_kscen.markers.idle import idle, idle_duration
+from pytest_kscen.markers.idle import idle, idle_in_runs
 from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
 from pytest_kscen.markers.wish import ClusterWish, cluster_wish
 from pytest_kscen.markers.workflows import WORKFLOW, workflow_wish
@@ -23,7 +23,7 @@ __all__ = [
     "cluster_wish",
     "declares",
     "idle",
-    "idle_duration",
+    "idle_in_runs",
     "plan",
     "workflow_wish",
 ]

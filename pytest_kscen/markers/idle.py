@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING
 from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
 from pytest_kscen.options import OPTIONS, SETTINGS
 from pytest_kscen.options.general import DURATION
-from pytest_kscen.options.megatest import CHURN
-from pytest_kscen.options.option import SwitchesOn
+from pytest_kscen.options.megatest import CHURN, PARENT_KUBECONFIG, VM_NAMESPACE
+from pytest_kscen.options.option import Fills, SwitchesOn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     import pytest
 
     from pytest_kscen.options.option import Option
+
+NO_MACHINES = "no run has had to do with virtual machines"
+TOLD_BY_RUNS = {
+    DURATION.flag: "no run has left its length open",
+    PARENT_KUBECONFIG.flag: NO_MACHINES,
+    VM_NAMESPACE.flag: NO_MACHINES,
+}
+"""What only a run can say, for a test may conduct it itself: why nothing came of a flag for which none has asked."""
+
+ACTORS = tuple(option.effect.actor for option in OPTIONS if isinstance(option.effect, Fills) and option.effect.actor)
 
 
 def idle(items: Sequence[pytest.Item]) -> list[str]:
@@ -35,11 +45,11 @@ def idle(items: Sequence[pytest.Item]) -> list[str]:
     return [f"{', '.join(said)}: without effect, no selected test has {kinds}" for kinds, said in lacking.items()]
 
 
-def idle_duration(config: pytest.Config) -> list[str]:
-    """What is to be said where no run has asked for it."""
-    given = config.stash[SETTINGS].given.get(DURATION.flag)
-    told = f"{DURATION.flag}: without effect, no run has left its length open"
-    return [told] if given and given.source == DURATION.flag else []
+def idle_in_runs(config: pytest.Config, asked: Container[str]) -> list[str]:
+    """What is to be said after runs that have asked for these flags alone."""
+    given = config.stash[SETTINGS].given
+    flags = [flag for flag in TOLD_BY_RUNS if flag in given and given[flag].source == flag and flag not in asked]
+    return [f"{flag}: without effect, {TOLD_BY_RUNS[flag]}" for flag in flags]
 
 
 def _acting(item: pytest.Item) -> Iterator[str]:
@@ -48,11 +58,19 @@ def _acting(item: pytest.Item) -> Iterator[str]:
         yield PLAN_FROM_COMMAND_LINE
     if declared.churn:
         yield CHURN
+        yield from (f"{CHURN}({actor}=True)" for actor in ACTORS if getattr(declared.churn, actor))
     for profile in declared.chaos:
         yield profile.profile
 
 
 def _kinds(option: Option) -> tuple[str, ...]:
-    if option.effect is None:
-        return ()
-    return (PLAN_FROM_COMMAND_LINE,) if isinstance(option.effect, SwitchesOn) else option.effect.kinds
+    """Those of whom one at least has to be there."""
+    match option.effect:
+        case SwitchesOn():
+            return (PLAN_FROM_COMMAND_LINE,)
+        case Fills(actor=""):
+            return option.effect.kinds
+        case Fills(actor=actor):
+            return tuple(f"{kind}({actor}=True)" for kind in option.effect.kinds)
+        case _:
+            return ()

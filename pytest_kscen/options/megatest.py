@@ -72,7 +72,7 @@ MEGATEST = (
     _switch("--enable-volume-replica-creator", "add Access and TieBreaker replicas", SwitchesOn(parameter="replica_creator")),
     VOLUME_HEALTH,
     _size("--kscen-volume-size", "the size of a new volume", "100Mi", _churn("size")),
-    _size("--kscen-volume-size-max", "no volume grows above it", "1Gi", _churn("max_size")),
+    _size("--kscen-volume-size-max", "no volume grows above it", "1Gi", Fills((CHURN,), "max_size", actor="resizer")),
 )
 
 CHAOS = (

@@ -20,6 +20,8 @@ class Fills:
     parameter: str
     bound: int | None = None
     """LEAST or MOST, if the parameter is a range."""
+    actor: str = ""
+    """Who asks for it, where that is one who may be switched off."""
 
 
 @dataclass(frozen=True, slots=True)

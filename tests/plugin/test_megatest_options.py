@@ -402,6 +402,45 @@ def test_flags_that_reach_no_selected_test_are_told(pytester, monkeypatch, selec
     assert [line for line in result.outlines if "without effect" in line] == told
 
 
+@pytest.mark.parametrize(
+    ("mark", "flags", "is_told"), [("", [], True), ("", ["--enable-volume-resizer"], False), ("marked", [], False)]
+)
+def test_a_largest_size_without_anybody_who_lets_volumes_grow_is_told(pytester, mark, flags, is_told):
+    churn = "volume_churn(resizer=True)" if mark else FROM_COMMAND_LINE
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{churn}\ndef test_it(scenario_runner): pass")
+    told = "--kscen-volume-size-max: without effect, no selected test has volume_churn(resizer=True)"
+    result = pytester.runpytest("-q", "--collect-only", "--kscen-volume-size-max=2Gi", *flags)
+    assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
+
+
+MACHINES = """
+    import pytest
+
+    @pytest.mark.volume_churn(max_volumes=1)
+    def test_calm(scenario_runner):
+        scenario_runner.run("10s")
+
+    @pytest.mark.chaos("vm-reboot", period=("5s", "5s"))
+    def test_declared(scenario_runner):
+        assert scenario_runner.run("20s")
+
+    def test_conducted(scenario_runner):
+        with scenario_runner:
+            pass
+"""
+
+
+@pytest.mark.parametrize(("selected", "is_told"), [("calm", True), ("calm or declared", False), ("conducted", False)])
+@pytest.mark.parametrize("workers", [[], ["-n1"]])
+def test_a_namespace_of_machines_with_which_no_run_has_to_do_is_told(pytester, workers, selected, is_told):
+    if workers:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(test_machines=MACHINES)
+    result = pytester.runpytest_inprocess("-q", *workers, "-k", selected, "--vm-namespace=foo")
+    told = "--vm-namespace: without effect, no run has had to do with virtual machines"
+    assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
+
+
 def test_a_variable_that_is_misspelt_is_told(pytester, monkeypatch):
     for name in ("MAX_VOLUME", "TREES", "TESTS_NETNS", "CACHE", "SEED"):
         monkeypatch.setenv(f"KSCEN_{name}", "1")
