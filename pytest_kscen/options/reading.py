@@ -47,7 +47,7 @@ def misspelt(options: Iterable[Option]) -> list[str]:
 
 
 def _given(config: pytest.Config, option: Option) -> Given | None:
-    in_file = f"{option.name} in {config.inipath}"
+    in_file = _whence(config, option.name)
     try:
         written = config.getini(option.name)
     except (TypeError, ValueError) as error:  # TOML's types, where pytest wants text
@@ -64,3 +64,9 @@ def _given(config: pytest.Config, option: Option) -> Given | None:
             except ValueError as error:
                 raise pytest.UsageError(f"{source}: {error}") from error
     return None
+
+
+def _whence(config: pytest.Config, key: str) -> str:
+    """Where pytest has an ini key from: its command line may say it too."""
+    overridden = [said.partition("=")[0].strip() for said in config.getoption("override_ini") or ()]
+    return f"-o {key}" if key in overridden else f"{key} in {config.inipath}"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID
 from pytest_kscen.journal import JournalDamaged, read
 from pytest_kscen.reports.command import Unknown, journal_in, tell
 from pytest_kscen.reports.summary import summary
+
+if TYPE_CHECKING:
+    from pytest_kscen.checks.outcome import Outcome
 
 EXIT_CODES = {VALID: 0, INVALID: 1, UNKNOWN: 2}
 
@@ -19,9 +23,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m pytest_kscen judge", description="Judge a run again.")
     parser.add_argument("folder", type=pathlib.Path, help="the folder of a run, as --kscen-archive keeps it")
     try:
-        outcome = judge(read(journal_in(parser.parse_args(arguments).folder)))
+        outcome = _outcome(journal_in(parser.parse_args(arguments).folder))
     except (Unknown, JournalDamaged) as unknown:
         print(unknown, file=sys.stderr)
         return EXIT_CODES[UNKNOWN]
     tell(summary(outcome))
     return EXIT_CODES[outcome.judged]
+
+
+def _outcome(path: pathlib.Path) -> Outcome:
+    journal = read(path)
+    if not journal:
+        raise Unknown(f"{path} is empty: the run was killed before anything happened in it, and there is nothing to judge")
+    return judge(journal)

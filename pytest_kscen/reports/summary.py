@@ -55,7 +55,8 @@ def brief(outcome: Outcome) -> list[str]:
 
 def _verdict(outcome: Outcome) -> Iterator[str]:
     early = ", stopped early" if outcome.stopped_early else ""
-    yield f"{outcome.judged} after {in_words(outcome.lasted)} of cluster time{early}; seed {outcome.seed}"
+    seed = f"; seed {outcome.seed}" if outcome.seed else ""
+    yield f"{outcome.judged} after {in_words(outcome.lasted)} of cluster time{early}{seed}"
     for finding in outcome.findings:
         if finding.why:
             yield f"  {finding.check} is {finding.verdict}: {finding.why}"

@@ -317,8 +317,10 @@ def test_a_value_that_makes_no_sense_is_refused_by_name_wherever_it_is(pytester,
     monkeypatch.delenv(variable)
     if text.strip():
         key = flag.removeprefix("--").replace("-", "_")
+        assert refusal("-o", f"{key}={text}") == f"-o {key}: {complaint}"
         ini = pytester.makeini(f"[pytest]\n{key} = {text}")
         assert refusal() == f"{key} in {ini}: {complaint}"
+        assert refusal("-o", f"{key}={text}") == f"-o {key}: {complaint}"
 
 
 def test_a_switch_is_true_or_false(pytester, monkeypatch):

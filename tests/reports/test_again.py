@@ -82,7 +82,7 @@ def test_a_journal_that_breaks_off_is_unknown(tmp_path, capsys):
 
 
 def test_whoever_reads_may_have_had_enough(tmp_path):
-    (tmp_path / "journal.jsonl").write_text("")
+    (tmp_path / "journal.jsonl").write_text('{"at":0.0,"who":"run","what":"healed"}\n')
     command = [sys.executable, "-m", "pytest_kscen", "judge", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as judging:
         judging.stdout.close()
@@ -92,6 +92,20 @@ def test_whoever_reads_may_have_had_enough(tmp_path):
 def test_what_is_no_folder_of_a_run_is_not_judged(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     assert "is no folder of a run, for it has no journal.jsonl" in capsys.readouterr().err
+
+
+def test_an_empty_journal_is_not_judged(tmp_path, capsys):
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("")
+    assert main([str(tmp_path)]) == 2
+    why = "the run was killed before anything happened in it, and there is nothing to judge"
+    assert capsys.readouterr() == ("", f"{journal} is empty: {why}\n")
+
+
+def test_a_journal_without_a_beginning_has_no_seed(tmp_path, capsys):
+    (tmp_path / "journal.jsonl").write_text('{"at":0.0,"who":"run","what":"healed"}\n')
+    assert main([str(tmp_path)]) == 2
+    assert capsys.readouterr().out.splitlines()[0] == "unknown after 0s of cluster time"
 
 
 @pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])
