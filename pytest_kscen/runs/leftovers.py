@@ -14,6 +14,7 @@ from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
+from pytest_kscen.runs.unwarned import unwarned
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor, Stage
@@ -60,9 +61,10 @@ async def _look(stage: Stage, look: Look) -> Look:
     except (ApiError, OSError) as error:
         look.failed["everything"] = repr(error)
         return look
-    for resource in resources:
-        if resource.plural != EVENTS.plural:
-            await _labelled(stage, look, api, resource)
+    with unwarned():
+        for resource in resources:
+            if resource.plural != EVENTS.plural:
+                await _labelled(stage, look, api, resource)
     return look
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 
 import pytest
@@ -9,10 +11,12 @@ import pytest
 from pytest_kscen.chaos import byhand
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
+from pytest_kscen.objects.resources import ENDPOINTS
 from pytest_kscen.runs.leftovers import leftovers
 
 
@@ -82,3 +86,20 @@ def test_where_nobody_could_look_is_told(cluster, stage, recovers, took, unseen)
     assert cluster.runner.call(leftovers(sick, sick.actor("run"), 120)) == []
     assert cluster.now - began == took
     assert [resource for resource, _ in told(stage)] == unseen
+
+
+def test_that_a_resource_is_deprecated_is_told_to_who_asks_for_it_alone(cluster, caplog):
+    """The embedded server warns as a real one does."""
+    with contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as theirs:
+        journal = Journal(theirs.runner.clock)
+        stage = Stage(theirs.api, theirs.runner.clock, theirs.chance, journal, "run-1")
+
+        async def beside_another(*others):
+            await asyncio.gather(leftovers(stage, stage.actor("run"), 0), *others)
+
+        theirs.runner.call(beside_another())
+        assert caplog.messages == []
+        theirs.runner.call(beside_another(theirs.api("somebody").list(ENDPOINTS)))
+        assert len(caplog.messages) == 1
+        assert "v1 Endpoints is deprecated in v1.33+" in caplog.messages[0]
+        journal.close()
