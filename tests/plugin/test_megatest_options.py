@@ -437,7 +437,7 @@ MACHINES = """
 def test_a_namespace_of_machines_with_which_no_run_has_to_do_is_told(pytester, workers, selected, is_told):
     if workers:
         pytest.importorskip("xdist")
-    pytester.makepyfile(test_machines=MACHINES)
+    pytester.makepyfile(test_with_machines_or_none=MACHINES)
     result = pytester.runpytest_inprocess("-q", *workers, "-k", selected, "--vm-namespace=foo")
     told = "--vm-namespace: without effect, no run has had to do with virtual machines"
     assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
