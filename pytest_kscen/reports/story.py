@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.checks.excuses import BETWEEN
 from pytest_kscen.checks.tally import DELETE
 from pytest_kscen.objects.durations import in_words
 
@@ -68,7 +69,17 @@ class _Faults:
         where = [node for node in targets.get("nodes", ()) if node in self._nodes]
         if where or self._volume in targets.get("volumes", ()):
             self._touching[fault["incident"]] = f"{variant} ({fault['incident']})"
-            yield _line(entry, f"{kind_of_fault(fault['profile'], variant)} {how} on {', '.join(where) or self._volume}")
+            place = _between(fault) or f"on {', '.join(where) or self._volume}"
+            yield _line(entry, f"{kind_of_fault(fault['profile'], variant)} {how} {place}")
+
+
+def _between(fault: dict[str, Any]) -> str:
+    """Both ends of a network between machines, wherever the volume is: it may come to the other one later."""
+    targets = fault["targets"]
+    sides = [targets[side] for side in ("group_a", "group_b") if side in targets]
+    if fault["profile"] in BETWEEN and not sides:
+        sides = [[node] for node in targets.get("nodes", ())]
+    return f"between {' and '.join(map(', '.join, sides))}" if len(sides) == 2 else ""  # noqa: PLR2004  # one, and the other
 
 
 def kind_of_fault(profile: str, variant: str) -> str:

@@ -129,7 +129,7 @@ def test_a_broken_volumes_story():
         "        4s  volume-main               wait until the volume is ready: done after 3 s",
         "        4s  volume-main               is ready",
         "        4s  volume-checker            is checked: IOReady, Quorum",
-        "        1m  network-blocker           network-block split-brain begins on node-1",
+        "        1m  network-blocker           network-block split-brain begins between node-1 and node-9",
         "     1m10s  volume-checker            IOReady is False, expected True: NoIOReadyReplicas: 0 of 2",
         "     1m11s  network-blocker           split-brain (i1) has an effect: v1: node-1 and node-2 have lost each other",
         "     1m30s  network-blocker           split-brain (i1) ends after 30 s",
@@ -160,13 +160,16 @@ def test_a_story_has_its_own_volumes_effects_alone():
         return [line.split(maxsplit=2)[2] for line in story(journal, volume)][1:]
 
     assert told("v") == [
-        "network-block split-brain begins on node-2",
+        "network-block split-brain begins between node-2 and node-3",
         "split-brain (i1) has an effect: v shakes",
         "split-brain (i1) has an effect: node-3 is not ready",
         "split-brain (i1) ends after 0 s",
     ]
     assert [line for line in told("w") if "shakes" in line] == ["split-brain (i1) has an effect: w shakes"]
-    assert told("late") == ["network-block split-brain is already at work on node-3", "split-brain (i1) ends after 0 s"]
+    assert told("late") == [
+        "network-block split-brain is already at work between node-2 and node-3",
+        "split-brain (i1) ends after 0 s",
+    ]
     assert told("later") == []
 
 
@@ -181,6 +184,24 @@ def test_a_fault_is_named_once():
     outcome = judge(journal[1:])
     assert incident_in_words(outcome.incidents[0]) == "2s to the end: vm-stop on node-1, without an effect"
     assert summary(outcome)[-1].startswith("  vm-stop: 1 incident")
+
+
+def test_a_story_names_both_ends_of_a_network():
+    def told(profile, **targets):
+        fault = {"incident": "i", "profile": profile, "variant": "it", "targets": targets}
+        journal = [
+            Entry(1.0, "m", "volume-placed", {"volume": "v", "nodes": ["node-1"]}),
+            Entry(2.0, "by-hand", "incident-started", fault),
+        ]
+        return [line.split(maxsplit=2)[2] for line in story(journal, "v")][1:]
+
+    assert told("network-block", nodes=["node-2", "node-1"]) == ["network-block it begins between node-2 and node-1"]
+    assert told("network-degrade", nodes=["node-1", "node-3"]) == ["network-degrade it begins between node-1 and node-3"]
+    groups = {"group_a": ["node-1", "node-2"], "group_b": ["node-3"]}
+    parted = "network-block it begins between node-1, node-2 and node-3"
+    assert told("network-block", nodes=["node-1", "node-2", "node-3"], **groups) == [parted]
+    assert told("pod-destroy", nodes=["node-1", "node-2"]) == ["pod-destroy it begins on node-1"]
+    assert told("network-block", nodes=["node-2", "node-3"]) == []
 
 
 def test_a_story_ends_with_its_volume():
