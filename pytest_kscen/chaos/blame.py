@@ -2,6 +2,9 @@
 
 An incident explains a trouble if it covers it, acts, and has done so for long enough to be noticed. Of several that do, the
 one that explains it best has it, and of equals the first; whoever came earlier than that one may have done it too.
+
+A link that is not made is explained by what acted before it was due, and for long enough since, but only if both ends are sure
+to be at work: while something is done to a machine or an agent of theirs, the link proves nothing.
 """
 
 from __future__ import annotations
@@ -76,6 +79,8 @@ class Suspect:
     """Whether it acts. A machine is taken away by somebody else: later, or never."""
     shaken: dict[Key, Aspect] = field(default_factory=dict)
     """Its own troubles that are not over."""
+    maybe: dict[Key, Aspect] = field(default_factory=dict)
+    """Those that are perhaps its own, and are not over."""
     volumes: dict[str, None] = field(default_factory=dict)
     """Those of which it has shaken a link."""
 
@@ -86,6 +91,11 @@ class Suspect:
     def power(self) -> Power:
         return self.reach.power if self.until is None else min(self.reach.power, Power.OVER)
 
+    def reaches(self, reach: Reach) -> None:
+        """What it does not reach it has not perhaps done either."""
+        self.reach = reach
+        self.maybe = {key: one for key, one in self.maybe.items() if reach.covers(one) or reach.may_isolate(one)}
+
     def acts(self, at: float) -> None:
         """It is seen to."""
         if not self.seen:
@@ -93,23 +103,42 @@ class Suspect:
 
     def shook(self, trouble: Aspect, at: float) -> None:
         self.shaken[trouble.key] = trouble
+        self.maybe.pop(trouble.key, None)
         if trouble.kind == LINK:
             self.volumes[trouble.volume] = None
         if trouble.kind == MACHINE:
             self.acts(at)
 
+    @property
+    def in_trouble(self) -> list[Aspect]:
+        """What is not well, and its own or perhaps its own."""
+        return [*self.shaken.values(), *self.maybe.values()]
+
+    def is_rid_of(self, trouble: Aspect) -> bool:
+        """Whether it was its own, or perhaps."""
+        own, perhaps = self.shaken.pop(trouble.key, None), self.maybe.pop(trouble.key, None)
+        return bool(own or perhaps)
+
     def explains(self, trouble: Aspect, at: float) -> bool:
         if self.asked or not self.reach.covers(trouble) or not (self.seen or trouble.kind == MACHINE):
             return False
+        if trouble.due is not None and self.since > trouble.due:
+            return False  # it found a link that did not come already
         if trouble.kind == VOLUME and self.reach.against and trouble.volume not in self.volumes:
             return False  # packets reach a volume through its links
-        return self._was_noticed(at) and self._still_moves(trouble, at)
+        return self._was_noticed(trouble, at) and self._still_moves(trouble, at)
 
     def may_explain(self, trouble: Aspect) -> bool:
-        return self.until is None and (self.reach.covers(trouble) or self.reach.may_isolate(trouble))
+        was_on = self.until is None or (trouble.due is not None and self.until > trouble.due)
+        return was_on and (self.reach.covers(trouble) or self.reach.may_isolate(trouble))
 
-    def _was_noticed(self, at: float) -> bool:
-        return (at if self.until is None else self.until) - self.since >= self.reach.noticed_after
+    def may_hold_up(self, link: Aspect) -> bool:
+        """Whether an end may not be at work because of it."""
+        return self.seen and not self.reach.against and any(node in self.reach.nodes for node in link.nodes)
+
+    def _was_noticed(self, trouble: Aspect, at: float) -> bool:
+        begun = self.since if trouble.due is None else trouble.due
+        return (at if self.until is None else self.until) - begun >= self.reach.noticed_after
 
     def _still_moves(self, trouble: Aspect, at: float) -> bool:
         return self.until is None or at - self.until <= SETTLED or trouble.volume in self.volumes
@@ -122,7 +151,7 @@ def whose(trouble: Aspect, suspects: Iterable[AnySuspect], at: float) -> tuple[A
     """Whose it is, if anybody's, and whose it may be."""
     suspects = list(suspects)
     able = sorted((each for each in suspects if each.explains(trouble, at)), key=lambda each: (-each.power, each.since))
-    if not able:
+    if not able or (trouble.due is not None and (trouble.excused or any(each.may_hold_up(trouble) for each in suspects))):
         return None, [each for each in suspects if each.may_explain(trouble)]
     best = able[0]
     equals = [each for each in able if each.power == best.power]

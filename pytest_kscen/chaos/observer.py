@@ -1,7 +1,10 @@
 """A run's one observer: it watches replicas, volumes, nodes and machines, and tells each incident what it has done to them.
 
-Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own has been in trouble for a little while,
-unless others were on meanwhile that may keep it so: then nobody can tell.
+Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own, or perhaps its own, has been in trouble
+for a little while, unless others were on meanwhile that may keep it so: then nobody can tell.
+
+A link that is to be made, and does not come within the time in which a lost one would have been noticed, is a trouble from then
+on. What its volume has suffered since it was due is judged once more.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.chaos import troubles
-from pytest_kscen.chaos.blame import SETTLED, Suspect, whose
+from pytest_kscen.chaos.blame import NOTICING, SETTLED, Suspect, whose
 from pytest_kscen.chaos.replicas import node_of
 from pytest_kscen.kube.informer import Informer, Ref
 from pytest_kscen.kube.looking import SharedInformers
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.blame import Reach
     from pytest_kscen.chaos.incidents import Incident
-    from pytest_kscen.chaos.troubles import Aspect
+    from pytest_kscen.chaos.troubles import Aspect, Due, Key
     from pytest_kscen.kube.actor import Stage
     from pytest_kscen.kube.looking import Ears
     from pytest_kscen.objects.resources import Obj
@@ -61,12 +64,12 @@ class Observer:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._actor = stage.actor(NAME)
-        self._troubles = troubles.Troubles(self._began, self._over)
         self._watched: dict[str, Watched] = {}
         self._recoveries: dict[str, asyncio.Task[None]] = {}
         self._holders = 0
         self._looking: asyncio.Task[None] | None = None
         self._seen = asyncio.Event()
+        self._look_anew()
 
     @classmethod
     def of(cls, stage: Stage) -> Observer:
@@ -99,11 +102,11 @@ class Observer:
     def reaches(self, incident: Incident, reach: Reach) -> None:
         """It is known what it may do: all that it was to do, or less."""
         watched = self._watched[incident.id]
-        watched.reach = reach
+        watched.reaches(reach)
         if watched.asked:
             watched.asked, watched.since = False, self._stage.journal.now
             for each in self._watched.values():
-                if each.shaken:
+                if each.shaken or each.maybe:
                     each.changed.set()
 
     def acts(self, incident: Incident) -> None:
@@ -146,7 +149,9 @@ class Observer:
         """What was well or in trouble before is forgotten: the next to watch begins with what is there then."""
         self._looking = None
         self._seen.clear()
-        self._troubles = troubles.Troubles(self._began, self._over)
+        self._troubles = troubles.Troubles(self._began, self._over, self._is_due)
+        self._due: asyncio.Queue[tuple[float, Due]] | None = None
+        self._unowned: dict[Key, tuple[float, Aspect]] = {}
 
     def _forget(self, incident: str) -> None:
         del self._watched[incident], self._recoveries[incident]
@@ -185,6 +190,7 @@ class Observer:
                 lambda volume, health: troubles.of_volume(volume, health, seats_of(volume)),
             )
             self._follow(ears, nodes, troubles.readiness, troubles.of_node)
+            looking.create_task(self._see_what_does_not_come(replicas), name=f"{NAME} of links that are due")
             for informer in (replicas, volumes, nodes, *machines):
                 await informer.synced()
             self._seen.set()
@@ -225,23 +231,58 @@ class Observer:
 
         ears.on_change(informer, handler)
 
+    # --- links that do not come ---
+
+    def _is_due(self, due: Due) -> None:
+        """What was so at the first look was so nobody knows since when; what nobody prevents comes or not."""
+        if self._due is not None and any(each.reach.covers(due.ends[0]) for each in self._watched.values()):
+            self._due.put_nowait((self._stage.journal.now, due))
+
+    async def _see_what_does_not_come(self, replicas: Informer) -> None:
+        await replicas.synced()
+        self._due = asyncio.Queue()
+        while True:
+            since, due = await self._due.get()
+            await self._actor.clock.sleep(max(0.0, since + NOTICING - self._stage.journal.now))
+            if self._troubles.is_still_due(due) and not any(_goes(replicas.get(end.key[1])) for end in due.ends):
+                self._troubles.never_came(due, since)
+                self._judge_again(due, since)
+
     # --- whose trouble it is ---
 
     def _began(self, trouble: Aspect) -> None:
-        now = self._stage.journal.now
+        now = self._stage.journal.now if trouble.due is None else trouble.due + NOTICING
         owner, others = whose(trouble, self._watched.values(), now)
         if owner:
-            owner.shook(trouble, now)
-            owner.changed.set()
-            if owner.may_be_told(trouble.kind, trouble.volume):
-                owner.incident.has_effect(trouble.words, trouble.volume)
+            self._belongs(trouble, owner, now)
+        elif trouble.kind == troubles.VOLUME:
+            self._unowned[trouble.key] = now, trouble
         for other in others:
+            other.maybe[trouble.key] = trouble
+            other.changed.set()
             if other.may_be_told(trouble.kind, trouble.volume, "perhaps"):
                 other.incident.perhaps(trouble.words, trouble.volume)
 
+    def _belongs(self, trouble: Aspect, owner: Watched, now: float) -> None:
+        owner.shook(trouble, now)
+        owner.changed.set()
+        if owner.may_be_told(trouble.kind, trouble.volume):
+            owner.incident.has_effect(trouble.words, trouble.volume)
+
+    def _judge_again(self, due: Due, since: float) -> None:
+        """This link is not made: whoever keeps it from being made has done as well what its volume suffers since it was due."""
+        (link, _), now = due.ends, self._stage.journal.now
+        for began, trouble in [*self._unowned.values()]:
+            if trouble.volume == link.volume and began >= since:
+                owner, _ = whose(trouble, [each for each in self._watched.values() if each.since <= began], now)
+                if owner and link.key in owner.shaken:
+                    del self._unowned[trouble.key]
+                    self._belongs(trouble, owner, now)
+
     def _over(self, trouble: Aspect) -> None:
+        self._unowned.pop(trouble.key, None)
         for watched in self._watched.values():
-            if watched.shaken.pop(trouble.key, None):
+            if watched.is_rid_of(trouble):
                 watched.calm_since = self._stage.journal.now
                 watched.changed.set()
 
@@ -271,15 +312,22 @@ class Observer:
             if watched.shaken:
                 await watched.changed.wait()
             elif not await _within(watched.changed, SETTLED):
-                return []
+                if not watched.maybe:
+                    return []
+                watched.volumes.clear()  # what is certainly its own is over
+                await watched.changed.wait()
 
     def _in_the_way(self, watched: Watched) -> list[str]:
         on = [each for each in self._watched.values() if each.until is None and not each.asked]
-        return [each.incident.id for each in on if any(map(each.reach.covers, watched.shaken.values()))]
+        return [each.incident.id for each in on if any(map(each.reach.covers, watched.in_trouble))]
 
 
 def _words(watched: Watched) -> list[str]:
-    return [trouble.words for trouble in watched.shaken.values()]
+    return [trouble.words for trouble in watched.in_trouble]
+
+
+def _goes(replica: Obj | None) -> bool:
+    return replica is None or bool(replica["metadata"].get("deletionTimestamp"))
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

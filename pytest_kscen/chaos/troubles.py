@@ -1,10 +1,12 @@
 """What is out of order in a cluster, as its API tells it: links, volumes, nodes and machines that were well and are not.
 
-What has never been well is no trouble: it is only beginning.
+What has never been well is no trouble: it is only beginning. A link is due, though, when both ends say that they try it; whoever
+is told of that says later whether that was too long ago, and then it is a trouble as well, until it is made.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_kscen.chaos.replicas import node_of
@@ -21,8 +23,9 @@ Key: TypeAlias = tuple[str, ...]
 
 LINK, VOLUME, NODE, MACHINE = "link", "volume", "node", "machine"
 CONNECTED, RUNNING = "Connected", "Running"
-
-
+REFUSING = ("StandAlone", "Disconnecting")
+"""What an end says of a link that it does not try."""
+NOT_MADE = "the link of {volume} from {nodes[0]} to {nodes[1]} is not made ({state})"
 WORDS = {
     LINK: "the link of {volume} from {nodes[0]} to {nodes[1]} is {state}",
     VOLUME: "{key[2]} of the volume {volume} is {state}",
@@ -40,7 +43,9 @@ class Aspect(NamedTuple):
     nodes: tuple[str, ...]
     volume: str = ""
     excused: bool = False
-    """Whether it may fail as it likes: its other end is going."""
+    """Whether it may fail as it likes: its other end is going, or a node of a link that is to be made is down."""
+    due: float | None = None
+    """Since when it was to be made, if it is a link that has never been."""
 
     @property
     def kind(self) -> str:
@@ -48,17 +53,39 @@ class Aspect(NamedTuple):
 
     @property
     def words(self) -> str:
-        return WORDS[self.kind].format(key=self.key, state=self.state, nodes=self.nodes, volume=self.volume)
+        words = WORDS[self.kind] if self.due is None else NOT_MADE
+        return words.format(key=self.key, state=self.state, nodes=self.nodes, volume=self.volume)
+
+    @property
+    def is_tried(self) -> bool:
+        return self.kind == LINK and not self.well and self.state not in REFUSING
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Due:
+    """A link that was never made, as both of its ends tell it, who try."""
+
+    ends: tuple[Aspect, Aspect]
 
 
 class Troubles:
-    """All troubles of one cluster, kept by the changes of its objects. Who listens hears of each beginning and each end."""
+    """All troubles of one cluster, kept by the changes of its objects. Who listens hears of each beginning and each end.
 
-    def __init__(self, began: Callable[[Aspect], None], over: Callable[[Aspect], None]) -> None:
+    Who listens hears as well of each link that is due from now on.
+    """
+
+    def __init__(
+        self, began: Callable[[Aspect], None], over: Callable[[Aspect], None], is_due: Callable[[Due], None] = lambda _: None
+    ) -> None:
         self._began = began
         self._over = over
+        self._is_due = is_due
         self._well: dict[Key, None] = {}
         self._troubles: dict[Key, Aspect] = {}
+        self._tried: dict[Key, Aspect] = {}
+        """The ends of links that were never made, by volume, node and peer."""
+        self._due: dict[Key, Due] = {}
+        """By either end."""
 
     def see(self, old: list[Aspect], new: list[Aspect], *, going: bool) -> None:
         """An object's aspects have changed; one that is being deleted may fail as it likes."""
@@ -67,18 +94,58 @@ class Troubles:
             if aspect.key not in there:
                 self._well.pop(aspect.key, None)
                 self._end(aspect.key)
+                self._is_not_tried(aspect)
         for aspect in new:
-            key = aspect.key
+            key, may_fail = aspect.key, going or aspect.excused
             if aspect.well:
                 self._well[key] = None
                 self._end(key)
-            elif key in self._well and key not in self._troubles and not (going or aspect.excused):
+            elif key in self._well and key not in self._troubles and not may_fail:
                 self._troubles[key] = aspect
                 self._began(aspect)
+            if aspect.is_tried and key not in self._well and not may_fail:
+                self._is_tried(aspect)
+            else:
+                self._is_not_tried(aspect)
+
+    def is_still_due(self, due: Due) -> bool:
+        """Neither end has said anything else since."""
+        return self._due.get(_end_of(due.ends[0])) is due
+
+    def never_came(self, due: Due, since: float) -> None:
+        """It was due too long ago. While a node of it is down, nothing follows from that."""
+        for end in due.ends:
+            if end.key in self._troubles:
+                continue
+            down = any((kind, node) in self._troubles for kind in (NODE, MACHINE) for node in end.nodes)
+            trouble = self._troubles[end.key] = end._replace(due=since, excused=down)
+            self._began(trouble)
 
     def _end(self, key: Key) -> None:
         if key in self._troubles:
             self._over(self._troubles.pop(key))
+
+    def _is_tried(self, aspect: Aspect) -> None:
+        here, there = _end_of(aspect), _other_end_of(aspect)
+        self._tried[here] = aspect
+        if there in self._tried and here not in self._due:
+            self._due[here] = self._due[there] = due = Due((self._tried[there], aspect))
+            self._is_due(due)
+
+    def _is_not_tried(self, aspect: Aspect) -> None:
+        """By one end is enough: it is made, or is to be no more."""
+        if aspect.kind == LINK and _end_of(aspect) in self._tried:
+            del self._tried[_end_of(aspect)]
+            for end in (_end_of(aspect), _other_end_of(aspect)):
+                self._due.pop(end, None)
+
+
+def _end_of(link: Aspect) -> Key:
+    return link.volume, *link.nodes
+
+
+def _other_end_of(link: Aspect) -> Key:
+    return link.volume, *reversed(link.nodes)
 
 
 # --- what objects say ---

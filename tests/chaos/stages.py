@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Parent, Stage
@@ -65,6 +66,46 @@ class Staged:
             spec={"replicatedVolumeName": volume, "nodeName": node, "type": "Diskful"},
             status={**address, **status},
         )
+
+
+class Storage:
+    """Volumes whose state a test says, in the words of either generation."""
+
+    def __init__(self, world: Staged) -> None:
+        self.world = world
+
+    def volume(self, name: str, *nodes: str) -> None:
+        self.world.make(REPLICATED_VOLUMES, name, status=status(IOReady="True", Quorum="True"))
+        for number, node in enumerate(nodes):
+            peers = [f"{name}-{other}" for other in range(len(nodes)) if other != number]
+            self.world.replica(name, number, node, peers=[{"name": peer, "connectionState": "Connected"} for peer in peers])
+
+    def link(self, replica: str, peer: str, state: str) -> None:
+        self.set(REPLICATED_VOLUME_REPLICAS, replica, {"peers": [{"name": peer, "connectionState": state}]})
+
+    def health(self, volume: str, **conditions: str) -> None:
+        self.set(REPLICATED_VOLUMES, volume, status(**conditions))
+
+    def machine(self, name: str, phase: str) -> None:
+        self.set(VIRTUAL_MACHINES, name, {"phase": phase}, VMS)
+
+    def set(self, resource, name, state, namespace=""):
+        self.world.call(self.world.api.patch(resource, name, {"status": state}, namespace))
+        self.world.runner.advance(0)
+
+    def cause(self, fault, seconds=8):
+        """And let so much time pass."""
+        incident = self.world.call(cause(self.world.stage, fault))
+        self.world.runner.advance(seconds)
+        return incident
+
+
+def status(**conditions):
+    return {"conditions": [{"type": name, "status": value, "reason": f"Is{value}"} for name, value in conditions.items()]}
+
+
+def perhaps(world):
+    return [(data["incident"], data["effect"]) for _, _, data in world.told("incident-perhaps")]
 
 
 @contextlib.contextmanager

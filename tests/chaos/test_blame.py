@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pytest_kscen.chaos.blame import NOTICING, SETTLED, Power, Reach, Suspect, whose
+from pytest_kscen.chaos.blame import NOTICING, NOWHERE, SETTLED, Power, Reach, Suspect, whose
 from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Aspect
 
 ON_LINKS = (LINK, VOLUME)
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 LOST = Aspect((LINK, "v-0", "v-1"), well=False, state="Connecting", nodes=("a", "b"), volume="v")
+UNMADE = LOST._replace(due=10.0)
 STUCK = Aspect((VOLUME, "v", "IOReady"), well=False, state="False", nodes=("a", "b", "c"), volume="v")
 NOT_READY = Aspect((NODE, "a"), well=False, state="Unknown", nodes=("a",))
 STOPPING = Aspect((MACHINE, "a"), well=False, state="Stopping", nodes=("a",))
@@ -101,3 +102,33 @@ def test_what_is_over_answers_for_what_it_has_shaken_and_for_what_begins_at_its_
     assert told(LOST, 60, over=shaken(cut(0, until=20))) == ("over", [])
     assert told(LOST, 60, over=shaken(cut(0, until=20)), on=cut(30)) == ("on", ["over"])
     assert told(LOST, 60, over=shaken(cut(0, until=20)), worse=worse(30)) == ("over", [])
+
+
+def test_a_link_that_was_to_be_made_is_kept_from_it_by_what_was_on_before():
+    at = UNMADE.due + NOTICING
+    assert told(UNMADE, at, cut=cut(10)) == ("cut", [])
+    assert told(UNMADE, at, cut=cut(9, until=at)) == ("cut", [])
+    assert told(UNMADE, at, late=cut(10.1)) == ("", ["late"])
+    assert told(UNMADE, at, short=cut(0, until=at - 0.1)) == ("", ["short"])
+    assert told(UNMADE, at, over=cut(0, until=10)) == ("", [])
+    assert told(UNMADE, at, second=cut(5), first=cut(0)) == ("first", [])
+    assert told(UNMADE, at, worse=worse(0), cut=cut(5)) == ("cut", ["worse"])
+
+
+def test_a_link_proves_nothing_while_an_end_of_it_may_not_be_at_work():
+    at = UNMADE.due + NOTICING
+    assert told(UNMADE, at, cut=cut(0), agent=pods(12, node="b")) == ("", ["cut"])
+    assert told(UNMADE, at, cut=cut(0), elsewhere=pods(12, node="c")) == ("cut", [])
+    assert told(UNMADE, at, cut=cut(0), gone=machine(0, seen=12)) == ("", ["cut", "gone"])
+    assert told(UNMADE, at, cut=cut(0), back=machine(0, seen=2, until=9)) == ("", ["cut"])
+    assert told(UNMADE, at, cut=cut(0), ordered=machine(0)) == ("cut", [])
+    assert told(UNMADE._replace(excused=True), at, cut=cut(0)) == ("", ["cut"])
+
+
+def test_what_was_not_done_has_perhaps_done_nothing():
+    asked = cut(0)
+    asked.maybe = {one.key: one for one in (LOST, STUCK)}
+    asked.reaches(asked.reach)
+    assert asked.in_trouble == [LOST, STUCK]
+    asked.reaches(NOWHERE)
+    assert asked.in_trouble == []

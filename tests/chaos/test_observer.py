@@ -2,55 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from stages import VMS, staged
+from stages import Storage, perhaps, staged, status
 
 from pytest_kscen.chaos import byhand, troubles
-from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
-from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
-
-if TYPE_CHECKING:
-    from stages import Staged
-
-
-class Storage:
-    """Volumes whose state a test says, in the words of either generation."""
-
-    def __init__(self, world: Staged) -> None:
-        self.world = world
-
-    def volume(self, name: str, *nodes: str) -> None:
-        self.world.make(REPLICATED_VOLUMES, name, status=status(IOReady="True", Quorum="True"))
-        for number, node in enumerate(nodes):
-            peers = [f"{name}-{other}" for other in range(len(nodes)) if other != number]
-            self.world.replica(name, number, node, peers=[{"name": peer, "connectionState": "Connected"} for peer in peers])
-
-    def link(self, replica: str, peer: str, state: str) -> None:
-        self.set(REPLICATED_VOLUME_REPLICAS, replica, {"peers": [{"name": peer, "connectionState": state}]})
-
-    def health(self, volume: str, **conditions: str) -> None:
-        self.set(REPLICATED_VOLUMES, volume, status(**conditions))
-
-    def machine(self, name: str, phase: str) -> None:
-        self.set(VIRTUAL_MACHINES, name, {"phase": phase}, VMS)
-
-    def set(self, resource, name, state, namespace=""):
-        self.world.call(self.world.api.patch(resource, name, {"status": state}, namespace))
-        self.world.runner.advance(0)
-
-    def cause(self, fault, seconds=8):
-        """And let so much time pass."""
-        incident = self.world.call(cause(self.world.stage, fault))
-        self.world.runner.advance(seconds)
-        return incident
-
-
-def status(**conditions):
-    return {"conditions": [{"type": name, "status": value, "reason": f"Is{value}"} for name, value in conditions.items()]}
 
 
 def test_a_cut_link_is_an_effect_and_its_return_the_recovery():
@@ -364,10 +321,6 @@ def test_a_node_that_nothing_else_explains_may_have_been_cut_off_from_its_watche
         assert perhaps(world) == [(cut.id, "the node node-2 is not ready (NodeStatusUnknown)")]
 
 
-def perhaps(world):
-    return [(data["incident"], data["effect"]) for _, _, data in world.told("incident-perhaps")]
-
-
 def test_whoever_is_overtaken_has_no_time_of_recovery():
     with staged() as world:
         storage = Storage(world)
@@ -400,3 +353,34 @@ def test_whoever_ends_within_another_has_no_time_of_recovery_either():
         world.runner.advance(0)
 
         assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[outer.id]]
+
+
+def test_what_it_perhaps_did_is_waited_for_as_well():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.health("v", IOReady="False", Quorum="True")
+        world.call(cut.end())
+        world.runner.advance(30)
+        assert (cut.effects, cut.recovered_at) == ([], None)
+        assert perhaps(world) == [(cut.id, "IOReady of the volume v is False (IsFalse)")]
+
+        storage.health("v", IOReady="True", Quorum="True")
+        world.runner.advance(6)
+        assert cut.recovered_at == cut.removed_at + 30
+
+
+def test_what_it_perhaps_did_and_another_has_is_not_its_own_to_wait_for():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        worse = storage.cause(byhand.latency("node-1", "node-2"))
+        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.link("v-0", "v-1", "Connecting")
+        world.call(worse.end())
+        world.runner.advance(0)
+
+        lost = "the link of v from node-1 to node-2 is Connecting"
+        assert perhaps(world) == [(worse.id, lost)]
+        assert [data for _, _, data in world.told("incident-overtaken")] == [{"incident": worse.id, "by": [cut.id], "left": [lost]}]

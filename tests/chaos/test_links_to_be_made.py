@@ -1,0 +1,311 @@
+"""Links that are to be made while a fault is on: whose it is that they do not come, and what follows for their volume."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from stages import Storage, perhaps, staged
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.objects.storage import (
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+)
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
+
+FROM_1 = "the link of v from node-1 to node-2 is not made (Connecting)"
+FROM_2 = "the link of v from node-2 to node-1 is not made (Connecting)"
+NOT_READY = "IOReady of the volume v is False (IsFalse)"
+
+
+@contextlib.contextmanager
+def one_replica():
+    """A volume with one, on node-1."""
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1")
+        yield world, storage
+
+
+def comes(storage, *, state="Connecting"):
+    """Another, to node-2, which tells of the link first."""
+    storage.world.replica("v", 1, "node-2", peers=[{"name": "v-0", "connectionState": state}])
+    storage.world.runner.advance(0)
+
+
+def is_due(storage):
+    comes(storage)
+    storage.link("v-0", "v-1", "Connecting")
+
+
+def test_a_link_that_a_block_keeps_from_being_made_is_its_effect_and_its_coming_the_recovery():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        is_due(storage)
+        world.runner.advance(5.9)
+        assert block.effects == []
+        world.runner.advance(0.1)
+        assert block.effects == [FROM_2, FROM_1]
+
+        world.call(block.end())
+        world.runner.advance(40)
+        assert block.recovered_at is None
+        for ends in (("v-0", "v-1"), ("v-1", "v-0")):
+            storage.link(*ends, "Connected")
+        world.runner.advance(6.1)
+        assert block.recovered_at == block.removed_at + 40
+
+
+def test_its_volume_is_explained_by_it_once_it_is_proved():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        is_due(storage)
+        storage.health("v", IOReady="False", Quorum="True")
+        assert (block.effects, perhaps(world)) == ([], [(block.id, NOT_READY)])
+        world.runner.advance(6.1)
+        assert block.effects == [FROM_2, FROM_1, NOT_READY]
+        storage.health("v", IOReady="False", Quorum="False")
+        assert block.effects[3:] == ["Quorum of the volume v is False (IsFalse)"]
+
+
+def test_what_the_volume_lacked_before_the_link_was_due_is_explained_by_nothing():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        storage.health("v", IOReady="False", Quorum="True")
+        world.runner.advance(1)
+        is_due(storage)
+        world.runner.advance(6.1)
+
+        assert block.effects == [FROM_2, FROM_1]
+
+
+def test_what_came_when_the_link_was_due_has_no_part_in_it():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        is_due(storage)
+        world.runner.advance(1)
+        second = storage.cause(byhand.split_brain(["node-1"], ["node-2"]), 0)
+        storage.health("v", IOReady="False", Quorum="True")
+        world.runner.advance(6)
+
+        assert (block.effects, second.effects) == ([FROM_2, FROM_1, NOT_READY], []), "the second has cut no link of it"
+
+
+def test_a_link_that_comes_in_time_is_nothing():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        is_due(storage)
+        world.runner.advance(5)
+        storage.link("v-1", "v-0", "Connected")
+        world.runner.advance(20)
+
+        assert (block.effects, perhaps(world)) == ([], [])
+
+
+def test_a_link_that_goes_on_and_off_is_due_anew():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        is_due(storage)
+        world.runner.advance(4)
+        storage.set(REPLICATED_VOLUME_REPLICAS, "v-1", {"peers": []})
+        storage.link("v-1", "v-0", "Connecting")
+        world.runner.advance(5)
+        assert block.effects == []
+        world.runner.advance(1)
+        assert block.effects == [FROM_1, FROM_2]
+
+
+@pytest.mark.parametrize("elsewhere", [("node-1", "node-3"), ("node-3", "node-4")])
+def test_a_block_between_others_is_not_the_reason(elsewhere):
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block(*elsewhere))
+        is_due(storage)
+        world.runner.advance(20)
+
+        assert (block.effects, perhaps(world)) == ([], [])
+
+
+def test_a_link_that_was_due_before_is_not_the_blocks():
+    with one_replica() as (world, storage):
+        early = storage.cause(byhand.network_block("node-3", "node-4"), 0)
+        is_due(storage)
+        world.runner.advance(1)
+        block = storage.cause(byhand.network_block("node-1", "node-2"), 20)
+
+        assert (early.effects, block.effects) == ([], [])
+
+
+def test_what_was_so_at_the_first_look_was_so_nobody_knows_since_when():
+    with one_replica() as (_, storage):
+        is_due(storage)
+        block = storage.cause(byhand.network_block("node-1", "node-2"), 20)
+
+        assert block.effects == []
+
+
+def test_who_was_on_for_a_moment_has_perhaps_kept_it_from_being_made():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        is_due(storage)
+        world.runner.advance(3)
+        world.call(block.end())
+        world.runner.advance(20)
+        assert (block.effects, block.recovered_at) == ([], None)
+        assert perhaps(world) == [(block.id, FROM_2), (block.id, FROM_1)]
+
+        for ends in (("v-0", "v-1"), ("v-1", "v-0")):
+            storage.link(*ends, "Connected")
+        world.runner.advance(6.1)
+        assert block.recovered_at == block.removed_at + 20
+
+
+def test_the_first_of_two_blocks_has_it():
+    with one_replica() as (world, storage):
+        first = storage.cause(byhand.network_block("node-1", "node-2"), 1)
+        second = storage.cause(byhand.split_brain(["node-1"], ["node-2"]), 1)
+        is_due(storage)
+        world.runner.advance(6.1)
+
+        assert (first.effects, second.effects) == ([FROM_2, FROM_1], [])
+
+
+def test_an_end_whose_machine_goes_meanwhile_proves_nothing():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        is_due(storage)
+        world.runner.advance(2)
+        storage.machine("node-2", "Stopping")
+        world.runner.advance(20)
+
+        assert block.effects == []
+        assert perhaps(world) == [(block.id, FROM_2), (block.id, FROM_1)]
+
+
+@pytest.mark.parametrize("state", ["StandAlone", "Disconnecting"])
+def test_an_end_that_does_not_try_has_another_reason(state):
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        comes(storage, state=state)
+        storage.link("v-0", "v-1", "Connecting")
+        world.runner.advance(20)
+
+        assert (block.effects, perhaps(world)) == ([], [])
+
+
+def test_an_end_that_does_not_tell_of_it_is_not_at_work():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        world.replica("v", 1, "node-2")
+        storage.link("v-0", "v-1", "Connecting")
+        world.runner.advance(20)
+
+        assert (block.effects, perhaps(world)) == ([], [])
+
+
+def test_a_replica_that_goes_needs_no_link():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        is_due(storage)
+        world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}))
+        world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
+        world.runner.advance(20)
+
+        assert (block.effects, perhaps(world)) == ([], [])
+
+
+def test_the_link_of_a_replica_that_is_gone_is_recovered_from():
+    with one_replica() as (world, storage):
+        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        is_due(storage)
+        world.runner.advance(6.1)
+        world.call(block.end())
+        world.runner.advance(9)
+        world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
+        storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", {"peers": []})
+        world.runner.advance(6.1)
+
+        assert block.recovered_at == block.removed_at + 9
+
+
+# --- on the simulated storage ---
+
+
+@contextlib.contextmanager
+def playing(generation, seed="links to be made"):
+    """A volume on three nodes, and a node that has none of it."""
+    cluster = EmbeddedCluster(seed, nodes=6)
+    runner = ScenarioRunner(cluster, Plan(health=generation), parent=cluster.parent)
+    try:
+        with runner as run:
+            volume = run.volumes.create("consistency-and-availability")
+            run.until(volume.ready)
+            run.advance("10s")
+            away = next(name for name in (f"node-{number}" for number in range(1, 7)) if name not in volume.nodes)
+            yield cluster, run, volume, away
+    finally:
+        runner.close()
+        cluster.close()
+
+
+def attach(cluster, volume, node):
+    attachment = {
+        "apiVersion": REPLICATED_VOLUME_ATTACHMENTS.api_version,
+        "kind": REPLICATED_VOLUME_ATTACHMENTS.kind,
+        "metadata": {"name": "mine"},
+        "spec": {"replicatedVolumeName": volume.name, "nodeName": node},
+    }
+    cluster.runner.call(cluster.api("test").create(REPLICATED_VOLUME_ATTACHMENTS, attachment))
+
+
+def detach(cluster):
+    cluster.runner.call(cluster.api("test").delete(REPLICATED_VOLUME_ATTACHMENTS, "mine"))
+
+
+def links_not_made(volume, *ends):
+    return {f"the link of {volume.name} from {a} to {b} is not made (Connecting)" for a, b in (ends, ends[::-1])}
+
+
+@pytest.mark.parametrize("generation", HEALTH_SOURCES)
+def test_a_replica_that_comes_under_a_block_is_its_effect(generation):
+    with playing(generation) as (cluster, run, volume, away):
+        one = volume.nodes[0]
+        with run.chaos.network_block(away, one) as incident:
+            attach(cluster, volume, away)
+            run.advance("20s")
+        run.advance("3m")
+        detach(cluster)
+        run.advance("10s")
+    assert incident.had_effect
+    assert set(incident.effects[:2]) == links_not_made(volume, away, one)
+    suffers = ["IOReady"] if generation == "conditions" else []
+    assert [words.split()[0] for words in incident.effects[2:]] == suffers
+    assert 10 < incident.recovery < 120
+
+
+@pytest.mark.parametrize("generation", HEALTH_SOURCES)
+def test_a_block_under_which_the_other_node_is_down_is_proved_by_nothing(generation):
+    with playing(generation) as (cluster, run, volume, away):
+        with run.chaos.vm_stop(away), run.chaos.network_block(away, volume.nodes[0]) as incident:
+            attach(cluster, volume, away)
+            run.advance("1m")
+        run.advance("3m")
+        detach(cluster)
+        run.advance("10s")
+    assert incident.effects == []
+
+
+@pytest.mark.parametrize("generation", HEALTH_SOURCES)
+def test_a_replica_that_comes_beside_a_block_connects_and_nothing_is_told(generation):
+    with playing(generation) as (cluster, run, volume, away):
+        names = [f"node-{number}" for number in range(1, 7)]
+        a, b = (name for name in names if name not in (*volume.nodes, away))
+        with run.chaos.network_block(a, b) as incident:
+            attach(cluster, volume, away)
+            run.advance("1m")
+        detach(cluster)
+        run.advance("10s")
+    assert (incident.effects, incident.perhaps, incident.recovery) == ([], [], 0.0)
