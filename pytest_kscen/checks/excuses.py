@@ -53,7 +53,7 @@ def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Inci
 def _over(incident: IncidentRecord, volume: VolumeRecord, nodes: set[str], since: float) -> float:
     """Until when it may be why a volume on these nodes has not been well since then.
 
-    What was cut may come back late, and a link that was to be made meanwhile later still, which nobody sees. Destroyed pods
+    What was cut may come back late, and a link that was to be made meanwhile later still. Destroyed pods
     cut none: others are in their place. Whoever stands on one side of a cut alone has lost no link by it.
     """
     if incident.removed_at is None:

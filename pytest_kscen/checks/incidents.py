@@ -102,7 +102,10 @@ def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
 
 
 def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
-    incident.effects.append(entry.data["effect"])
+    """It may have been told as perhaps so, before it was proved."""
+    effect = entry.data["effect"]
+    incident.effects.append(effect)
+    incident.perhaps = [one for one in incident.perhaps if one != effect]
     incident.felt_by |= _volume_of(entry)
 
 

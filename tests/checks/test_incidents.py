@@ -50,6 +50,13 @@ def test_a_whole_life():
     assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["valid"]
 
 
+def test_what_is_proved_is_perhaps_so_no_longer():
+    maybe = [(8, "incident-perhaps", {"effect": one}) for one in ("a volume is lame", "a node is gone")]
+    (seen,) = incidents(told(*maybe, (9, "incident-effect", {"effect": "a volume is lame"})))
+
+    assert (seen.effects, seen.perhaps) == (["a volume is lame"], ["a node is gone"])
+
+
 def test_an_incident_that_is_cut_off_has_no_end():
     (seen,) = incidents(told((8, "incident-effect", {"effect": "a link is down"})))
 
