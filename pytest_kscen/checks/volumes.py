@@ -326,12 +326,11 @@ def _had_time(volume: VolumeRecord, since: float, at: float, shaken: Sequence[In
 
 
 def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
-    """Whether the last machines on which it was are off."""
-    if not volume.placed_on or volume.stopped_at is None:
-        return False
-    stops = [one for one in shaken if one.profile == OFF and one.lasting and one.had_effect and one.started_at < volume.stopped_at]
-    last = set(volume.placed_on[-1])
-    return bool(last) and last.issubset(node for one in stops for node in one.shaken)
+    """Whether all machines on which it was in the end were off then."""
+    end = volume.stopped_at or 0.0
+    stops = [one for one in shaken if one.profile == OFF and one.lasting and one.had_effect and one.started_at < end]
+    there = volume.nodes_between(end, end)
+    return bool(there) and there.issubset(node for one in stops for node in one.shaken)
 
 
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:

@@ -223,7 +223,8 @@ def off(*nodes, started=20):
     ],
 )
 def test_where_all_machines_are_off_nobody_tells_how_a_volume_is(lines, shaken, verdict):
-    (volume,) = read(journal(PLACED, *lines), shaken)
+    gone = (900, "volume-placed", {"nodes": []})
+    (volume,) = read(journal(PLACED, *lines, gone), shaken)
     assert volume.verdict == verdict
     assert volume.unjudged == ("all machines that held it were off: what it says of itself is old" if volume.off else "")
 

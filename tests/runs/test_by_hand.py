@@ -22,7 +22,7 @@ from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import AlreadyExists, Forbidden, Invalid, ServiceUnavailable
-from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.resources import JOBS, NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 from pytest_kscen.runs.chaos_by_hand import ChaosByHand
@@ -184,6 +184,17 @@ def test_a_lasting_fault_is_undone_after_judging(cluster, runner_of):
     assert record.removed_at >= frozen
     machines = objects(cluster, VIRTUAL_MACHINES, run.stage.parent.api_for("test"))
     assert {one["status"]["phase"] for one in machines} == {"Running"}
+
+
+def test_of_a_volume_whose_machines_are_all_off_nobody_knows_how_it_is(cluster, runner_of):
+    with runner_of() as run:
+        volume = run.volumes.create("availability")
+        run.until(volume.ready)
+        for machine in objects(cluster, NODES):
+            run.chaos.vm_stop(machine["metadata"]["name"])
+        run.advance("1m")
+    assert run.outcome.volumes[volume.name].unjudged.startswith("all machines that held it were off")
+    assert run.outcome.volumes.unknown == list(run.outcome.volumes)
 
 
 def test_a_body_that_fails_is_cleaned_up_after(cluster, runner_of):
