@@ -84,6 +84,8 @@ class Troubles:
         self._troubles: dict[Key, Aspect] = {}
         self._tried: dict[Key, Aspect] = {}
         """The ends of links that were never made, by volume, node and peer."""
+        self._tried_as: dict[Key, Key] = {}
+        """Where each is among those: its peer may be called otherwise later."""
         self._due: dict[Key, Due] = {}
         """By either end."""
 
@@ -127,16 +129,20 @@ class Troubles:
 
     def _is_tried(self, aspect: Aspect) -> None:
         here, there = _end_of(aspect), _other_end_of(aspect)
-        self._tried[here] = aspect
+        if self._tried_as.get(aspect.key, here) != here:
+            self._is_not_tried(aspect)
+        self._tried[here], self._tried_as[aspect.key] = aspect, here
         if there in self._tried and here not in self._due:
             self._due[here] = self._due[there] = due = Due((self._tried[there], aspect))
             self._is_due(due)
 
     def _is_not_tried(self, aspect: Aspect) -> None:
         """By one end is enough: it is made, or is to be no more."""
-        if aspect.kind == LINK and _end_of(aspect) in self._tried:
-            del self._tried[_end_of(aspect)]
-            for end in (_end_of(aspect), _other_end_of(aspect)):
+        here = self._tried_as.pop(aspect.key, None)
+        if here and self._tried[here].key == aspect.key:
+            del self._tried[here]
+            volume, node, peer = here
+            for end in (here, (volume, peer, node)):
                 self._due.pop(end, None)
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 EVERYTHING = "everything"
+CLUSTER = "cluster"  # the name of whoever makes up an embedded one, among the actors that crash
 VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and their attachments begin
 
 
@@ -43,7 +44,9 @@ class Ending:
     blind: list[str] = field(default_factory=list)
     """How the observer of effects crashed, each time."""
     unswept: dict[str, str] = field(default_factory=dict)
-    """The nodes on which an earlier run's faults may still be, and why they could not be taken back."""
+    """The nodes on which faults may still be, an earlier run's or this one's, and why they could not be taken back."""
+    cluster_crashed: bool = False
+    """Whether what happened then was nobody's doing but the simulation's."""
     made: dict[str, None] = field(default_factory=dict)
     """The resources of which the run made objects, or tried to."""
     hidden: dict[str, str] = field(default_factory=dict)
@@ -91,6 +94,7 @@ def _hurried(ending: Ending, _: Entry) -> None:
 
 def _crashed(ending: Ending, entry: Entry) -> None:
     ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
+    ending.cluster_crashed |= entry.data["actor"] == CLUSTER
 
 
 def _blinded(ending: Ending, entry: Entry) -> None:
@@ -152,7 +156,7 @@ def judge(ending: Ending) -> Iterator[Finding]:
         yield Finding("effects", UNKNOWN, f"who observes them crashed {len(ending.blind)} times: {ending.blind[0]}")
     if ending.unswept:
         places = "; ".join(f"{node}: {why}" for node, why in ending.unswept.items())
-        yield Finding("calm", UNKNOWN, f"faults of an earlier run may still be on nodes: {places}")
+        yield Finding("calm", UNKNOWN, f"faults may still be on nodes from which nobody could take them back: {places}")
     yield _liveness(ending)
     yield _leftovers(ending)
 

@@ -56,7 +56,7 @@ class IncidentRecord:
         """Seconds from its end until what it had touched was as before."""
         if self.recovered_at is None or self.removed_at is None:
             return None
-        return round(self.recovered_at - self.removed_at, 6)
+        return max(0.0, round(self.recovered_at - self.removed_at, 6))
 
     @property
     def had_effect(self) -> bool:

@@ -49,14 +49,16 @@ def _told(volume: VolumeRecord) -> str:
 def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     """One that is refused or excused is an error among others. That none was ever seen to succeed is more."""
     undone = [one for volume in seen for one in volume.unattached]
-    findings = list(_in_time("attachments", undone))
+    blame = list(_in_time("attachments", undone))
     failed = [one for one in undone if not one.cut]
-    asked = len(failed) + sum(volume.unanswered for volume in seen)
-    if asked and not findings and not any(volume.attached for volume in seen):
-        why = f": {failed[0].why}" if failed else ", though they had the time"
-        told = f"none of the {asked} attachments that were asked for was seen to succeed{why}"
-        findings.append(Finding("attachments", UNKNOWN, told))
-    yield from findings
+    unanswered = sum(volume.unanswered for volume in seen)
+    if any(volume.attached for volume in seen) or not (blame or failed or unanswered):
+        yield from blame
+        return
+    why = "; ".join([*(finding.why for finding in blame), *([failed[0].why] if failed and not blame else [])])
+    told = f"none of the {len(undone) + unanswered} attachments that were asked for was seen to succeed"
+    verdict = blame[0].verdict if blame else UNKNOWN
+    yield Finding("attachments", verdict, f"{told}: {why or 'though they had the time'}")
 
 
 def _in_time(check: str, undone: Sequence[Undone]) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import orjson
 
 from pytest_kscen.checks import beginning, ending, incidents, keeping, tally, volumes
 from pytest_kscen.checks.tally import CREATE, Tally
-from pytest_kscen.checks.verdict import UNKNOWN, VALID, Finding, merged
+from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -169,7 +169,15 @@ def judge(journal: Iterable[Entry]) -> Outcome:
         if check in crashes:
             name = check.__name__.removeprefix("of_")
             outcome.findings.append(Finding(name, UNKNOWN, f"the check crashed: {crashes[check]!r}"))
+    outcome.findings = [_doubted(one) if end.cluster_crashed else one for one in outcome.findings]
     return outcome
+
+
+def _doubted(finding: Finding) -> Finding:
+    """Of a cluster that has crashed nobody can say that it was its storage."""
+    if finding.verdict != INVALID:
+        return finding
+    return Finding(finding.check, UNKNOWN, f"the cluster has crashed, so that it may be its doing: {finding.why}")
 
 
 def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, Exception]:

@@ -46,6 +46,7 @@ class Undone:
 
     at: float
     waited: float
+    """The seconds that the storage had for it: since the API has taken it, if that is told."""
     why: str
     refused: bool
     """By the API, so that the storage never heard of it; or it was not the storage's to do."""
@@ -268,8 +269,8 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
     """One that goes need not grow any more, so that by then it is cut short."""
     for one in _undone(entry):
         late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
-        if late < one.waited and (one.cut or not late):
-            volume.unresized.append(replace(one, at=one.at - late, waited=one.waited - late))
+        if late < one.waited or not late:
+            volume.unresized.append(replace(one, at=one.at - late, waited=one.waited - late, cut=one.cut or late > 0))
 
 
 def _undone(entry: Entry) -> list[Undone]:
@@ -277,9 +278,10 @@ def _undone(entry: Entry) -> list[Undone]:
     result, _, why = entry.data["result"].partition(": ")
     if result == "done":
         return []
+    waited = entry.data.get("had", entry.data["took"])
     if result == "stopped":
-        return [Undone(entry.at, entry.data["took"], why, refused=bool(why), cut=True)]
-    return [Undone(entry.at, entry.data["took"], why, not why.startswith("TimeoutError"))]
+        return [Undone(entry.at, waited, why, refused=bool(why), cut=True)]
+    return [Undone(entry.at, waited, why, not why.startswith("TimeoutError"))]
 
 
 _Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]

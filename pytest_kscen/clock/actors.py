@@ -8,7 +8,7 @@ from pytest_kscen.clock.stall import ActorCrashedError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 
 class Actors:
@@ -16,12 +16,17 @@ class Actors:
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        self.crash: tuple[str, BaseException] | None = None
+        self.crash: ActorCrashedError | None = None
+        self._hearing: list[Callable[[ActorCrashedError], None]] = []
 
     def start(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         task = loop.create_task(coroutine, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
+
+    def hear(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        self._hearing.append(hears)
+        return lambda: self._hearing.remove(hears)
 
     def cancel(self) -> list[asyncio.Task[Any]]:
         """Tell all of them to end, newest first."""
@@ -32,10 +37,15 @@ class Actors:
 
     def raise_crash(self) -> None:
         if self.crash:
-            (name, error), self.crash = self.crash, None
-            raise ActorCrashedError(f"the actor {name} crashed: {error!r}") from error
+            crash, self.crash = self.crash, None
+            raise crash
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         del self._tasks[task]
-        if not task.cancelled() and (error := task.exception()) and not self.crash:
-            self.crash = (task.get_name(), error)
+        if task.cancelled() or not (error := task.exception()):
+            return
+        crash = ActorCrashedError(f"the actor {task.get_name()} crashed: {error!r}")
+        crash.__cause__ = error
+        self.crash = self.crash or crash
+        for hears in list(self._hearing):
+            hears(crash)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from pytest_kscen.clock.stall import ActorCrashedError
+
 T = TypeVar("T")
 
 MICROS = 1_000_000  # in a second
@@ -43,6 +45,9 @@ class Runner(Protocol):
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         """Let an actor live beside the test. If it crashes, the next call raises ActorCrashedError."""
+
+    def hear_of_crashes(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        """Be told of each actor's crash when it happens, whoever turns time then; until what comes back is called."""
 
     def advance(self, seconds: float) -> None:
         """Let this much time pass."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from concurrent.futures import Future
 
+    from pytest_kscen.clock.stall import ActorCrashedError
+
 T = TypeVar("T")
 
 START = 1767225600.0  # 2026-01-01T00:00:00Z, the instant at which every simulated run begins
@@ -59,6 +61,9 @@ class VirtualRunner:
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         self._actors.start(self.loop, coroutine, name)
+
+    def hear_of_crashes(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        return self._actors.hear(hears)
 
     def advance(self, seconds: float) -> None:
         with self._pacer.stand_aside():

@@ -12,6 +12,8 @@ from pytest_kscen.clock.actors import Actors
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from pytest_kscen.clock.stall import ActorCrashedError
+
 T = TypeVar("T")
 
 POLL = 0.1  # seconds between two looks at a condition
@@ -62,6 +64,9 @@ class WallRunner:
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         self.loop.call_soon_threadsafe(self._actors.start, self.loop, coroutine, name)
+
+    def hear_of_crashes(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        return self._actors.hear(hears)
 
     def advance(self, seconds: float) -> None:
         self.call(self.clock.sleep(seconds))

@@ -26,6 +26,23 @@ if TYPE_CHECKING:
 RUN_LABEL = "kscen.io/run"
 
 
+@dataclass(slots=True)
+class Deed:
+    """An action under way."""
+
+    clock: Clock
+    heard_at: float | None = None
+
+    def heard(self) -> None:
+        """From now on whoever is to do it knows of it: the API has taken it."""
+        self.heard_at = self.clock.now()
+
+    @property
+    def had(self) -> dict[str, float]:
+        """The seconds that were there to do it, if anybody has said so."""
+        return {} if self.heard_at is None else {"had": round(self.clock.now() - self.heard_at, 6)}
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """One actor's hands."""
@@ -61,14 +78,14 @@ class Actor:
         return replace(self, api=self.api.with_patience(seconds)) if isinstance(self.api, RetryingApi) else self
 
     @contextlib.asynccontextmanager
-    async def doing(self, action: str, **particulars: Any) -> AsyncIterator[None]:
+    async def doing(self, action: str, **particulars: Any) -> AsyncIterator[Deed]:
         """Log and note that an action begins, how it ended (and why it was stopped, if that is told), and how long it took."""
         began = self.clock.now()
         self.note("began", action=action, **particulars)
         self.log(logging.INFO, "begins", action=action, **particulars)
-        result, level = "done", logging.INFO
+        result, level, deed = "done", logging.INFO, Deed(self.clock)
         try:
-            yield
+            yield deed
         except asyncio.CancelledError as end:
             result = ": ".join(["stopped", *map(str, end.args)])
             raise
@@ -77,7 +94,7 @@ class Actor:
             raise
         finally:
             took = round(self.clock.now() - began, 6)
-            self.note("ended", action=action, **particulars, result=result, took=took)
+            self.note("ended", action=action, **particulars, result=result, took=took, **deed.had)
             self.log(level, "ended", action=action, **particulars, result=result, took=took)
 
 

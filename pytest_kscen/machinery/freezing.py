@@ -19,17 +19,27 @@ QUARTER, DOUBLE = 1.25, 2.0
 
 _open: weakref.WeakSet[Store] = weakref.WeakSet()
 _holders: weakref.WeakSet[Store] = weakref.WeakSet()
-_usual = gc.get_threshold()
+_usual: tuple[int, int, int] | None = None  # while any is open: what was so before
 _left = _left_of_all = 0  # blocks of memory, when it had looked last, and when it had looked at everything
 
 
 def ease(store: Store) -> None:
-    """Let it look at so much at once that it is worth the time, until the store is closed."""
+    """Let it look at so much at once that it is worth the time, until the store is closed, or nobody has it any more."""
     global _usual  # noqa: PLW0603  # as the collector is
-    if gc.get_threshold()[0] != YOUNG:  # as it may be though none is open: not every store is closed
+    if _usual is None:
         _usual = gc.get_threshold()
         gc.set_threshold(YOUNG, *_usual[1:])
     _open.add(store)
+    weakref.finalize(store, _restore).atexit = False
+
+
+def _restore() -> None:
+    """When none is open; what somebody else has set meanwhile stays."""
+    global _usual  # noqa: PLW0603  # as the collector is
+    if _usual is not None and not list(_open):
+        if gc.get_threshold() == (YOUNG, *_usual[1:]):
+            gc.set_threshold(*_usual)
+        _usual = None
 
 
 def freeze(holder: Store) -> None:
@@ -60,7 +70,5 @@ def thaw(holder: Store) -> None:
         _holders.discard(holder)
         if not _holders:
             gc.unfreeze()
-    if holder in _open:
-        _open.discard(holder)
-        if not _open:
-            gc.set_threshold(*_usual)
+    _open.discard(holder)
+    _restore()

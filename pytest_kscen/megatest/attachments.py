@@ -68,8 +68,8 @@ def arrivals_noted(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[N
 
 
 async def attach(rv: Subject, actor: Actor, node: str) -> None:
-    async with actor.doing("attach", volume=rv.name, node=node):
-        with asking():
+    async with actor.doing("attach", volume=rv.name, node=node) as deed:
+        with asking(deed):
             uid = (await request(rv, actor, node))["metadata"]["uid"]
 
         def ready() -> bool:
@@ -92,17 +92,19 @@ def _on(node: str, parts: Sequence[Obj]) -> list[Obj]:
 
 
 async def detach(rv: Subject, actor: Actor, node: str) -> None:
-    async with actor.doing("detach", volume=rv.name, node=node):
-        for one in rv.view.attachments(rv.name):
-            if one["spec"]["nodeName"] == node:
-                await _delete(actor, one)
+    async with actor.doing("detach", volume=rv.name, node=node) as deed:
+        with asking(deed):
+            for one in rv.view.attachments(rv.name):
+                if one["spec"]["nodeName"] == node:
+                    await _delete(actor, one)
         await _gone(rv, node)
 
 
 async def detach_everywhere(rv: Subject, actor: Actor) -> None:
     """The attacher's last act."""
-    async with attempt(actor, "detach everywhere", volume=rv.name):
-        await give_back(rv, actor)
+    async with attempt(actor, "detach everywhere", volume=rv.name) as deed:
+        with asking(deed):
+            await give_back(rv, actor)
         await _gone(rv)
 
 

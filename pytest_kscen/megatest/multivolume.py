@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.pods import PodDestroy
@@ -32,16 +33,20 @@ async def multivolume(stage: Stage, churn: Churn, season: Season) -> None:
 
 
 async def _steps(stage: Stage, churn: Churn, season: Season, volumes: asyncio.TaskGroup) -> Never:
-    actor = stage.actor("multivolume")
-    running: dict[asyncio.Task[None], None] = {}
+    actor, running = stage.actor("multivolume"), season.running
     while True:
         if len(running) < churn.max_volumes:
             for _ in range(_step(actor, churn, len(running))):
                 destiny = draw(actor.chance, churn)
+                running[destiny.name] = None
                 task = volumes.create_task(live(stage, season, destiny), name=destiny.name)
-                running[task] = None
-                task.add_done_callback(running.pop)
+                task.add_done_callback(partial(_is_over, running))
         await actor.clock.sleep(actor.chance.between(*churn.step_period))
+
+
+def _is_over(running: dict[str, None], task: asyncio.Task[None]) -> None:
+    """Whatever has become of the volume, its place is free."""
+    running.pop(task.get_name(), None)
 
 
 def _step(actor: Actor, churn: Churn, running: int) -> int:

@@ -48,20 +48,20 @@ async def sweep_replicas(rv: Subject) -> None:
 
 
 async def _swept(rv: Subject, actor: Actor) -> bool:
+    left: list[str] | None = None
+    async with attempt(actor, "look for replicas that were left", volume=rv.name):
+        left = [name_of(one) for one in await actor.own(REPLICATED_VOLUME_REPLICAS) if volume_of(one) == rv.name]
+    return left is not None and all([await _deleted(rv, actor, replica) for replica in left])
+
+
+async def _deleted(rv: Subject, actor: Actor, replica: str) -> bool:
     try:
-        async with actor.doing("look for replicas that were left", volume=rv.name):
-            for left in await actor.own(REPLICATED_VOLUME_REPLICAS):
-                if volume_of(left) == rv.name:
-                    await _delete(rv, actor, name_of(left))
+        async with actor.doing("delete a replica that was left", volume=rv.name, replica=replica):
+            with contextlib.suppress(NotFound):  # an answer was lost, and the deletion was asked for again
+                await actor.api.delete(REPLICATED_VOLUME_REPLICAS, replica)
     except REFUSALS:
         return False
     return True
-
-
-async def _delete(rv: Subject, actor: Actor, replica: str) -> None:
-    async with actor.doing("delete a replica that was left", volume=rv.name, replica=replica):
-        with contextlib.suppress(NotFound):  # an answer was lost, and the deletion was asked for again
-            await actor.api.delete(REPLICATED_VOLUME_REPLICAS, replica)
 
 
 def first_free(volume: str, taken: Iterable[str]) -> str | None:

@@ -34,9 +34,9 @@ async def resize(rv: Subject, growth: Growth) -> Never:
             actor.log(logging.INFO, "the volume is as large as it may be", volume=rv.name, size=rv.volume["spec"]["size"])
             continue
         text = str(Quantity(wanted * NANO, Format.BINARY))
-        async with attempt(actor, "resize the volume", volume=rv.name, size=text):
+        async with attempt(actor, "resize the volume", volume=rv.name, size=text) as deed:
             with unless_gone(actor, volume=rv.name):
-                with asking():
+                with asking(deed):
                     await actor.api.patch(REPLICATED_VOLUMES, rv.name, {"spec": {"size": text}})
                 await _grown(rv, wanted, text)
 

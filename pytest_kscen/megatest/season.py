@@ -30,6 +30,8 @@ class Season:
     """Everybody leaves, and the volumes stay behind."""
     shakers: list[asyncio.Task[None]] = field(default_factory=list)
     """What churn itself does to the storage's pods: over when the last one is replaced."""
+    running: dict[str, None] = field(default_factory=dict)
+    """The volumes that churn has begun and that are not gone."""
     _view: View | None = None
 
     @property

@@ -13,7 +13,7 @@ from pytest_kscen.objects.storage import DISKFUL
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.actor import Actor, Deed, Stage
     from pytest_kscen.megatest.churn import Seconds
     from pytest_kscen.megatest.season import Season
     from pytest_kscen.megatest.view import View
@@ -53,11 +53,11 @@ class Subject:
 
 
 @contextlib.asynccontextmanager
-async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[None]:
+async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[Deed]:
     """Do it. A refusal or a time-out is logged and noted as the result, and whoever tried goes on."""
     with contextlib.suppress(*REFUSALS):
-        async with actor.doing(action, **particulars):
-            yield
+        async with actor.doing(action, **particulars) as deed:
+            yield deed
 
 
 class HinderedError(OSError):
@@ -79,9 +79,12 @@ def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
         raise
 
 
-def asking() -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def asking(deed: Deed) -> Iterator[None]:
     """Of what the API has not taken yet the storage has not heard."""
-    return unless_hindered(lambda: "the API has not taken it")
+    with unless_hindered(lambda: "the API has not taken it"):
+        yield
+    deed.heard()
 
 
 def disk_going(rv: Subject, node: str = "") -> str:

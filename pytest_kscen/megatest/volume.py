@@ -74,6 +74,7 @@ async def _life(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str
         asked_for = await _attach_at_first(rv, actor, nodes)
         with arrivals_noted(rv, actor, asked_for):
             await _from_creation_to_deletion(rv, actor, destiny, version)
+    rv.season.running.pop(rv.name, None)
     if destiny.replica_creator_period:
         await sweep_replicas(rv)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
 from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.checks.ending import CLUSTER
 from pytest_kscen.clock import Signal
 from pytest_kscen.megatest.multivolume import multivolume
 from pytest_kscen.megatest.season import Season, unless
@@ -107,9 +108,8 @@ class Life:
 
     def hear_of_cluster(self, crash: ActorCrashedError) -> None:
         """One of those who make up the cluster has crashed: what it did after that would mean nothing either."""
-        if crash is not self._crash:
-            self._crashed("cluster", crash)
-            self._word.give()
+        self._crashed(CLUSTER, crash)
+        self._word.give()
 
     def _crashed(self, actor: str, error: Exception) -> None:
         self._crash = self._crash or error

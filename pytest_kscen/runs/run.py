@@ -7,7 +7,6 @@ import functools
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.checks.outcome import Outcome, judge
-from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.durations import seconds_of
@@ -66,6 +65,8 @@ class Run:
         self.life.companions += [self._applied, self.workflows]
         self.signals = contextlib.ExitStack()
         """Heard by the run until this is closed, when all that came of it has been told."""
+        self._attention = contextlib.ExitStack()
+        """To what befalls the cluster, as long as the run is on."""
         self._heard: list[int] = []
         self._waits = False
         self._outcome: Outcome | None = None
@@ -85,9 +86,11 @@ class Run:
         words = self._stop, self._hurry
         heed = heard(self.cluster.runner.loop, *words, awaited=lambda: self._waits or self.is_over)
         self._heard = self.signals.enter_context(heed)
+        self._attention.callback(self.cluster.runner.hear_of_crashes(self.life.hear_of_cluster))
         try:
             self.call(self.life.begin(duration))
         except BaseException:
+            self._attention.close()
             self.signals.close()
             raise
 
@@ -128,7 +131,7 @@ class Run:
         def held() -> object:
             return not self.life.goes_on or condition()
 
-        with self._waiting(), self._hearing_of_crashes():
+        with self._waiting():
             self.cluster.until(held, timeout)
         self.life.raise_crash()
         self._go_no_further()
@@ -163,17 +166,16 @@ class Run:
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
-            with self._waiting(), self._hearing_of_crashes():
+            with self._waiting():
                 return self.cluster.runner.call(coroutine)
         finally:
             self.life.raise_crash()
 
     def end(self) -> Outcome:
         """Heal, judge, clear away. What was seen so far is judged even if that fails."""
-        with self._waiting():
+        with self._waiting(), self._attention:
             try:
-                with self._hearing_of_crashes():
-                    self.cluster.runner.call(self.life.end())
+                self.cluster.runner.call(self.life.end())
             finally:
                 if not self.cluster.replayable:
                     self.journal.write("run", "not-replayable", {})
@@ -188,14 +190,6 @@ class Run:
             yield
         finally:
             self._waits = False
-
-    @contextlib.contextmanager
-    def _hearing_of_crashes(self) -> Iterator[None]:
-        try:
-            yield
-        except ActorCrashedError as crash:
-            self.life.hear_of_cluster(crash)
-            raise
 
     def _go_no_further(self) -> None:
         if self.life.is_stopped:

@@ -37,6 +37,29 @@ def comes(storage, *, state="Connecting"):
     storage.world.runner.advance(0)
 
 
+def test_an_end_whose_peer_has_gone_is_forgotten():
+    """Its peer is known by another name then: who comes to the same node later is not taken for it."""
+    with one_replica() as (world, storage):
+        storage.cause(byhand.network_block("node-3", "node-4"), 1)  # as long as any is on, the observer looks
+        first = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        comes(storage)
+        world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a/b"]}}))
+        storage.link("v-0", "v-1", "Connecting")
+        world.runner.advance(1)
+        world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
+        world.runner.advance(1)
+        storage.link("v-0", "v-1", "Unconnected")
+        storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", {"peers": []})
+        world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": None}}))
+        world.runner.advance(10)
+        world.call(first.end())
+        world.runner.advance(20)
+        second = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        world.replica("v", 2, "node-2", peers=[{"name": "v-0", "connectionState": "Connecting"}])
+        world.runner.advance(8)
+        assert second.effects == [], "node-1 has told nothing of it"
+
+
 def is_due(storage):
     comes(storage)
     storage.link("v-0", "v-1", "Connecting")

@@ -111,6 +111,18 @@ def test_a_check_that_crashed_hears_no_more():
     assert findings["volumes"] == "the check crashed: KeyError('v')"
 
 
+@pytest.mark.parametrize(("actor", "verdict"), [("cluster", "unknown"), ("multivolume", "invalid")])
+def test_nobody_is_to_blame_for_what_a_crashed_cluster_does(actor, verdict):
+    declared = entry("run-started", seed="7", duration=60.0, churn=False, chaos=[], conditions=["IOReady"])
+    crashed = entry("crashed", actor=actor, error="KeyError()")
+    outcome = judge([declared, crashed, entry("liveness", late=["v"]), entry("leftovers", objects=["jobs/d/j"])])
+    assert {finding.check: finding.verdict for finding in outcome.findings if finding.verdict != "valid"} == {
+        "actors": "unknown",
+        "liveness": verdict,
+        "leftovers": verdict,
+    }
+
+
 def test_a_blind_observer_is_told_once():
     ends = learnt(ending.Ending(), ending.learn, [entry("observer-crashed", error=f"{n}") for n in "ab"] + FINE)
     assert next(ending.judge(ends)).why == "who observes them crashed 2 times: a"

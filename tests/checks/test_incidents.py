@@ -70,6 +70,8 @@ def test_its_times_are_as_far_apart_as_it_lasted():
 
     assert seen.removed_at - seen.started_at >= 30
     assert (seen.lasted, seen.as_json()["removed_at"]) == (30, 35.071538)
+    learn({"i": seen}, Entry(40, "chaos", "incident-recovered", {"incident": "i", "took": 0.0}))
+    assert str(seen.recovery) == "0.0"
 
 
 def test_what_does_not_come_back_is_told():

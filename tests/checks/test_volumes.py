@@ -278,6 +278,7 @@ def cut(at, took, action="attach", why=""):
 TOO_LONG = "failed: TimeoutError('v was not attached to node-1 within 300 s')"
 HINDERED = "failed: HinderedError('v was not attached to node-1 within 300 s: v-0 is being deleted')"
 REFUSED = "failed: Forbidden('no')"
+BLAMED = "1 of 2 that failed had 60 s and more in which nothing excuses it"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +333,7 @@ def test_attachments_are_counted_when_they_are_there():
         ([REFUSED, REFUSED], "none of the 2 attachments that were asked for was seen to succeed: Forbidden('no')"),
         (
             [REFUSED, TOO_LONG],
-            f"1 of 2 that failed had 60 s and more in which nothing excuses it: {TOO_LONG.removeprefix('failed: ')}",
+            f"none of the 2 attachments that were asked for was seen to succeed: {BLAMED}: {TOO_LONG.removeprefix('failed: ')}",
         ),
     ],
 )
@@ -361,14 +362,17 @@ def test_a_single_detachment_or_resize_that_the_storage_does_not_do(action, chec
 
 
 def test_what_was_asked_for_in_vain_says_how_it_ended():
-    findings = judged(read(journal(PLACED, STARTED, cut(70, 60), cut(270, 60), STOPPED)))
-    assert (
-        findings["attachments"].why == "2 were cut short after 60 s and more in which nothing excuses it: let volumes live longer"
+    def why(*lines):
+        return judged(read(journal(PLACED, STARTED, *lines, STOPPED)))["attachments"].why
+
+    none, cut_short = (
+        "none of the {} attachments that were asked for was seen to succeed: ",
+        "cut short after 60 s and more in which",
     )
-    findings = judged(read(journal(PLACED, STARTED, attach(1, "done", "attach at first"), STOPPED)))
-    assert (
-        findings["attachments"].why == "none of the 1 attachments that were asked for was seen to succeed, though they had the time"
-    )
+    ends = [cut(70, 60), cut(270, 60)]
+    assert why(*ends) == f"{none.format(2)}2 were {cut_short} nothing excuses it: let volumes live longer"
+    assert why(attach(20, "done"), *ends) == f"2 were {cut_short} nothing excuses it: let volumes live longer"
+    assert why(attach(1, "done", "attach at first")) == f"{none.format(1)}though they had the time"
 
 
 @pytest.mark.parametrize(("asked", "told"), [(130, "unknown"), (131, None), (191, None)])
@@ -385,9 +389,19 @@ def test_what_is_asked_of_a_volume_that_is_not_ready_is_no_reproach(ready_at, ve
     assert findings["attachments"].verdict == verdict
 
 
-def test_a_volume_that_goes_need_not_grow():
-    lines = [PLACED, STARTED, STOPPED, (310, *DELETED[1:]), attach(400, TOO_LONG, "resize the volume")]
-    assert set(judged(read(journal(*lines)))) == {"volumes"}
+@pytest.mark.parametrize(("deleted", "told"), [(279, None), (280, "unknown"), (500, "invalid")])
+def test_a_volume_that_goes_need_not_grow(deleted, told):
+    """It was asked for at 220 s."""
+    lines = [PLACED, STARTED, STOPPED, (deleted, *DELETED[1:]), attach(400, TOO_LONG, "resize the volume")]
+    finding = judged(read(journal(*sorted(lines, key=lambda line: line[0])))).get("resizes")
+    assert (finding and finding.verdict) == told
+
+
+@pytest.mark.parametrize(("had", "told"), [(59, None), (60, "unknown")])
+def test_a_storage_has_the_time_since_the_api_has_taken_what_is_asked_of_it(had, told):
+    at, what, data = cut(270, 200)
+    finding = judged(read(journal(PLACED, STARTED, (at, what, data | {"had": had}), STOPPED))).get("attachments")
+    assert (finding and finding.verdict) == told
 
 
 def test_incidents_are_read_with_their_effect_and_their_end():

@@ -156,6 +156,7 @@ def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed
 def usual(monkeypatch):
     """The thresholds of a process in which no store is open."""
     monkeypatch.setattr(freezing, "_open", weakref.WeakSet())
+    monkeypatch.setattr(freezing, "_usual", None)
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     yield gc.get_threshold()
@@ -172,10 +173,19 @@ def test_while_a_store_is_open_the_garbage_collector_looks_at_much_at_once(usual
     assert gc.get_threshold() == usual
 
 
-def test_the_thresholds_of_a_store_that_nobody_has_closed_do_not_become_the_usual_ones(usual):
-    Store()
-    Store().close()
+def test_a_store_that_nobody_has_any_more_is_as_good_as_closed(usual):
+    store = Store()
+    assert gc.get_threshold() > usual
+    del store
+    gc.collect()
     assert gc.get_threshold() == usual
+
+
+def test_thresholds_that_somebody_else_sets_stay(usual):
+    store = Store()
+    gc.set_threshold(5, 6, 7)
+    store.close()
+    assert gc.get_threshold() == (5, 6, 7)
 
 
 class Ring:

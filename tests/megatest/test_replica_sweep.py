@@ -55,17 +55,36 @@ def test_only_what_is_ours_and_the_volumes_is_swept(world):
     world.ask(world.api.create(REPLICATED_VOLUME_REPLICAS, obj))
     world.ask(world.storage.replica("v", 9, mine))
     world.advance(95)
-    assert swept(world) == [(17, DELETE, "done"), (17, LOOK, "done")]
+    assert swept(world) == [(17, LOOK, "done"), (17, DELETE, "done")]
     assert world.left() == ["v-9", "w-0"]
 
 
-@pytest.mark.parametrize("what", ["unseen", "refused"])
-def test_who_may_not_sweep_tries_again_each_minute(world, what):
+@pytest.mark.parametrize(("what", "deed"), [("unseen", LOOK), ("refused", DELETE)])
+def test_who_may_not_sweep_tries_again_each_minute(world, what, deed):
     setattr(world, what, [Forbidden("not now")] * 2)
     world.advance(200)
-    looks = [deed for deed in swept(world) if deed[1] == LOOK]
-    assert looks == [(17, LOOK, "failed"), (77, LOOK, "failed"), (137, LOOK, "done")]
+    assert [one for one in swept(world) if one[1] == deed] == [(17, deed, "failed"), (77, deed, "failed"), (137, deed, "done")]
     assert world.left() == []
+
+
+def test_one_that_may_not_be_deleted_keeps_no_other_from_being(world):
+    world.advance(5)
+    obj = {
+        "metadata": {"name": "v-9", "labels": {"kscen.io/run": "run1"}},
+        "spec": {"replicatedVolumeName": "v", "type": "TieBreaker"},
+    }
+    world.ask(world.api.create(REPLICATED_VOLUME_REPLICAS, obj))
+    world.refused = [Forbidden("not now")]
+    world.advance(50)
+    assert [one[1:] for one in swept(world)] == [(LOOK, "done"), (DELETE, "failed"), (DELETE, "done")]
+    assert len(world.left()) == 1
+
+
+def test_who_cannot_sweep_keeps_no_volume_from_being_made(world):
+    world.season.running["v"] = None
+    world.unseen = [Forbidden("never")] * 100
+    world.advance(50)
+    assert world.season.running == {}
 
 
 def test_lists_that_are_refused_for_six_minutes_end_nobody(world):
@@ -74,8 +93,8 @@ def test_lists_that_are_refused_for_six_minutes_end_nobody(world):
     world.advance(600)
     assert [(round(at), *rest) for at, *rest in swept(world)] == [
         (318, LOOK, "failed"),
-        (378, DELETE, "done"),
         (378, LOOK, "done"),
+        (378, DELETE, "done"),
     ]
     assert world.left() == []
 

@@ -254,8 +254,13 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
 
 @pytest.mark.parametrize(
     ("lives", "at"),
-    [(lambda run: run.advance("3h"), 60), (lambda run: run.until(lambda: False, "3h"), 60), (lambda run: None, 0.5)],
-    ids=["while it lasts", "while something is awaited", "while it ends"],
+    [
+        (lambda run: run.advance("3h"), 60),
+        (lambda run: run.until(lambda: False, "3h"), 60),
+        (lambda run: run.cluster.advance("3h"), 60),
+        (lambda run: None, 0.5),
+    ],
+    ids=["while it lasts", "while something is awaited", "while others turn time", "while it ends"],
 )
 def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runner_of, lives, at):
     async def own():

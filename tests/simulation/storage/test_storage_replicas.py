@@ -6,6 +6,7 @@ import pytest
 from storage_yard import RV, RVR
 
 from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 from pytest_kscen.simulation.storage.controller.layout import free_number
 from pytest_kscen.simulation.storage.generations import GENERATIONS
 from pytest_kscen.simulation.storage.generations.era_a import LAYOUTS
@@ -114,6 +115,39 @@ def test_an_attached_replica_stays_until_it_is_detached(yard):
     assert yard.get(RVR, "v-0") is not None
     yard.detach(node)
     yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=15)
+
+
+@pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
+@pytest.mark.parametrize("at", [1.5, 1.8, 2.1])
+def test_the_first_disk_with_data_stays_until_another_has_them(yard_of, generation, at):
+    yard = yard_of(generation)
+    yard.volume()
+    yard.advance(at)
+    yard.delete(RVR, "v-0")
+    yard.until(lambda: HEALTH_SOURCES[generation].is_ready(yard.get(RV, "v")))
+
+
+def test_a_node_has_no_link_to_itself():
+    """Whoever was there before may still be a member."""
+    members = [
+        {
+            "name": f"v-{number}",
+            "nodeName": "node-1",
+            "type": "Diskful",
+            "attached": False,
+            "addresses": [{"address": {"port": 7000}}],
+        }
+        for number in range(2)
+    ]
+    mesh = {"members": members, "size": "1Gi", "quorum": 1, "quorumMinimumRedundancy": 1}
+    volume = {"status": {"datamesh": mesh, "datameshRevision": 1}}
+    addresses = [{"address": {"ipv4": "10.0.0.1", "port": 7000}}]
+    obj = {
+        "metadata": {"name": "v-1", "finalizers": []},
+        "spec": {"replicatedVolumeName": "v", "nodeName": "node-1", "type": "Diskful"},
+        "status": {"addresses": addresses},
+    }
+    assert MAIN.orders(volume, MAIN.read(obj, volume), first=False).config.peers == {}
 
 
 def third_disk(yard):

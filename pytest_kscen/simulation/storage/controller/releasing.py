@@ -22,7 +22,7 @@ def may_leave(view: View, replica: Replica, quorum: Quorum) -> bool:
         return not view.actual
     if replica.primary or replica.asked_primary:
         return False
-    if not any(one.initialized for one in view.replicas if one.is_diskful):
+    if not any(one.initialized or one.up_to_date for one in view.replicas if one.is_diskful):
         return True  # there is nothing yet that could be lost
     if not replica.is_diskful and not view.layout.guards_diskless:
         return True

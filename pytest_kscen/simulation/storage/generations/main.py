@@ -144,6 +144,7 @@ class Main(Generation):
         peers = {
             member["nodeName"]: Peer(_number(name), member["addresses"][0]["address"]["port"], member["type"] == DISKFUL)
             for name, member in members.items()
+            if member["nodeName"] != replica.node  # one that was there before, and is still a member
         }
         wanted = Config(
             node_id=replica.number,
