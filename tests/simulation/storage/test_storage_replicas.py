@@ -127,6 +127,13 @@ def test_the_first_disk_with_data_stays_until_another_has_them(yard_of, generati
     yard.until(lambda: HEALTH_SOURCES[generation].is_ready(yard.get(RV, "v")))
 
 
+def test_a_replica_that_is_moved_to_anothers_node_is_turned_away(yard):
+    """Nothing in that generation's definition forbids it."""
+    yard.ready_volume()
+    yard.call(yard.api.patch(RVR, "v-0", {"spec": {"nodeName": yard.nodes()[-1]}}))
+    yard.until(lambda: yard.is_whole() and len(set(yard.nodes())) == len(yard.nodes()) == 3)
+
+
 def test_a_node_has_no_link_to_itself():
     """Whoever was there before may still be a member."""
     members = [

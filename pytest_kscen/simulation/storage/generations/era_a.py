@@ -138,6 +138,7 @@ class EraA(Generation):
         peers = {
             node: Peer(peer["nodeId"], peer["address"]["port"], not peer.get("diskless", False))
             for node, peer in config.get("peers", {}).items()
+            if node != replica.node  # to which another may have been moved
         }
         wanted = Config(
             node_id=node_id(replica.number),
