@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.checks.volumes import VolumeRecord
 
 GRACE = 120.0  # seconds after an incident during which what it shook may still be shaking
-CATCHING_UP = 30.0  # seconds after one that has cut none of its links, within which is done what waited meanwhile
+CATCHING_UP = 30.0  # seconds after one that has cut none of its links, or after we took a replica, within which is done what waited
 BETWEEN = ("network-block", "network-degrade")  # the profiles of what is done to a network between two machines
 
 
@@ -39,7 +39,11 @@ def peace(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Incide
 
 
 def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> Iterator[tuple[float, float]]:
-    """A fault that is a lasting state excuses nothing, nor does one that never came to be; one that nobody undid may have."""
+    """A fault that is a lasting state excuses nothing, nor does one that never came to be; one that nobody undid may have.
+
+    So does what we have done to the volume ourselves.
+    """
+    yield from ((taken, taken + CATCHING_UP) for taken in volume.taken_at if taken <= at and taken + CATCHING_UP > since)
     for incident in shaken:
         came_to_be = incident.effects or incident.perhaps or incident.not_undone or not incident.failed
         if incident.lasting or not came_to_be:

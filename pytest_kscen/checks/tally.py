@@ -12,6 +12,7 @@ CREATE, READY, DELETE = "create the volume", "wait until the volume is ready", "
 ATTACH, ATTACH_AT_FIRST = "attach", "attach at first"
 DETACH, DETACH_EVERYWHERE = "detach", "detach everywhere"
 RESIZE = "resize the volume"
+TAKE = "delete a replica"
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.checks.excuses import excused, peace
-from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE, DETACH, DETACH_EVERYWHERE, RESIZE
+from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE, DETACH, DETACH_EVERYWHERE, RESIZE, TAKE
 from pytest_kscen.checks.verdict import UNKNOWN
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class VolumeRecord:
     placed_at: array[float] = field(default_factory=lambda: array("d"))
     placed_on: list[tuple[str, ...]] = field(default_factory=list)
     """Which nodes had its replicas, and since when each time. A long run has many volumes."""
+    taken_at: list[float] = field(default_factory=list)
+    """When we deleted one of its replicas ourselves."""
     changed_at: dict[str, float] = field(default_factory=dict)
     """When each condition last changed."""
     waited_for: bool = False
@@ -273,6 +275,10 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
             volume.unresized.append(replace(one, at=one.at - late, waited=one.waited - late, cut=one.cut or late > 0))
 
 
+def _taken(volume: VolumeRecord, entry: Entry) -> None:
+    volume.taken_at.append(entry.at)
+
+
 def _undone(entry: Entry) -> list[Undone]:
     """Whoever waited in vain waited for the storage."""
     result, _, why = entry.data["result"].partition(": ")
@@ -298,7 +304,7 @@ _READ: _Reading = {
     "never-gone": _never_gone,
 }
 _DEEDS: dict[str, _Reading] = {
-    "began": {DELETE: _deletes, DETACH: _detaches},
+    "began": {DELETE: _deletes, DETACH: _detaches, TAKE: _taken},
     "ended": {
         ATTACH: _attached,
         ATTACH_AT_FIRST: _requested,

@@ -245,6 +245,15 @@ def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_f
     assert volume.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("changed", "stopped", "verdict"), [(20, 49, "interrupted"), (20, 50, "broken"), (19, 49, "broken"), (50, 60, "broken")]
+)
+def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(changed, stopped, verdict):
+    taken = (20, "began", {"action": "delete a replica", "replica": "v-0"})
+    (volume,) = read(journal(PLACED, STARTED, taken, change(changed), (stopped, "checker-stopped", {})))
+    assert volume.verdict == verdict
+
+
 def test_what_comes_when_all_is_healed_excuses_nothing_before():
     """It was nowhere as long as it was watched."""
     healed = (320, "volume-placed", {"nodes": ["node-1"]})
