@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pytest_kscen.objects import quantities
-from pytest_kscen.objects.numbers import is_whole, no_range, valid_range
+from pytest_kscen.objects.numbers import is_range, is_whole, no_range, valid_range
 
 DEFAULT_CLASSES = ("availability", "consistency-and-availability")
 
@@ -56,8 +56,7 @@ class Churn:
 
     def _check_sizes(self) -> None:
         size, largest = _bytes("size", self.size), _bytes("max_size", self.max_size)
-        least, most = (_bytes("resizer_step", step) for step in self.resizer_step)
-        if not 0 < least <= most:
+        if not is_range([_bytes("resizer_step", step) for step in self.resizer_step]):
             raise no_range("resizer_step", self.resizer_step)
         if size <= 0:
             raise ValueError(f"size={self.size!r}: give more than zero")

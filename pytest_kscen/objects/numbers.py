@@ -16,9 +16,13 @@ def is_number(given: object) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool) and given > 0
 
 
-def valid_range(name: str, given: object, *, whole: bool = False) -> None:
+def is_range(given: object, *, whole: bool = False) -> bool:
     may_be = is_whole if whole else is_number
-    if not isinstance(given, list | tuple) or len(given) != PAIR or not all(map(may_be, given)) or given[0] > given[1]:
+    return isinstance(given, list | tuple) and len(given) == PAIR and all(map(may_be, given)) and given[0] <= given[1]
+
+
+def valid_range(name: str, given: object, *, whole: bool = False) -> None:
+    if not is_range(given, whole=whole):
         raise no_range(name, given, whole=whole)
 
 

@@ -28,6 +28,7 @@ ORDER = "give the least and the most, in this order, each more than zero"
         ({"step_period": (30.0, 10.0)}, f"step_period=(30.0, 10.0): {ORDER}"),
         ({"lifetime": (0.0, 10.0)}, f"lifetime=(0.0, 10.0): {ORDER}"),
         ({"attacher_period": (1.0,)}, f"attacher_period=(1.0,): {ORDER}"),
+        ({"resizer_step": ("4Ki",)}, f"resizer_step=('4Ki',): {ORDER}"),
         ({"resizer_period": (2.0, 1.0)}, f"resizer_period=(2.0, 1.0): {ORDER}"),
         ({"replica_destroyer_period": (2.0, 1.0)}, f"replica_destroyer_period=(2.0, 1.0): {ORDER}"),
         ({"replica_creator_period": (2.0, 1.0)}, f"replica_creator_period=(2.0, 1.0): {ORDER}"),
