@@ -1,7 +1,7 @@
 """The garbage collector belongs to the whole process: while any store wants that, what is settled stays out of its sight.
 
-What ends here leaves it next to nothing. So while there is a store it seldom looks by itself; for a large one it looks at what
-is new when memory has grown by a quarter, and at everything when there is twice as much as when it last did.
+What ends here leaves it next to nothing. So while there is a store it seldom looks by itself; for a large one it looks at
+everything when there is twice as much as when it last did.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.store import Store
 
 YOUNG = 100_000  # new objects that are worth a look before a store asks for one
-QUARTER, DOUBLE = 1.25, 2.0
+GROWTH = 2.0
 
 _open: weakref.WeakSet[Store] = weakref.WeakSet()
 _holders: weakref.WeakSet[Store] = weakref.WeakSet()
 _usual: tuple[int, int, int] | None = None  # while any is open: what was so before
-_left = _left_of_all = 0  # blocks of memory, when it had looked last, and when it had looked at everything
+_left = 0  # blocks of memory, when it had looked last
 
 
 def ease(store: Store) -> None:
@@ -43,25 +43,17 @@ def _restore() -> None:
 
 
 def freeze(holder: Store) -> None:
-    """Keep it from walking through all that is there now each time that this has grown by a quarter.
-
-    It looks a last time before, or else what is garbage by now would stay.
-    """
-    global _left, _left_of_all  # noqa: PLW0603  # as the collector is
-    if not _holders:
-        _left = _left_of_all = 0
-    _holders.add(holder)
+    """Keep it from walking through all that is there now, which it does by itself no more until there is twice as much."""
+    global _left  # noqa: PLW0603  # as the collector is
     blocks = sys.getallocatedblocks()
-    if blocks < QUARTER * _left:
-        return
-    has_doubled = blocks >= DOUBLE * _left_of_all
-    if has_doubled:
+    if not _holders:  # what was there before is mostly modules
+        _left = blocks
+    _holders.add(holder)
+    if blocks >= GROWTH * _left:
         gc.unfreeze()
-    gc.collect()
+        gc.collect()
+        _left = sys.getallocatedblocks()
     gc.freeze()
-    _left = sys.getallocatedblocks()
-    if has_doubled:
-        _left_of_all = _left
 
 
 def thaw(holder: Store) -> None:
