@@ -35,6 +35,8 @@ class Ending:
     """The volumes that did not become ready again; None if that could not be judged."""
     ready: dict[str, None] = field(default_factory=dict)
     """The volumes that ever were."""
+    shaken: bool = False
+    """Whether there was any fault."""
     lasting: list[str] = field(default_factory=list)
     """The faults that were left on."""
     leftovers: list[str] | None = None
@@ -109,6 +111,10 @@ def _ready(ending: Ending, entry: Entry) -> None:
     ending.ready[entry.data["volume"]] = None
 
 
+def _shaken(ending: Ending, _: Entry) -> None:
+    ending.shaken = True
+
+
 def _lasts(ending: Ending, entry: Entry) -> None:
     ending.lasting.append(entry.data["incident"])
 
@@ -138,6 +144,7 @@ _READ: dict[str, Callable[[Ending, Entry], None]] = {
     "observer-crashed": _blinded,
     "not-swept": _unswept,
     "ready": _ready,
+    "incident-started": _shaken,
     "incident-lasting": _lasts,
     "wrote": _made,
     "refused": _made,
@@ -170,7 +177,10 @@ def _liveness(ending: Ending) -> Finding:
 
 
 def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
-    circumstances = f"while {', '.join(ending.lasting)} lasted" if ending.lasting else "although everything was healed"
+    if ending.lasting:
+        circumstances = f"while {', '.join(ending.lasting)} lasted"
+    else:
+        circumstances = "although everything was healed" if ending.shaken else "although there was no fault"
     if again := [name for name in late if name in ending.ready]:
         yield f"not ready again {circumstances}: {', '.join(again)}"
     if never := [name for name in late if name not in ending.ready]:

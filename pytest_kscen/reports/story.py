@@ -20,16 +20,23 @@ def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
     """A line for each thing that happened, in its order; the journal is read once."""
     faults = _Faults(volume)
     for entry in journal:
-        if entry.what == "incident-started":
-            yield from faults.begun(entry)
-        elif entry.what in _OF_FAULTS:
-            yield from faults.told(entry)
-        elif entry.data.get("volume") == volume and entry.what in _TOLD:
-            yield _line(entry, _TOLD[entry.what](entry.data))
-            if entry.what == "volume-placed":
-                yield from faults.placed(entry)
-            elif entry.what == "ended" and entry.data["action"] == DELETE and entry.data["result"] == "done":
-                faults.forget()
+        try:
+            yield from _told(entry, volume, faults)
+        except (KeyError, TypeError, AttributeError) as missing:
+            yield _line(entry, f"{entry.what}: its line lacks what belongs to it: {missing!r}")
+
+
+def _told(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
+    if entry.what == "incident-started":
+        yield from faults.begun(entry)
+    elif entry.what in _OF_FAULTS:
+        yield from faults.told(entry)
+    elif entry.data.get("volume") == volume and entry.what in _TOLD:
+        yield _line(entry, _TOLD[entry.what](entry.data))
+        if entry.what == "volume-placed":
+            yield from faults.placed(entry)
+        elif entry.what == "ended" and entry.data["action"] == DELETE and entry.data["result"] == "done":
+            faults.forget()
 
 
 class _Faults:

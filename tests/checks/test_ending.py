@@ -19,6 +19,9 @@ def created(resource, what="wrote", verb="create"):
     return entry(what, verb=verb, resource=resource)
 
 
+FAULT = entry("incident-started", incident="vm-reboot-1")
+
+
 def unseen(resource):
     return entry("not-looked-into", resource=resource, why="Forbidden()")
 
@@ -78,8 +81,9 @@ def test_what_could_not_be_looked_into_is_told():
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ([entry("ready", volume="v"), entry("ready", volume="w")], "not ready again although everything was healed: v, w"),
-        ([], "never ready, although everything was healed: v, w"),
+        ([FAULT, entry("ready", volume="v"), entry("ready", volume="w")], "not ready again although everything was healed: v, w"),
+        ([FAULT], "never ready, although everything was healed: v, w"),
+        ([], "never ready, although there was no fault: v, w"),
         (
             [entry("ready", volume="w"), entry("incident-lasting", incident="vm-stop-1")],
             "not ready again while vm-stop-1 lasted: w; never ready, while vm-stop-1 lasted: v",

@@ -264,6 +264,14 @@ def test_volumes_that_nobody_could_judge_are_counted():
     assert "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 unknown, 0 broken" in lines
 
 
+def test_a_line_that_lacks_something_does_not_end_a_story():
+    journal = [Entry(1.0, "volume-main/v", "began", {"volume": "v"}), Entry(2.0, "volume-main/v", "ready", {"volume": "v"})]
+    assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
+        "began: its line lacks what belongs to it: KeyError('action')",
+        "is ready",
+    ]
+
+
 def test_the_story_of_a_name_that_two_volumes_had(folder, capsys):
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write(json.dumps({"at": 700, "who": "x", "what": "volume", "volume": "v1", "storage_class": "none"}) + "\n")
