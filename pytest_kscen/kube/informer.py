@@ -7,7 +7,6 @@ change is told twice and none is missed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.picture import Index, Picture, Ref, age, is_newer
@@ -28,6 +27,7 @@ __all__ = ["Index", "Informer", "Informers", "Ref", "age", "is_newer"]
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.8, 30.0
 CALM = 120.0  # seconds without a failure, after which back-off begins anew
 PAGE = 500
+BROKEN = 4  # watches that tell nothing, after which a list may
 
 
 class Backoff:
@@ -96,14 +96,22 @@ class Informer(Picture):
     async def _page(self, token: str) -> Listing:
         return await self._api.list(self.resource, self._namespace, limit=PAGE, continue_token=token, **self._selectors)
 
-    async def _follow(self) -> Never:
-        """Watch, and again from where the last watch broke off; a refusal, such as 410, ends it."""
-        while True:
+    async def _follow(self) -> None:
+        """Watch, and again from where the last one broke off; a refusal, such as 410, ends it; so do watches that only break."""
+        broken = 0  # one after another, before anything was told
+        while broken < BROKEN:
             before = self.version
-            with contextlib.suppress(OSError):
+            try:
                 await self._watch()
+            except OSError as error:
+                self.refusal = str(error)
+                broken += 1
+            else:
+                broken = 0
             if self.version == before:
                 await self._backoff.wait()
+            else:
+                broken = 0
 
     async def _watch(self) -> None:
         watch = self._api.watch(self.resource, self._namespace, resource_version=self.version, bookmarks=True, **self._selectors)

@@ -232,6 +232,18 @@ def test_back_off_begins_anew_after_a_calm(runner, api, start):
     assert api.asked[-2:] == [("watch", 200.8), ("watch", 202.4)]
 
 
+def test_where_watches_only_break_lists_tell_what_is_new(runner, api, informer, start):
+    """Such as behind a proxy that lets no watch through."""
+    api.watches += [(0, ConnectionError())] * 100
+    start()
+    runner.advance(2)
+    api.write("a")
+    runner.advance(15)
+    assert api.asked[:4] == [("list", 0), ("watch", 0), ("watch", 0.8), ("watch", 2.4)]
+    assert api.asked[4:] == [("watch", 5.6), ("list", 12.0), ("watch", 12.0)]
+    assert informer.get("a", "ns")
+
+
 def test_jitter_comes_from_a_stream(runner, api):
     waits = Chance(1).stream("x")
     runner.start(Informer(api, runner.clock, CONFIG_MAPS, jitter=Chance(1).stream("x")).run(), "informer")
