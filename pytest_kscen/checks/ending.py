@@ -5,6 +5,7 @@ What a test has left on is not healed until that is judged. What nobody looked a
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -108,7 +109,7 @@ def _unswept(ending: Ending, entry: Entry) -> None:
 
 
 def _ready(ending: Ending, entry: Entry) -> None:
-    ending.ready[entry.data["volume"]] = None
+    ending.ready[sys.intern(entry.data["volume"])] = None
 
 
 def _shaken(ending: Ending, _: Entry) -> None:

@@ -43,9 +43,9 @@ class IncidentRecord:
     """Nodes among its targets to which nothing was done, because it was refused there, or came too late."""
     settled_at: float | None = None
     """When it was told that it is recovered from: whatever came later is not its doing."""
-    felt_by: set[str] = field(default_factory=set)
+    felt_by: frozenset[str] = frozenset()
     """The volumes of which something was its effect."""
-    perhaps_felt_by: set[str] = field(default_factory=set)
+    perhaps_felt_by: frozenset[str] = frozenset()
 
     @property
     def lasted(self) -> float | None:
@@ -103,15 +103,15 @@ def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
 
 def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
     """It may have been told as perhaps so, before it was proved."""
-    effect = entry.data["effect"]
+    effect = sys.intern(entry.data["effect"])
     incident.effects.append(effect)
     incident.perhaps = [one for one in incident.perhaps if one != effect]
     incident.felt_by |= _volume_of(entry)
 
 
-def _volume_of(entry: Entry) -> set[str]:
+def _volume_of(entry: Entry) -> frozenset[str]:
     """The one that it names, if any."""
-    return {sys.intern(entry.data["volume"])} if "volume" in entry.data else set()
+    return frozenset([sys.intern(entry.data["volume"])] if "volume" in entry.data else [])
 
 
 def _ended(incident: IncidentRecord, entry: Entry) -> None:
@@ -140,12 +140,12 @@ def _unrecovered(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _perhaps(incident: IncidentRecord, entry: Entry) -> None:
-    incident.perhaps.append(entry.data["effect"])
+    incident.perhaps.append(sys.intern(entry.data["effect"]))
     incident.perhaps_felt_by |= _volume_of(entry)
 
 
 def _overtaken(incident: IncidentRecord, entry: Entry) -> None:
-    incident.overtaken = entry.data["by"]
+    incident.overtaken = [*map(sys.intern, entry.data["by"])]
 
 
 def _spared(incident: IncidentRecord, entry: Entry) -> None:

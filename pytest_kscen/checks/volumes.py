@@ -71,8 +71,8 @@ class VolumeRecord:
     crash: str = ""
     placed_at: array[float] = field(default_factory=lambda: array("d"))
     placed_on: list[tuple[str, ...]] = field(default_factory=list)
-    """Which nodes had its replicas, and since when each time. A long run has many volumes."""
-    taken_at: list[float] = field(default_factory=list)
+    """Which nodes had its replicas, and since when each time. In what follows, what few have costs the others nothing."""
+    taken_at: tuple[float, ...] = ()
     """When we deleted one of its replicas ourselves."""
     changed_at: dict[str, float] = field(default_factory=dict)
     """When each condition last changed."""
@@ -83,7 +83,7 @@ class VolumeRecord:
     """Whether in the end all machines that held it were off, so that nobody was there to tell how it is."""
     lost_at: float | None = None
     """When it went, or began to go, without our doing."""
-    stuck: list[Stuck] = field(default_factory=list)
+    stuck: tuple[Stuck, ...] = ()
     """How it could not be deleted."""
     attached: int = 0
     """How often an attachment was there, those that it was made with included."""
@@ -91,9 +91,9 @@ class VolumeRecord:
     """The nodes of attachments that it was made with and that have not come, and since when they are wanted."""
     unanswered: int = 0
     """Those among them that had the time to come."""
-    unattached: list[Undone] = field(default_factory=list)
-    undetached: list[Undone] = field(default_factory=list)
-    unresized: list[Undone] = field(default_factory=list)
+    unattached: tuple[Undone, ...] = ()
+    undetached: tuple[Undone, ...] = ()
+    unresized: tuple[Undone, ...] = ()
     healed: bool = False
     """Whether it was well when everything was healed."""
     verdict: str = STABLE
@@ -161,7 +161,7 @@ class Stories:
         what, data = entry.what, entry.data
         if what == "volume":
             transitions = dict.fromkeys(self._beginning.conditions, 0)
-            record = VolumeRecord(data["volume"], sys.intern(data["storage_class"]), transitions)
+            record = VolumeRecord(sys.intern(data["volume"]), sys.intern(data["storage_class"]), transitions)
             self._latest[record.name] = record
             self._found.append(record)
         elif what in _ENDS:
@@ -228,7 +228,7 @@ def _went(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _never_gone(volume: VolumeRecord, entry: Entry) -> None:
-    volume.stuck.append(Stuck(entry.at, entry.data["waited"], entry.data["why"]))
+    volume.stuck += (Stuck(entry.at, entry.data["waited"], entry.data["why"]),)
 
 
 def _crashed(volume: VolumeRecord, entry: Entry) -> None:
@@ -264,7 +264,7 @@ def _detaches(volume: VolumeRecord, entry: Entry) -> None:
 
 def _detached(volume: VolumeRecord, entry: Entry) -> None:
     """One that is cut short goes on when the volume is detached from everywhere."""
-    volume.undetached += [one for one in _undone(entry) if not one.cut]
+    volume.undetached += tuple(one for one in _undone(entry) if not one.cut)
 
 
 def _resized(volume: VolumeRecord, entry: Entry) -> None:
@@ -272,22 +272,22 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
     for one in _undone(entry):
         late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
         if late < one.waited or not late:
-            volume.unresized.append(replace(one, at=one.at - late, waited=one.waited - late, cut=one.cut or late > 0))
+            volume.unresized += (replace(one, at=one.at - late, waited=one.waited - late, cut=one.cut or late > 0),)
 
 
 def _taken(volume: VolumeRecord, entry: Entry) -> None:
-    volume.taken_at.append(entry.at)
+    volume.taken_at += (entry.at,)
 
 
-def _undone(entry: Entry) -> list[Undone]:
+def _undone(entry: Entry) -> tuple[Undone, ...]:
     """Whoever waited in vain waited for the storage."""
     result, _, why = entry.data["result"].partition(": ")
     if result == "done":
-        return []
+        return ()
     waited = entry.data.get("had", entry.data["took"])
     if result == "stopped":
-        return [Undone(entry.at, waited, why, refused=bool(why), cut=True)]
-    return [Undone(entry.at, waited, why, not why.startswith("TimeoutError"))]
+        return (Undone(entry.at, waited, why, refused=bool(why), cut=True),)
+    return (Undone(entry.at, waited, why, not why.startswith("TimeoutError")),)
 
 
 _Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]
