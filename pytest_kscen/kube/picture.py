@@ -51,6 +51,9 @@ def _is_alike(new: Obj, old: Obj) -> bool:
     )
 
 
+NO_KEYS: list[Hashable] = []
+
+
 class Index:
     """The objects of a picture by the keys that a function finds in them."""
 
@@ -62,7 +65,8 @@ class Index:
         """The keys that were found in each."""
 
     def of(self, key: Hashable) -> list[Obj]:
-        return list(self._shelves.get(key, {}).values())
+        shelf = self._shelves.get(key)
+        return list(shelf.values()) if shelf else []
 
     def clear(self) -> None:
         self._shelves.clear()
@@ -70,10 +74,13 @@ class Index:
 
     def see(self, ref: Ref, new: Obj | None, *, is_alike: bool = False) -> None:
         """It is alike if those parts of it are the same objects as before of which lasting keys are made."""
-        before = self._known.get(ref, [])
-        wanted = before if is_alike and self._lasting else list(self._keys(new)) if new else []
-        if wanted != before:
-            self._move(ref, before, wanted)
+        before = self._known.get(ref, NO_KEYS)
+        if is_alike and self._lasting:
+            wanted = before
+        else:
+            wanted = list(self._keys(new)) if new else NO_KEYS
+            if wanted != before:
+                self._move(ref, before, wanted)
         for key in wanted:
             self._shelves[key][ref] = new  # type: ignore[assignment]  # no key without a new object
 
@@ -186,12 +193,16 @@ class Picture:
             if old:
                 del self.objects[ref]
                 self._tell(ref, None, old)
-        elif old is None or old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"]:
-            if old and old["metadata"]["uid"] != new["metadata"]["uid"]:
+            return
+        if old:
+            now, before = new["metadata"], old["metadata"]
+            if now["resourceVersion"] == before["resourceVersion"]:
+                return
+            if now["uid"] != before["uid"]:
                 self._replace(ref, None)
                 old = None
-            self.objects[ref] = new
-            self._tell(ref, new, old)
+        self.objects[ref] = new
+        self._tell(ref, new, old)
 
     def _tell(self, ref: Ref, new: Obj | None, old: Obj | None) -> None:
         if self._indexes:
