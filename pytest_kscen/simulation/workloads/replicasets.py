@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.conditions import condition, set_condition
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS, REPLICA_SETS
-from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.workloads.claims import Claims
 from pytest_kscen.simulation.workloads.owners import Dependents, controlled, controller_of
 from pytest_kscen.simulation.workloads.pods import Pods, in_terminating_namespace
@@ -20,6 +19,7 @@ from pytest_kscen.simulation.workloads.podstate import (
     is_terminating,
     matters_of_pod,
 )
+from pytest_kscen.simulation.workloads.telling import Telling
 from pytest_kscen.simulation.workloads.templates import LONGEST_PREFIX, pod_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ReplicaSets:
         self._siblings = controlled(self._sets)
         self._by_set = controlled(self._informer)
         self._controller = bench.controller(self._reconcile, self._sets, self._informer)
-        follow(self._controller, self._sets)
+        self._telling = Telling(bench, self._controller, REPLICA_SETS)
         Dependents(self._controller.enqueue, self._sets, self._informer, matters=matters_of_pod)
 
     async def run(self) -> None:
@@ -57,7 +57,7 @@ class ReplicaSets:
         failure = None if owner["metadata"].get("deletionTimestamp") else await self._manage(owner, pods)
         status = self._status(owner, pods, sum(map(is_terminating, claimed)), failure)
         if status != owner.get("status"):
-            await self._bench.write_status(REPLICA_SETS, owner, status)
+            await self._telling.tell(owner, status, failed=failure is not None)
         if failure:
             raise failure
         return self._next_available(owner, pods)

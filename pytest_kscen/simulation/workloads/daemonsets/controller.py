@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
-from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.placement.taints import taints_of
 from pytest_kscen.simulation.workloads.claims import Claims
 from pytest_kscen.simulation.workloads.daemonsets.placing import HASH, build_pod, node_of
@@ -15,6 +14,7 @@ from pytest_kscen.simulation.workloads.owners import Dependents
 from pytest_kscen.simulation.workloads.pods import Pods, in_terminating_namespace
 from pytest_kscen.simulation.workloads.podstate import available_in, matters_of_pod
 from pytest_kscen.simulation.workloads.revisions import Revisions, hash_of
+from pytest_kscen.simulation.workloads.telling import Telling
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.informer import Ref
@@ -37,7 +37,7 @@ class DaemonSets:
         self._pods = Pods(bench)
         self._retries = Retries()
         self._controller = bench.controller(self._reconcile, self._sets, self._nodes, pods, revisions)
-        follow(self._controller, self._sets)
+        self._telling = Telling(bench, self._controller, DAEMON_SETS)
         Dependents(self._controller.enqueue, self._sets, pods, matters=matters_of_pod)
         self._nodes.on_change(self._node_changed)
 
@@ -68,7 +68,8 @@ class DaemonSets:
                 retry = await self._act(view, latest)
         except ApiError as error:
             failure = None if in_terminating_namespace(error) else error
-        await self._settle(view, collisions, history, latest)
+        await self._tell(view, collisions, failed=failure is not None)
+        await self._forget_revisions(view, history, latest)
         if failure:
             raise failure
         return min(filter(None, (retry, self._next_available(view))), default=None)
@@ -116,10 +117,12 @@ class DaemonSets:
             await self._pods.delete(view.owner, pod)
         return min(waits, default=None)
 
-    async def _settle(self, view: View, collisions: int, history: list[Obj], latest: Obj) -> None:
+    async def _tell(self, view: View, collisions: int, *, failed: bool) -> None:
         status = status_of(view, collisions)
         if status != view.owner.get("status"):
-            await self._bench.write_status(DAEMON_SETS, view.owner, status)
+            await self._telling.tell(view.owner, status, failed=failed)
+
+    async def _forget_revisions(self, view: View, history: list[Obj], latest: Obj) -> None:
         hashes = {(pod["metadata"].get("labels") or {}).get(HASH) for pods in view.pods.values() for pod in pods}
         in_use = [revision["metadata"]["name"] for revision in history if hash_of(revision) in hashes]
         await self._revisions.forget(view.owner, history, [*in_use, latest["metadata"]["name"]])

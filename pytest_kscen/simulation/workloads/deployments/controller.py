@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.informer import Ref
 from pytest_kscen.objects.resources import DEPLOYMENTS, PODS, REPLICA_SETS
-from pytest_kscen.simulation.bench import follow
 from pytest_kscen.simulation.workloads.claims import Claims
 from pytest_kscen.simulation.workloads.deployments import rolling, sets, status
 from pytest_kscen.simulation.workloads.deployments.hands import Hands
@@ -19,6 +18,7 @@ from pytest_kscen.simulation.workloads.deployments.rollout import Rollout
 from pytest_kscen.simulation.workloads.deployments.voice import Voice
 from pytest_kscen.simulation.workloads.owners import Dependents, controlled, controller_of
 from pytest_kscen.simulation.workloads.podstate import is_finished
+from pytest_kscen.simulation.workloads.telling import Telling
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
@@ -35,10 +35,9 @@ class Deployments:
         self._pods = bench.informers.of(PODS)
         self._pods_of = controlled(self._pods)
         self._claims = Claims(bench, DEPLOYMENTS, REPLICA_SETS)
-        self._voice = Voice(bench)
-        self._hands = Hands(bench, self._voice)
         self._controller = bench.controller(self._reconcile, self._deployments, self._sets, self._pods)
-        follow(self._controller, self._deployments)
+        self._voice = Voice(bench, Telling(bench, self._controller, DEPLOYMENTS))
+        self._hands = Hands(bench, self._voice)
         Dependents(self._controller.enqueue, self._deployments, self._sets)
         self._pods.on_change(self._pod_changed)
 
@@ -114,9 +113,10 @@ class Deployments:
         return rolling.spread(deployment, active) if rolling.is_rolling(deployment) else []
 
     async def _settle(self, rollout: Rollout) -> float | None:
-        if status.is_complete(rollout.deployment, {"observedGeneration": 0, **(rollout.deployment.get("status") or {})}):
+        again = await self._voice.tell(rollout, progress=True)
+        if status.is_complete(rollout.deployment, rollout.deployment["status"]):
             await self._hands.forget_old(rollout)
-        return await self._voice.tell(rollout, progress=True)
+        return again
 
     # --- looking ---
 

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
     from pytest_kscen.simulation.workloads.deployments.rollout import Rollout
+    from pytest_kscen.simulation.workloads.telling import Telling
 
 
 class Voice:
     """Writes a Deployment's status."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, telling: Telling) -> None:
         self._bench = bench
+        self._telling = telling
 
     async def tell(self, rollout: Rollout, *, progress: bool = False) -> float | None:
         deployment, now = rollout.deployment, self._bench.now()
@@ -27,7 +29,7 @@ class Voice:
             told = status.with_progress(deployment, told, rollout.new, now)
             told = status.with_failure(told, rollout.new, rollout.everyone)
         if told != deployment.get("status"):
-            rollout.deployment = await self._bench.write_status(DEPLOYMENTS, deployment, told)
+            rollout.deployment = await self._telling.tell(deployment, told)
         return (status.overdue_in(deployment, told, now) or None) if progress else None
 
     async def note_pause(self, rollout: Rollout) -> None:
