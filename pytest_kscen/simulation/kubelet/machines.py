@@ -7,7 +7,7 @@ cut_off and reconnect. A machine without power forgets its containers; one that 
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ class Machine:
     reachable: bool = True
     images: dict[str, None] = field(default_factory=dict)
     pod_network: str = ""
-    hosts: ipaddress.IPv4Address = HOSTS
+    hosts: InitVar[ipaddress.IPv4Address] = HOSTS
+    address: str = field(init=False)
     _first: ipaddress.IPv4Address | ipaddress.IPv6Address = POD_NETWORKS
     _room: int = 0
     _last: int = 0
     _addresses: dict[str, None] = field(default_factory=dict)
 
-    @property
-    def address(self) -> str:
-        return str(self.hosts + self.number)
+    def __post_init__(self, hosts: ipaddress.IPv4Address) -> None:
+        self.address = str(hosts + self.number)
 
     def use_network(self, cidr: str) -> None:
         """Give pods addresses of this network; without one, of the machine's own."""
