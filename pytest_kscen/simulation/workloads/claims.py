@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import STRATEGIC_PATCH
 from pytest_kscen.objects.errors import Conflict, Invalid, NotFound
-from pytest_kscen.objects.selectors import requirements_of
+from pytest_kscen.objects.selectors import matches_selector
 from pytest_kscen.simulation.workloads.owners import controlled, orphans, reference_to
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ class Claims:
         """Everything that the owner controls after it has adopted and released; one that is being deleted does neither."""
         metadata, selector = owner["metadata"], owner["spec"].get("selector")
         leaving, kept = bool(metadata.get("deletionTimestamp")), []
-        asked = None if selector is None else requirements_of(selector)  # of each of them
         for dependent in self._index.of(metadata["uid"]):
-            labels = dependent["metadata"].get("labels") or {}
-            if asked is not None and all(requirement.holds(labels) for requirement in asked):
+            if selector is not None and _selects(selector, dependent["metadata"].get("labels") or {}):
                 kept.append(dependent)
             elif not leaving:
                 await self._release(owner, dependent)
@@ -71,3 +69,10 @@ class Claims:
             return await self._bench.api.patch(self._dependents, *place, patch_type=STRATEGIC_PATCH)
         except (NotFound, Conflict, Invalid):  # it has gone, another has taken its name, or another owner was faster
             return None
+
+
+def _selects(selector: Obj, labels: dict[str, str]) -> bool:
+    """Asked of each dependent at each look: as most selectors ask only for equal labels, those are compared at once."""
+    if selector.get("matchExpressions"):
+        return matches_selector(selector, labels)
+    return (selector.get("matchLabels") or {}).items() <= labels.items()

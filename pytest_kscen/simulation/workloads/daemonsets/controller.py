@@ -8,7 +8,7 @@ from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
 from pytest_kscen.simulation.placement.taints import taints_of
 from pytest_kscen.simulation.workloads.claims import Claims
-from pytest_kscen.simulation.workloads.daemonsets.placing import HASH, build_pod, node_of
+from pytest_kscen.simulation.workloads.daemonsets.placing import HASH, build_pod, may_run, node_of
 from pytest_kscen.simulation.workloads.daemonsets.plan import Plan, View, has_failed, manage, roll, status_of
 from pytest_kscen.simulation.workloads.owners import Dependents
 from pytest_kscen.simulation.workloads.pods import Pods, in_terminating_namespace
@@ -17,7 +17,7 @@ from pytest_kscen.simulation.workloads.revisions import Revisions, hash_of
 from pytest_kscen.simulation.workloads.telling import Telling
 
 if TYPE_CHECKING:
-    from pytest_kscen.kube.informer import Ref
+    from pytest_kscen.kube.informer import Informer, Ref
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.simulation.bench import Bench
 
@@ -36,18 +36,25 @@ class DaemonSets:
         self._revisions = Revisions(bench, DAEMON_SETS, HASH)
         self._pods = Pods(bench)
         self._retries = Retries()
+        self._places = Places(self._nodes)
         self._controller = bench.controller(self._reconcile, self._sets, self._nodes, pods, revisions)
         self._telling = Telling(bench, self._controller, DAEMON_SETS)
         Dependents(self._controller.enqueue, self._sets, pods, matters=matters_of_pod)
+        self._sets.on_change(self._set_changed)
         self._nodes.on_change(self._node_changed)
 
     async def run(self) -> None:
         await self._controller.run()
 
+    def _set_changed(self, new: Obj | None, _: Obj | None) -> None:
+        if new is None:
+            self._places.forget()
+
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         """Heartbeats change nodes all the time; only what decides where a daemon may run matters."""
         if new and old and _matters(new) == _matters(old):
             return
+        self._places.forget()
         for ref in self._sets.objects:
             self._controller.enqueue(ref)
 
@@ -78,7 +85,7 @@ class DaemonSets:
         pods: dict[str, list[Obj]] = {}
         for pod in await self._claims.of(owner):
             pods.setdefault(node_of(pod), []).append(pod)
-        return View(owner, list(self._nodes), pods, hash_of(latest), self._bench.now())
+        return View(owner, self._places.of(owner), pods, hash_of(latest), self._bench.now())
 
     async def _act(self, view: View, latest: Obj) -> float | None:
         plan = manage(view)
@@ -134,6 +141,25 @@ class DaemonSets:
             return None
         pods = (pod for siblings in view.pods.values() for pod in siblings)
         return min((wait for pod in pods if (wait := available_in(pod, min_ready, view.now))), default=None)
+
+
+class Places:
+    """Where daemons should run: found once for each template, until a node is not what it was, or a DaemonSet goes."""
+
+    def __init__(self, nodes: Informer) -> None:
+        self._nodes = nodes
+        self._known: dict[str, tuple[Obj, dict[str, tuple[bool, bool]]]] = {}
+
+    def of(self, owner: Obj) -> dict[str, tuple[bool, bool]]:
+        uid, template = owner["metadata"]["uid"], owner["spec"]["template"]
+        before, places = self._known.get(uid, (None, {}))
+        if template is not before:
+            places = {node["metadata"]["name"]: may_run(owner, node) for node in self._nodes}
+            self._known[uid] = template, places
+        return places
+
+    def forget(self) -> None:
+        self._known.clear()
 
 
 class Retries:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.simulation.workloads.daemonsets.placing import is_updated, may_run
+from pytest_kscen.simulation.workloads.daemonsets.placing import is_updated
 from pytest_kscen.simulation.workloads.podstate import available_in, is_finished, is_ready, phase
 from pytest_kscen.simulation.workloads.shares import share
 
@@ -32,19 +32,18 @@ class Plan:
 
 @dataclass(slots=True)
 class View:
-    """A DaemonSet, its nodes, and its pods by node, at one instant."""
+    """A DaemonSet, where it should run, and its pods by node, at one instant."""
 
     owner: Obj
-    nodes: list[Obj]
+    should_run: dict[str, tuple[bool, bool]]
+    """By node: whether a daemon should be started there, and whether one that is there may stay."""
     pods: dict[str, list[Obj]]
     digest: str
     now: float
-    should_run: dict[str, tuple[bool, bool]] = field(init=False)
     desired: int = field(init=False)
     """On so many nodes it should run."""
 
     def __post_init__(self) -> None:
-        self.should_run = {node["metadata"]["name"]: may_run(self.owner, node) for node in self.nodes}
         self.desired = sum(runs for runs, _ in self.should_run.values())
 
     def is_available(self, pod: Obj) -> bool:
