@@ -7,7 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.megatest.subject import asking, attempt, disk_going, made, unless_hindered
-from pytest_kscen.megatest.view import name_of
+from pytest_kscen.megatest.view import ATTACHMENT, VOLUME, name_of
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import DISKFUL, REPLICATED_VOLUME_ATTACHMENTS, volume_of
@@ -62,7 +62,7 @@ def arrivals_noted(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[N
                 awaited.remove(one["metadata"]["uid"])
                 actor.note("attached", volume=rv.name, node=one["spec"]["nodeName"])
 
-    with rv.view.listening(rv.name, look):
+    with rv.view.listening(rv.name, look, to=(ATTACHMENT,)):
         look()
         yield
 
@@ -76,7 +76,8 @@ async def attach(rv: Subject, actor: Actor, node: str) -> None:
             return any(one["metadata"]["uid"] == uid and is_true(one, "Ready") for one in rv.view.attachments(rv.name))
 
         with unless_hindered(lambda: disk_going(rv, node) or _shut_out(rv, node)):
-            await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not attached to {node}")
+            awaited = f"{rv.name} was not attached to {node}"
+            await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=awaited, to=(ATTACHMENT,))
 
 
 def _shut_out(rv: Subject, node: str) -> str:
@@ -129,4 +130,5 @@ async def _gone(rv: Subject, node: str = "") -> None:
         actual = attached_to(rv.volume)
         return node not in (*asked, *actual) if node else not (asked or actual)
 
-    await rv.view.until(rv.name, gone, timeout=PATIENCE, awaited=f"{rv.name} was not detached from {node or 'all nodes'}")
+    awaited = f"{rv.name} was not detached from {node or 'all nodes'}"
+    await rv.view.until(rv.name, gone, timeout=PATIENCE, awaited=awaited, to=(VOLUME, ATTACHMENT))

@@ -46,6 +46,8 @@ class View:
         self._volumes = self._informers.of(REPLICATED_VOLUMES)
         self._replicas = self._informers.of(REPLICATED_VOLUME_REPLICAS)
         self._attachments = self._informers.of(REPLICATED_VOLUME_ATTACHMENTS)
+        self._replicas_of = self._replicas.index("volume", _shelf, lasting=True)
+        self._attachments_of = self._attachments.index("volume", _shelf, lasting=True)
         self._volumes.on_change(lambda new, old: self._changed((new or old or {})["metadata"]["name"], VOLUME))
         self._replicas.on_change(self._replica_changed)
         self._attachments.on_change(lambda new, old: self._changed(volume_of(_either(new, old)), ATTACHMENT))
@@ -69,10 +71,10 @@ class View:
         return self._volumes.get(name)
 
     def replicas(self, volume: str) -> list[Obj]:
-        return sorted(self._replicas.index("volume", _shelf, lasting=True).of(volume), key=name_of)
+        return sorted(self._replicas_of.of(volume), key=name_of)
 
     def attachments(self, volume: str) -> list[Obj]:
-        return sorted(self._attachments.index("volume", _shelf, lasting=True).of(volume), key=name_of)
+        return sorted(self._attachments_of.of(volume), key=name_of)
 
     async def storage_nodes(self) -> list[str]:
         """The nodes on which a volume can be attached, as soon as they are known."""
@@ -89,8 +91,16 @@ class View:
             if not self._listeners[volume]:
                 del self._listeners[volume]
 
-    async def until(self, volume: str, held: Callable[[], T], *, timeout: float, awaited: str) -> T:  # noqa: ASYNC109  # stated beside it
-        """What this says of the volume as soon as it says something true."""
+    async def until(
+        self,
+        volume: str,
+        held: Callable[[], T],
+        *,
+        timeout: float,  # noqa: ASYNC109  # stated beside it
+        awaited: str,
+        to: tuple[str, ...] = EVERYTHING,
+    ) -> T:
+        """What this says of the volume as soon as it says something true; it is asked when one of those has changed."""
         if self._crash:
             raise self._crash
         future = asyncio.get_running_loop().create_future()
@@ -101,7 +111,7 @@ class View:
 
         self._awaited[future] = None
         try:
-            with self.listening(volume, look):
+            with self.listening(volume, look, to=to):
                 look()
                 async with asyncio.timeout(timeout):
                     return await future  # type: ignore[no-any-return]
@@ -118,7 +128,7 @@ class View:
 
         async with asyncio.timeout(timeout):
             await self._volumes.reached(version)
-        await self.until(volume, gone, timeout=timeout, awaited=f"{volume} was not gone")
+        await self.until(volume, gone, timeout=timeout, awaited=f"{volume} was not gone", to=(VOLUME,))
 
     # --- being told ---
 

@@ -25,6 +25,7 @@ from pytest_kscen.megatest.resizer import resize
 from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.subject import REFUSALS, Subject, attempt, made, unless_gone
 from pytest_kscen.megatest.unready import shortcomings_noted
+from pytest_kscen.megatest.view import VOLUME
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ async def _becomes_ready(rv: Subject, actor: Actor) -> bool:
 
     became = False
     async with attempt(actor, "wait until the volume is ready", volume=rv.name), shortcomings_noted(rv, actor):
-        became = await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not ready")
+        became = await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not ready", to=(VOLUME,))
     if became:
         actor.note("ready", volume=rv.name)
     else:
