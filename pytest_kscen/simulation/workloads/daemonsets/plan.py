@@ -78,9 +78,11 @@ def manage(view: View) -> Plan:
 
 def by_age(pods: list[Obj]) -> list[Obj]:
     """Those that are placed first, then the older ones."""
-    return sorted(
-        pods, key=lambda pod: (not pod["spec"].get("nodeName"), pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
-    )
+    return sorted(pods, key=_age)
+
+
+def _age(pod: Obj) -> tuple[bool, str, str]:
+    return not pod["spec"].get("nodeName"), pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
 
 
 def _surplus(view: View, pods: list[Obj]) -> list[Obj]:
@@ -97,7 +99,9 @@ def _surplus(view: View, pods: list[Obj]) -> list[Obj]:
 
 
 def roll(view: View) -> Plan:
-    """The next part of an update."""
+    """The next part of an update, if there is anything old."""
+    if all(is_updated(pod, view.digest) for pods in view.pods.values() for pod in pods):
+        return Plan()
     surge, unavailable = view.margins()
     per_node = {
         node: [pod for pod in view.pods.get(node, []) if not pod["metadata"].get("deletionTimestamp")] for node in view.pods
@@ -150,7 +154,7 @@ def _surge(view: View, per_node: dict[str, list[Obj]], most: int) -> Plan:
 
 def status_of(view: View, collisions: int | None) -> Obj:
     owner = view.owner
-    chosen = {node: by_age(pods)[0] for node, pods in view.pods.items() if pods and node in view.should_run}
+    chosen = {node: min(pods, key=_age) for node, pods in view.pods.items() if pods and node in view.should_run}
     running = [chosen[node] for node, (runs, _) in view.should_run.items() if runs and node in chosen]
     available = sum(map(view.is_available, running))
     counts = {
