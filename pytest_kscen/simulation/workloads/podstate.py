@@ -48,11 +48,14 @@ def is_ready(pod: Obj) -> bool:
 
 
 def matters_of_pod(pod: Obj) -> tuple[object, ...]:
-    """All that an owner of many looks at in a pod that it has already, as long as it gives none of them up."""
+    """All that an owner of many looks at in a pod that it has already, as long as it gives none of them up.
+
+    Where it runs is not among it, nor when it is to be gone: those an owner looks at who has to choose.
+    """
     metadata, ready = pod["metadata"], condition(pod, "Ready") or {}
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
-    own = metadata.get("labels"), metadata.get("ownerReferences"), metadata.get("deletionTimestamp")
-    return pod["spec"], *own, phase(pod), ready.get("status") == "True", since
+    own = metadata.get("labels"), metadata.get("ownerReferences"), bool(metadata.get("deletionTimestamp"))
+    return *own, phase(pod), ready.get("status") == "True", since
 
 
 def available_in(pod: Obj, min_ready: float, now: float) -> float | None:

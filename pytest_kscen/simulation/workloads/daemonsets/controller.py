@@ -39,7 +39,7 @@ class DaemonSets:
         self._places = Places(self._nodes)
         self._controller = bench.controller(self._reconcile, self._sets, self._nodes, pods, revisions)
         self._telling = Telling(bench, self._controller, DAEMON_SETS)
-        Dependents(self._controller.enqueue, self._sets, pods, matters=matters_of_pod)
+        Dependents(self._controller.enqueue, self._sets, pods, matters=_matters_of_daemon)
         self._sets.on_change(self._set_changed)
         self._nodes.on_change(self._node_changed)
 
@@ -177,6 +177,11 @@ class Retries:
         pause = FIRST_BACKOFF if calm or not pause else min(2 * pause, LONGEST_BACKOFF)
         self._entries[key] = (pause, now + pause)
         return 0.0
+
+
+def _matters_of_daemon(pod: Obj) -> tuple[object, ...]:
+    """As of any owner's pod, and where it is, or is meant to be: that it is bound there is no change."""
+    return node_of(pod), *matters_of_pod(pod)
 
 
 def _matters(node: Obj) -> tuple[object, ...]:
