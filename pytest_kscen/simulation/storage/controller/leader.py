@@ -40,6 +40,8 @@ class Leader:
         self._bench = Bench.of(NAME, container.api, container.clock, plant.informers)
         self._news: dict[str, float] = {}
         """When what is untold of a volume came up."""
+        self._untold: dict[str, list[Tell]] = {}
+        """What that is, of volumes of which nothing else has been heard since."""
         self._means = Means(
             generation=plant.generation,
             load=lambda node: len(plant.replicas_by_node.of(node)),
@@ -55,7 +57,12 @@ class Leader:
         await lease.acquire()
         self._container.write("became the leader\n")
         controller = self._controller()
-        leave = self._plant.join_leaders(lambda volume: controller.enqueue_after(volume, SETTLES))
+
+        def hear(volume: str) -> None:
+            self._untold.pop(volume, None)
+            controller.enqueue_after(volume, SETTLES)
+
+        leave = self._plant.join_leaders(hear)
         together = Brood()
         together.start(lease.keep(), f"lease of {NAME}")
         together.start(controller.run(), NAME)
@@ -79,10 +86,16 @@ class Leader:
         volume = self._plant.volumes.get(name)
         if volume is None:
             self._news.pop(name, None)
+            self._untold.pop(name, None)
             await perform(self._bench.api, self._without_volume(name))
+            return None
+        if due := self._due(name):
+            await perform(self._bench.api, due)
             return None
         view = self._view(volume)
         deeds, wait = self._in_time(name, decide(view, self._means))
+        if view.silent or view.going:  # which want another look by then
+            self._untold.pop(name, None)
         await perform(self._bench.api, deeds)
         if view.silent:
             wait = min(wait, PROMPT)
@@ -90,13 +103,25 @@ class Leader:
             wait = min(wait, releasing.RECHECK)
         return wait if wait < math.inf else None
 
+    def _due(self, name: str) -> list[Tell]:
+        """What was to be told by now, if it stands as it was decided: nobody has been there since."""
+        untold = self._untold.pop(name, [])
+        if not untold or self._news[name] + TOGETHER > self._bench.now() or not all(map(self._is_latest, untold)):
+            return []
+        del self._news[name]
+        return untold
+
+    def _is_latest(self, deed: Tell) -> bool:
+        return self._plant.informers.of(deed.resource).get(deed.obj["metadata"]["name"]) is deed.obj
+
     def _in_time(self, name: str, deeds: list[Deed]) -> tuple[list[Deed], float]:
         """What is to be done now, and the seconds until the rest is."""
-        now = [deed for deed in deeds if not isinstance(deed, Tell) or deed.is_urgent]
-        if len(now) < len(deeds):
+        later = [deed for deed in deeds if isinstance(deed, Tell) and not deed.is_urgent]
+        if later:
             wait = self._news.setdefault(name, self._bench.now()) + TOGETHER - self._bench.now()
             if wait > 0:
-                return now, wait
+                self._untold[name] = later
+                return [deed for deed in deeds if not isinstance(deed, Tell) or deed.is_urgent], wait
         self._news.pop(name, None)
         return deeds, math.inf
 
