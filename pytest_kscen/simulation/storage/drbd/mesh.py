@@ -82,7 +82,7 @@ class Mesh:
         peers, port = (replica.config.peers, replica.config.port) if replica.config else ({}, 0)
         if before and port == before.port and peers.keys() == before.peers.keys():
             return
-        self.fit()
+        self.fit(replica.node)
         for peer, link in self.links_from(replica.node).items():
             if before is None or (peer in peers) != (peer in before.peers):
                 self._begin_anew(link)
@@ -92,7 +92,7 @@ class Mesh:
         """A replica said goodbye; whom it does not reach notices in time."""
         for link in self.links_from(node).values():
             self._refresh(link, Event.CAME, Event.LEFT)
-        self.fit()
+        self.fit(node)
 
     def die(self, node: str) -> None:
         """A replica's power went. It still looks as it did."""
@@ -100,20 +100,22 @@ class Mesh:
             link.happen(Event.DIED, self._replicas)
             link.usable, link.flows = False, None
 
-    def fit(self) -> None:
-        wanted = {
-            (replica.node, peer) if replica.node < peer else (peer, replica.node): None
-            for replica in self._replicas.values()
-            if replica.config
-            for peer in replica.config.peers
-        }
-        for ends in [ends for ends in self.links if ends not in wanted]:
-            self._drop(*ends)
-        for one, other in wanted:
-            if (one, other) not in self.links:
-                self._lay(one, other)
+    def fit(self, node: str) -> None:
+        """A link to everybody whom this one wants, or who wants it, and to nobody else."""
+        config, links = self._config(node), self.links_from(node)
+        peers = config.peers if config else ()
+        for peer in [peer for peer in links if peer not in peers and not self._wants(peer, node)]:
+            self._drop(node, peer)
+        for peer in peers:
+            if peer not in links:
+                self._lay(node, peer)
 
-    def _lay(self, one: str, other: str) -> None:
+    def _wants(self, node: str, peer: str) -> bool:
+        config = self._config(node)
+        return config is not None and peer in config.peers
+
+    def _lay(self, node: str, peer: str) -> None:
+        one, other = _ends(node, peer)
         stream = self._kernel.stream(self._resource, one, other)
         link = Link((one, other), stream, self._kernel.timers, self._kernel.figures, self._ring)
         self.links[one, other] = link
@@ -121,7 +123,7 @@ class Mesh:
             self._links_from.setdefault(here, {})[there] = link
 
     def _drop(self, one: str, other: str) -> None:
-        self.links.pop((one, other)).end()
+        self.links.pop(_ends(one, other)).end()
         for here, there in ((one, other), (other, one)):
             del self._links_from[here][there]
 
@@ -162,3 +164,7 @@ class Mesh:
     def _are_strangers(self, link: Link) -> bool:
         one, other = (self._replicas[end].data for end in link.ends)
         return 0 not in (one, other) and one != other
+
+
+def _ends(one: str, other: str) -> tuple[str, str]:
+    return (one, other) if one < other else (other, one)

@@ -93,7 +93,7 @@ class Volume:
         if replica.role is Role.PRIMARY and replica.diskful and not replica.suspended:
             replica.activity = min(float(replica.size), self._kernel.figures.activity)
         replica.stop()
-        self.mesh.fit()
+        self.mesh.fit(node)
         self.agree()
 
     def initialize(self, node: str) -> None:
