@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.objects.storage import DISKFUL
@@ -10,8 +11,8 @@ from pytest_kscen.simulation.storage.drbd import Disk, Replication, Role, State
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.simulation.storage.controller.view import Replica
-    from pytest_kscen.simulation.storage.drbd import Connection, Status
+    from pytest_kscen.simulation.storage.controller.view import Address, Replica
+    from pytest_kscen.simulation.storage.drbd import Connection, Peer, Status
     from pytest_kscen.simulation.storage.generations.generation import Report
 
 T = TypeVar("T")
@@ -89,7 +90,10 @@ def kernel(replica: Replica, report: Report, before: Obj) -> Obj:
         "size": status.size // 1024,
     }
     known = {one["name"]: one for one in before.get("connections", ())}
-    connections = [kept(_connection(report, node, one), known.get(node)) for node, one in sorted(status.connections.items())]
+    connections = [
+        kept(_connection(node, one, config.peers.get(node), report.address, _address_of(report, node)), known.get(node))
+        for node, one in sorted(status.connections.items())
+    ]
     resource = {
         "name": replica.obj["spec"]["replicatedVolumeName"],
         "nodeId": config.node_id,
@@ -107,11 +111,14 @@ def kernel(replica: Replica, report: Report, before: Obj) -> Obj:
     return kept(resource, before)
 
 
-def _connection(report: Report, node: str, connection: Connection) -> Obj:
-    config = report.orders.config
-    peer = config.peers.get(node) if config else None
+def _address_of(report: Report, node: str) -> Address | None:
     other = report.names.get(node)
-    here, there = report.address, other.address if other else None
+    return other.address if other else None
+
+
+@lru_cache(maxsize=1024)
+def _connection(node: str, connection: Connection, peer: Peer | None, here: Address, there: Address | None) -> Obj:
+    """The same for all who tell of it."""
     state, peer_role, peer_disk, replication, percent, out_of_sync = connection
     peer_device = {
         "volume": 0,
