@@ -54,7 +54,8 @@ class Fleet:
         return self.hosts.get(name) or Host(name)
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        for node in dict.fromkeys(name for pod in (new, old) if pod for name in _agent_on(pod)):
+        now, before = _agent_on(new) if new else [], _agent_on(old) if old else []
+        for node in now if now == before else [*now, *before]:
             self._look(node)
 
     def _look(self, name: str) -> None:
@@ -81,6 +82,8 @@ class Fleet:
 
 
 def _agent_on(pod: Obj) -> list[str]:
-    metadata, node = pod["metadata"], pod["spec"].get("nodeName")
-    is_agent = metadata.get("namespace") == NAMESPACE and (metadata.get("labels") or {}).get("app") == "agent"
-    return [node] if is_agent and node else []
+    metadata = pod["metadata"]
+    if metadata.get("namespace") != NAMESPACE or (metadata.get("labels") or {}).get("app") != "agent":
+        return []
+    node = pod["spec"].get("nodeName")
+    return [node] if node else []

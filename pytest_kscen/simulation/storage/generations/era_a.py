@@ -200,12 +200,7 @@ class EraA(Generation):
             if config.get("peers") != peers or config.get("primary") != primary or not config.get("peersInitialized"):
                 ours = {"peersInitialized": True, "primary": primary, "peers": _kept(config.get("peers"), peers)}
                 status = {**status, "drbd": {**drbd, "config": {**config, **ours}}}
-        words = f"it is on {replica.node}" if replica.node else "no node that may hold it is free"
-        findings = {
-            "Scheduled": Finding(bool(replica.node), "Scheduled" if replica.node else "NoNodeFree", words),
-            "Online": replica.online,
-            "IOReady": replica.io_ready,
-        }
+        findings = {"Scheduled": _scheduled(replica.node), "Online": replica.online, "IOReady": replica.io_ready}
         return {**status, "conditions": with_findings(replica.obj, findings, now)}
 
     def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:  # noqa: ARG002  # it all stands in the standing
@@ -236,6 +231,13 @@ class EraA(Generation):
         conditions = with_findings(replica.obj, findings, now)
         disk = {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)} if replica.is_diskful else {}
         return {**status, **disk, "actualType": replica.type, "conditions": conditions, "drbd": drbd}
+
+
+@lru_cache(maxsize=256)
+def _scheduled(node: str) -> Finding:
+    if not node:
+        return Finding(holds=False, reason="NoNodeFree", message="no node that may hold it is free")
+    return Finding(holds=True, reason="Scheduled", message=f"it is on {node}")
 
 
 @lru_cache(maxsize=256)
