@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.storage.drbd.words import Connection, Disk, Replication, State, Status
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from pytest_kscen.simulation.storage.drbd.replicas import Replica
     from pytest_kscen.simulation.storage.drbd.volume import Volume
+
+_clean = lru_cache(maxsize=256)(Connection)
+"""One object for all connections that look the same, while nothing has to be got."""
 
 
 def face(volume: Volume, node: str) -> Status | None:
@@ -30,10 +34,10 @@ def _look_at(volume: Volume, node: str) -> Status | None:
         link = links[peer]  # a peer that is wanted has one
         seen = link.seen.get(node)
         if seen is None:
-            connections[peer] = Connection(link.shown)
+            connections[peer] = _clean(link.shown)
         else:
             replication = _replication(volume, node, peer) if resyncs else Replication.ESTABLISHED
-            connections[peer] = Connection(link.shown, seen.role, seen.disk, replication)
+            connections[peer] = _clean(link.shown, seen.role, seen.disk, replication)
     size = replica.size if volume.size is None else volume.size
     return Status(replica.role, replica.disk, size, replica.quorum, replica.suspended, connections)
 
