@@ -30,10 +30,10 @@ def decide(view: View, means: Means) -> list[Deed]:
         return [*_turn_away(view), *forming]
     decision = _decision(view, means)
     deeds = [*_turn_away(view), *_remove_all(view), *_let_go(view, decision.quorum)]
-    return deeds if _is_about_to_change(view, means.now()) or _is_over(view) else [*deeds, *tell(view, means, decision)]
+    return deeds if is_about_to_change(view, means.now()) or _is_over(view) else [*deeds, *tell(view, means, decision)]
 
 
-def _is_about_to_change(view: View, now: float) -> bool:
+def is_about_to_change(view: View, now: float) -> bool:
     """Whether a new replica's agent works and will tell an address at once: what is told, is told then."""
     for replica in view.silent:
         if not view.host(replica).trouble and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.brood import Brood
 from pytest_kscen.simulation.storage.controller import attachments, releasing
-from pytest_kscen.simulation.storage.controller.deciding import PROMPT, decide
+from pytest_kscen.simulation.storage.controller.deciding import PROMPT, decide, is_about_to_change
 from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding, perform
 from pytest_kscen.simulation.storage.controller.means import Means
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Finding, View, doubles_of
@@ -31,6 +31,13 @@ TOGETHER = 1.0  # seconds within which what nobody waits for is told, so that it
 _PLACE = attrgetter("number", "name")
 
 
+class _Untold(NamedTuple):
+    """What may be told later, and the volume that it was decided for."""
+
+    volume: Obj
+    deeds: list[Tell]
+
+
 class Leader:
     """One process. It begins with nothing but what the API shows."""
 
@@ -40,7 +47,7 @@ class Leader:
         self._bench = Bench.of(NAME, container.api, container.clock, plant.informers)
         self._news: dict[str, float] = {}
         """When what is untold of a volume came up."""
-        self._untold: dict[str, list[Tell]] = {}
+        self._untold: dict[str, _Untold] = {}
         """What that is, of volumes of which nothing else has been heard since."""
         self._means = Means(
             generation=plant.generation,
@@ -89,38 +96,40 @@ class Leader:
             self._untold.pop(name, None)
             await perform(self._bench.api, self._without_volume(name))
             return None
-        if due := self._due(name):
+        if due := self._due(name, volume):
             await perform(self._bench.api, due)
             return None
         view = self._view(volume)
-        deeds, wait = self._in_time(name, decide(view, self._means))
-        if view.silent or view.going:  # which want another look by then
-            self._untold.pop(name, None)
-        await perform(self._bench.api, deeds)
-        if view.silent:
+        deeds, wait = self._in_time(view, decide(view, self._means))
+        if is_about_to_change(view, self._bench.now()):
             wait = min(wait, PROMPT)
         if view.going:
-            wait = min(wait, releasing.RECHECK)
+            self._untold.pop(name, None)
+            wait = min(wait, releasing.RECHECK)  # a look at all of it
+        await perform(self._bench.api, deeds)
         return wait if wait < math.inf else None
 
-    def _due(self, name: str) -> list[Tell]:
+    def _due(self, name: str, volume: Obj) -> list[Tell]:
         """What was to be told by now, if it stands as it was decided: nobody has been there since."""
-        untold = self._untold.pop(name, [])
-        if not untold or self._news[name] + TOGETHER > self._bench.now() or not all(map(self._is_latest, untold)):
+        untold = self._untold.pop(name, None)
+        if untold is None or untold.volume is not volume or not all(map(self._is_latest, untold.deeds)):
+            return []
+        if self._news[name] + TOGETHER > self._bench.now():
             return []
         del self._news[name]
-        return untold
+        return untold.deeds
 
     def _is_latest(self, deed: Tell) -> bool:
         return self._plant.informers.of(deed.resource).get(deed.obj["metadata"]["name"]) is deed.obj
 
-    def _in_time(self, name: str, deeds: list[Deed]) -> tuple[list[Deed], float]:
+    def _in_time(self, view: View, deeds: list[Deed]) -> tuple[list[Deed], float]:
         """What is to be done now, and the seconds until the rest is."""
+        name = view.name
         later = [deed for deed in deeds if isinstance(deed, Tell) and not deed.is_urgent]
         if later:
             wait = self._news.setdefault(name, self._bench.now()) + TOGETHER - self._bench.now()
             if wait > 0:
-                self._untold[name] = later
+                self._untold[name] = _Untold(view.volume, later)
                 return [deed for deed in deeds if not isinstance(deed, Tell) or deed.is_urgent], wait
         self._news.pop(name, None)
         return deeds, math.inf
