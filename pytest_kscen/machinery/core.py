@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.machinery.admission import Admission
-from pytest_kscen.machinery.store import Key, Store
+from pytest_kscen.machinery.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.requests import HttpAnswer, HttpCall, Request, Texts
     from pytest_kscen.machinery.kinds import Kind, Kinds
+    from pytest_kscen.machinery.store import Key
     from pytest_kscen.objects.resources import Obj
 
 HOUSEKEEPING = 60.0
@@ -108,4 +109,4 @@ class Core:
 
 def key_of(kind: Kind, request: Request, name: str) -> Key:
     group, plural = kind.home
-    return Key(group, plural, request.namespace if kind.resource.namespaced else "", name)
+    return group, plural, request.namespace if kind.resource.namespaced else "", name

@@ -9,7 +9,6 @@ from pytest_kscen.kube.requests import Answer
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.paging import page_of, version_in
 from pytest_kscen.machinery.selecting import selection_of
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects.errors import ApiError, BadRequest, ServerTimeout, not_found
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def _now(core: Core, kind: Kind, selection: Selection) -> Iterable[Obj]:
     """All that is there now."""
     group, plural = kind.home
     if selection.is_of_one:
-        obj = core.store.get(Key(group, plural, selection.namespace, selection.name))
+        obj = core.store.get((group, plural, selection.namespace, selection.name))
         return [obj] if obj and selection.takes(obj) else []
     found = core.store.all(group, plural, selection.namespace)
     return filter(selection.lets_through, found) if selection.lets_through else found

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
-
-from pytest_kscen.kube.requests import Event
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_kscen.kube.requests import Event
     from pytest_kscen.objects.resources import Obj
 
 HISTORY = 10_000  # changes of one resource that are kept, and up to twice as many, however short a time ago they were
@@ -23,13 +23,13 @@ Place: TypeAlias = tuple[str, str]
 """A namespace and a name."""
 
 
-class Change(NamedTuple):
-    """One commit: what was there before (None when created) and what is there now (on deletion: the last state)."""
+@dataclass(slots=True)
+class Change:
+    """One commit: what everybody is told of what is there now (on deletion: the last state), and what was there before."""
 
     revision: int
-    type: str
-    new: Obj
-    old: Obj | None
+    event: Event
+    old: Obj | None  # None when created
 
 
 class Listener(Protocol):
@@ -57,20 +57,23 @@ class Bucket:
         self._new: dict[str, None] = {}
         self._gone: set[str] = set()  # of those that are sorted in
 
-    def put(self, name: str, obj: Obj) -> None:
-        if name not in self.objects:
+    def put(self, name: str, obj: Obj) -> Obj | None:
+        """Gives what was there before."""
+        old = self.objects.get(name)
+        self.objects[name] = obj
+        if old is None:
             if name in self._gone:
                 self._gone.discard(name)
             else:
                 self._new[name] = None
-        self.objects[name] = obj
+        return old
 
-    def pop(self, name: str) -> None:
-        del self.objects[name]
+    def pop(self, name: str) -> Obj:
         if name in self._new:
             del self._new[name]
         else:
             self._gone.add(name)
+        return self.objects.pop(name)
 
     def names(self) -> list[str]:
         if self._new:
@@ -86,7 +89,7 @@ class Bucket:
 class Shelf:
     """Everything about one resource. A position counts the changes before it, forgotten ones too."""
 
-    __slots__ = ("_told", "buckets", "changes", "compacted", "forgotten", "idle")
+    __slots__ = ("buckets", "changes", "compacted", "forgotten", "idle")
 
     def __init__(self, compacted: int) -> None:
         self.buckets: dict[str, Bucket] = {}
@@ -94,7 +97,6 @@ class Shelf:
         self.idle: dict[Listener, None] = {}
         self.compacted = compacted  # the last revision of which the history is forgotten
         self.forgotten = 0  # changes
-        self._told: tuple[Change | None, Event] = None, Event("", {})
 
     @property
     def end(self) -> int:
@@ -107,14 +109,6 @@ class Shelf:
         """The change at a position; None if it is forgotten."""
         index = position - self.forgotten
         return self.changes[index] if index >= 0 else None
-
-    def event(self, change: Change) -> Event:
-        """What readers are told of a change; those who read it together share it."""
-        told, event = self._told
-        if told is not change:
-            event = Event(change.type, change.new)
-            self._told = change, event
-        return event
 
     def publish(self, change: Change) -> None:
         self.changes.append(change)
@@ -158,7 +152,7 @@ class Shelf:
         """What was at each place that has changed since then."""
         past: dict[Place, Obj | None] = {}
         for change in reversed(self.changes[self.position_after(revision) - self.forgotten :]):
-            metadata = change.new["metadata"]
+            metadata = change.event.object["metadata"]
             place = metadata.get("namespace", ""), metadata["name"]
             if not namespace or place[0] == namespace:
                 past[place] = change.old

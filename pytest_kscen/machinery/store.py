@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
+from pytest_kscen.kube.requests import Event
 from pytest_kscen.machinery.freezing import ease, freeze, thaw
 from pytest_kscen.machinery.patching.ledger import settle
 from pytest_kscen.machinery.shelves import Bucket, Change, Shelf, in_order
@@ -19,13 +20,8 @@ if TYPE_CHECKING:
 SETTLED = 5_000  # revisions after which what is stored is taken for lasting
 
 
-class Key(NamedTuple):
-    """An object's place among all. All versions of a resource share it."""
-
-    group: str
-    plural: str
-    namespace: str
-    name: str
+Key: TypeAlias = tuple[str, str, str, str]
+"""An object's place among all: its group, plural, namespace and name. All versions of a resource share it."""
 
 
 class Store:
@@ -49,11 +45,11 @@ class Store:
             shelf = self._shelves[group, plural] = Shelf(self._compacted)
         return shelf
 
-    def get(self, key: tuple[str, str, str, str]) -> Obj | None:
-        """The object at a key, or at its parts."""
-        shelf = self._shelves.get((key[0], key[1]))
-        bucket = shelf.buckets.get(key[2]) if shelf else None
-        return bucket.objects.get(key[3]) if bucket else None
+    def get(self, key: Key) -> Obj | None:
+        group, plural, namespace, name = key
+        shelf = self._shelves.get((group, plural))
+        bucket = shelf.buckets.get(namespace) if shelf else None
+        return bucket.objects.get(name) if bucket else None
 
     def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Obj]:
         """The objects in the order of their keys, of one namespace or of all."""
@@ -86,15 +82,15 @@ class Store:
 
     def commit(self, key: Key, obj: Obj) -> Obj:
         """Create or replace. The caller gives up the object, whose metadata it made anew: the revision is written into it."""
-        shelf = self.shelf(key.group, key.plural)
-        bucket = shelf.buckets.get(key.namespace)
+        group, plural, namespace, name = key
+        shelf = self.shelf(group, plural)
+        bucket = shelf.buckets.get(namespace)
         if bucket is None:
-            bucket = shelf.buckets[key.namespace] = Bucket()
-        old = bucket.objects.get(key.name)
+            bucket = shelf.buckets[namespace] = Bucket()
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
-        bucket.put(key.name, obj)
-        shelf.publish(Change(self.revision, "ADDED" if old is None else "MODIFIED", obj, old))
+        old = bucket.put(name, obj)
+        shelf.publish(Change(self.revision, Event("ADDED" if old is None else "MODIFIED", obj), old))
         self._written[key] = None
         if self.stir:
             self.stir()
@@ -111,17 +107,17 @@ class Store:
 
     def remove(self, key: Key) -> Obj:
         """Delete; the last state carries the revision of its deletion, as Kubernetes shows it."""
-        shelf = self.shelf(key.group, key.plural)
-        bucket = shelf.buckets[key.namespace]
-        old = bucket.objects[key.name]
-        bucket.pop(key.name)
+        group, plural, namespace, name = key
+        shelf = self.shelf(group, plural)
+        bucket = shelf.buckets[namespace]
+        old = bucket.pop(name)
         self._written.pop(key, None)
         self._written_before.pop(key, None)
         if not bucket.objects:
-            del shelf.buckets[key.namespace]
+            del shelf.buckets[namespace]
         self.revision += 1
         last = at_revision(old, self.revision)
-        shelf.publish(Change(self.revision, "DELETED", last, old))
+        shelf.publish(Change(self.revision, Event("DELETED", last), old))
         if self.stir:
             self.stir()
         return last

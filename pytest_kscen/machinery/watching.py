@@ -143,23 +143,23 @@ class Subscription:
         """How this reader sees a change; None if it does not."""
         if change.revision <= self._since:
             return None
-        if self._namespace and change.new["metadata"].get("namespace") != self._namespace:
+        if self._namespace and change.event.object["metadata"].get("namespace") != self._namespace:
             return None
-        event = self._shelf.event(change) if self._takes_all else self._filtered(change)
+        event = change.event if self._takes_all else self._filtered(change)
         if event is None or event.object["apiVersion"] == self._api_version:
             return event
         return Event(event.type, self._kind.shown(event.object))
 
     def _filtered(self, change: Change) -> Event | None:
-        takes, new, old = self._selection.takes, change.new, change.old
-        is_in = change.type != "DELETED" and takes(new)
+        takes, event, new, old = self._selection.takes, change.event, change.event.object, change.old
+        is_in = event.type != "DELETED" and takes(new)
         was_in = old is not None and takes(old)
-        if is_in and (was_in or change.type == "ADDED"):
-            return self._shelf.event(change)
+        if is_in and (was_in or event.type == "ADDED"):
+            return event
         if is_in:
             return Event("ADDED", new)
         if was_in:
-            return Event("DELETED", new if change.type == "DELETED" else at_revision(old or new, change.revision))
+            return Event("DELETED", new if event.type == "DELETED" else at_revision(old or new, change.revision))
         return None
 
     def _bookmark(self, revision: int, **metadata: Obj) -> Event:

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from pytest_kscen.machinery import freezing, shelves
 from pytest_kscen.machinery import store as stores
 from pytest_kscen.machinery.shelves import in_order
-from pytest_kscen.machinery.store import Key, Store
+from pytest_kscen.machinery.store import Store
 
 PLACES = [(namespace, name) for namespace in ("a", "a-b", "b") for name in ("x", "y", "z")]
 
 
 def put(store, namespace, name, **content):
-    return store.commit(Key("", "things", namespace, name), {"metadata": {"namespace": namespace, "name": name}, **content})
+    return store.commit(("", "things", namespace, name), {"metadata": {"namespace": namespace, "name": name}, **content})
 
 
 def remove(store, namespace, name):
-    return store.remove(Key("", "things", namespace, name))
+    return store.remove(("", "things", namespace, name))
 
 
 def places(objects):
@@ -48,7 +48,7 @@ def test_the_past_is_what_it_was(writes, data):
         states.append((store.revision, list(store.all("", "things"))))
         if is_kept:
             put(store, *place)
-        elif store.get(Key("", "things", *place)):
+        elif store.get(("", "things", *place)):
             remove(store, *place)
     states.append((store.revision, list(store.all("", "things"))))
     revision, state = data.draw(st.sampled_from(states))
@@ -112,8 +112,8 @@ def test_a_name_that_has_gone_is_forgotten_though_nobody_asks_for_names():
     store, name = Store(), Name("x")
     forgotten = weakref.ref(name)
     put(store, "n", "y")
-    store.commit(Key("", "things", "n", name), {"metadata": {"namespace": "n", "name": "x"}})
-    store.remove(Key("", "things", "n", name))
+    store.commit(("", "things", "n", name), {"metadata": {"namespace": "n", "name": "x"}})
+    store.remove(("", "things", "n", name))
     del name
     assert forgotten() is None
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.store import Key
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,7 +43,7 @@ def run_as(review: Review) -> None:
 
 
 def _account(review: Review, name: str) -> Obj:
-    found = review.core.store.get(Key("", "serviceaccounts", review.request.namespace, name))
+    found = review.core.store.get(("", "serviceaccounts", review.request.namespace, name))
     if found is None and name != "default":
         namespace = review.request.namespace
         why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.machinery.store import Key
-
 if TYPE_CHECKING:
     from pytest_kscen.machinery.admission.review import Review
     from pytest_kscen.machinery.core import Core
@@ -56,7 +54,7 @@ def _refuse_other(review: Review, what: str, given: Any, computed: Any) -> None:
 
 
 def _class(core: Core, name: str) -> Obj | None:
-    return core.store.get(Key(GROUP, PLURAL, "", name)) or _SYSTEM.get(name)
+    return core.store.get((GROUP, PLURAL, "", name)) or _SYSTEM.get(name)
 
 
 def _default(core: Core) -> Obj | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.admission.tallies import Tallies
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.charges import is_terminating, unstated
 from pytest_kscen.objects.usage import growth, is_about, masked, measured, meter_of
@@ -50,7 +49,7 @@ def _enforce(review: Review, tallies: Tallies) -> None:
     if not review.request.options.dry_run:
         for quota, amounts in written:
             if amounts:
-                key = Key("", "resourcequotas", namespace, quota["metadata"]["name"])
+                key = "", "resourcequotas", namespace, quota["metadata"]["name"]
                 store.commit(key, _with_usage(quota, amounts))
 
 

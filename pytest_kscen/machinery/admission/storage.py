@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects import quantities
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def allow_growth(review: Review) -> None:
     if (old.get("status") or {}).get("phase") != "Bound":
         raise review.forbidden(NOT_BOUND)
     name = _class_of(new)
-    found = review.core.store.get(Key(GROUP, CLASSES, "", name)) if name and name == _class_of(old) else None
+    found = review.core.store.get((GROUP, CLASSES, "", name)) if name and name == _class_of(old) else None
     if found is None or not found.get("allowVolumeExpansion"):
         raise review.forbidden(NO_GROWTH)
 

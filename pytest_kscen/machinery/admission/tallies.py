@@ -48,11 +48,11 @@ class Tally:
             self._count()
         for position in range(self._seen, end):
             change = self._shelf.at(position)
-            if change and change.new["metadata"].get("namespace") == self._namespace:
+            if change and change.event.object["metadata"].get("namespace") == self._namespace:
                 if change.old:
                     self._go(change.old)
-                if change.type != "DELETED":
-                    self._come(change.new)
+                if change.event.type != "DELETED":
+                    self._come(change.event.object)
         self._seen = end
 
     def _come(self, obj: Obj) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.kinds import Part, Rules, content_changed, custom_status_alone
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects.errors import forbidden
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pytest_kscen.objects.selectors import field_at
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.store import Key
     from pytest_kscen.objects.resources import Obj, Resource
 
     Settle = Callable[[Core], None]
@@ -22,7 +22,7 @@ TERMINATING = "create not allowed while custom resource definition is terminatin
 
 
 def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_status: bool) -> Rules:
-    key = Key(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural, "", resource.qualified)
+    key = CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural, "", resource.qualified
     paths = [given["jsonPath"].removeprefix(".") for given in version.get("selectableFields") or ()]
 
     def refuse_the_end(obj: Obj, core: Core) -> None:

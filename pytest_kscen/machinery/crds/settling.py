@@ -22,12 +22,12 @@ from pytest_kscen.machinery.crds.naming import (
 from pytest_kscen.machinery.crds.serving import kinds_of
 from pytest_kscen.machinery.graceful import plan
 from pytest_kscen.machinery.patching import track
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 if TYPE_CHECKING:
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.machinery.store import Key
     from pytest_kscen.objects.resources import Obj
 
 GROUP, PLURAL = CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural
@@ -57,7 +57,7 @@ def _definitions(core: Core) -> list[Obj]:
 
 
 def _key(definition: Obj) -> Key:
-    return Key(GROUP, PLURAL, "", definition["metadata"]["name"])
+    return GROUP, PLURAL, "", definition["metadata"]["name"]
 
 
 def _forward(core: Core, definition: Obj) -> bool:
@@ -123,7 +123,7 @@ def _delete_instances(core: Core, definition: Obj) -> None:
     kind = next(iter(kinds_of(definition, settle)), None) if is_true(definition, ESTABLISHED) else None
     for instance in _instances(core, definition):
         metadata = instance["metadata"]
-        key = Key(group, plural, metadata.get("namespace", ""), metadata["name"])
+        key = group, plural, metadata.get("namespace", ""), metadata["name"]
         if kind is None or metadata.get("deletionTimestamp"):
             continue
         planned = plan(kind, instance, DEFAULTS, core.clock.now())

@@ -9,8 +9,9 @@ Readers that bypass Python's methods, as orjson does, see an empty list: `materi
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.machinery.patching.ownership import updated
@@ -33,7 +34,8 @@ Spelt: TypeAlias = tuple[tuple[str, "Spelt"], ...]
 """A set of fields that can be looked up."""
 
 
-class Note(NamedTuple):
+@dataclass(slots=True)
+class Note:
     """One plain write: what of the object it may have changed, `before` and `after`. What both share need not be in either.
 
     `after` is as the writer sent it, defaults filled in: before admission, and before the server's part. There is no

@@ -11,7 +11,6 @@ from pytest_kscen.machinery.bodies import decode
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.deleting import admit, carry_out, check_preconditions
 from pytest_kscen.machinery.reading import current
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.machinery.subresources import kinds
 from pytest_kscen.objects.conditions import condition, is_true, set_condition
 from pytest_kscen.objects.errors import ApiError, BadRequest, TooManyRequests, forbidden
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
+    from pytest_kscen.machinery.store import Key
 
 MOST_DISRUPTED = 2000
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -69,7 +69,7 @@ async def _end(core: Core, kind: Kind, deletion: Request) -> None:
 
 def _key(budget: Obj) -> Key:
     resource, metadata = POD_DISRUPTION_BUDGETS, budget["metadata"]
-    return Key(resource.group, resource.plural, metadata["namespace"], metadata["name"])
+    return resource.group, resource.plural, metadata["namespace"], metadata["name"]
 
 
 def _going(pod: Obj, now: str) -> Obj:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.kube.requests import Answer, HttpCall
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects.errors import BadRequest, ServiceUnavailable, not_found, quoted
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ async def proxy(core: Core, kind: Kind, request: Request) -> Answer:
     if what is None:
         raise ServiceUnavailable("the kubelets of this cluster are simulated, and serve nothing but logs")
     meant = _meant(request.name, what)
-    obj = core.store.get(Key("", kind.resource.plural, request.namespace, meant.name))
+    obj = core.store.get(("", kind.resource.plural, request.namespace, meant.name))
     if obj is None:
         raise not_found(kind.resource, meant.name)
     address, port = _of_service(core, kind, request, obj, meant) if what == "service" else _of_pod(obj, meant)

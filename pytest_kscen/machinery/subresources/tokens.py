@@ -10,7 +10,6 @@ from pytest_kscen.clock import timestamp_of
 from pytest_kscen.kube.requests import Answer
 from pytest_kscen.machinery.bodies import decode
 from pytest_kscen.machinery.reading import current
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.machinery.subresources import kinds
 from pytest_kscen.objects.errors import BadRequest, Cause, invalid, not_found
 from pytest_kscen.objects.resources import NODES, PODS, SECRETS, Obj
@@ -73,7 +72,7 @@ def _refuse_strange_object(core: Core, request: Request, reference: Obj | None) 
     if resource is None:
         raise BadRequest(f"cannot bind token to object of type /{version}, Kind={kind}")
     namespace = request.namespace if resource.namespaced else ""
-    if core.store.get(Key(resource.group, resource.plural, namespace, reference.get("name", ""))) is None:
+    if core.store.get((resource.group, resource.plural, namespace, reference.get("name", ""))) is None:
         raise not_found(resource, reference.get("name", ""))
 
 

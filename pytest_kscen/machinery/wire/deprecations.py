@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.machinery.kinds import stability
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS as DEFINITIONS
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ BUILT_IN = {("", "v1", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use 
 
 def definition_of(core: Core, resource: Resource) -> Obj | None:
     """The CustomResourceDefinition behind a custom kind."""
-    return core.store.get(Key(DEFINITIONS.group, DEFINITIONS.plural, "", f"{resource.plural}.{resource.group}"))
+    return core.store.get((DEFINITIONS.group, DEFINITIONS.plural, "", f"{resource.plural}.{resource.group}"))
 
 
 def deprecations(core: Core, kind: Kind) -> Iterator[str]:

@@ -10,7 +10,6 @@ import base64
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.machinery.admission.webhooks.conditions import Conditions
-from pytest_kscen.machinery.store import Key
 from pytest_kscen.objects.selectors import matches_selector
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def _labels_around(review: Review) -> Obj:
     """The labels of the namespace; its own, if the write is about a namespace."""
     if review.request.resource.plural == "namespaces":
         return review.obj["metadata"].get("labels") or {}
-    found = review.core.store.get(Key("", "namespaces", "", review.namespace))
+    found = review.core.store.get(("", "namespaces", "", review.namespace))
     return (found["metadata"].get("labels") if found else None) or {}
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pytest_kscen.machinery.admission.webhooks.verdicts import CallError
-from pytest_kscen.machinery.store import Key
 
 if TYPE_CHECKING:
     from pytest_kscen.machinery.admission.webhooks.configured import Webhook
@@ -44,7 +43,7 @@ def _of_service(reference: Obj, webhook: Webhook, store: Store) -> Address:
     name, namespace, port = reference["name"], reference["namespace"], reference.get("port") or 443
     server_name = f"{name}.{namespace}.svc"
     url = f"https://{server_name}:{port}/{(reference.get('path') or '').lstrip('/')}"
-    service = store.get(Key("", "services", namespace, name))
+    service = store.get(("", "services", namespace, name))
     asked = f'failed to call webhook: Post "{url}?timeout={webhook.timeout}s"'
     if service is None:
         raise CallError(f'{asked}: service "{name}" not found')
