@@ -99,6 +99,7 @@ class Part:
 
     prepare: Callable[[Obj, Obj, Core], None] = status_alone
     validate: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
+    keeps_metadata: bool = False  # whatever the server sets in it, and whatever is judged, `prepare` leaves as it was
     judges_finalizers: bool = True  # if its kind does
 
 

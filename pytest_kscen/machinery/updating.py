@@ -114,7 +114,8 @@ async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -
     prepare(core, kind, request, new, old)
     part = rules.parts.get(subresource)
     metadata, before = new["metadata"], old["metadata"]
-    causes = [] if is_untouched(metadata, before) else [*wrong_in_update(kind, metadata, before, subresource)]
+    is_as_before = (part and part.keeps_metadata) or is_untouched(metadata, before)
+    causes = [] if is_as_before else [*wrong_in_update(kind, metadata, before, subresource)]
     causes += kind.schema.validate(new, old, subresource)
     causes += (part.validate if part else rules.validate_update)(new, old)
     if causes:
@@ -141,9 +142,12 @@ def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
 def prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
     """Put back what this request may not change, and count the generation."""
     before = old["metadata"]
-    _carry(new["metadata"], before, "generation")
     rules = kind.rules
     part = rules.parts.get(request.subresource)
+    if part and part.keeps_metadata:
+        part.prepare(new, old, core)
+        return
+    _carry(new["metadata"], before, "generation")
     if part:
         part.prepare(new, old, core)
     else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pytest_kscen.machinery.admission.hooks import Hook
     from pytest_kscen.machinery.admission.review import Gate, Place, Review
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 class Outside(Protocol):
     """Gatekeepers that live elsewhere: the webhooks that the cluster's own objects tell of."""
 
-    def mutates(self, review: Review) -> bool:
-        """Whether anybody may want to change this write; asked of every write."""
+    @property
+    def mutating(self) -> Callable[[Review], Collection[object]]:
+        """Tells who may want to change a write; asked of every write."""
 
-    def validates(self, review: Review) -> bool: ...
+    @property
+    def validating(self) -> Callable[[Review], Collection[object]]: ...
 
     async def mutate(self, review: Review, again: Callable[[], None]) -> None:
         """Let them change the object; `again` passes it through the gates once more when they have."""
@@ -72,7 +74,7 @@ class Admission:
             step(review)
         for hook in plan.changing_hooks:
             await hook.change(review)
-        if self.outside is not None and self.outside.mutates(review):
+        if self.outside is not None and self.outside.mutating(review):
             await self.outside.mutate(review, lambda: plan.pass_gates(review))
 
     async def validate(self, review: Review) -> None:
@@ -81,7 +83,7 @@ class Admission:
             step(review)
         for hook in plan.judging_hooks:
             await hook.judge(review)
-        if self.outside is not None and self.outside.validates(review):
+        if self.outside is not None and self.outside.validating(review):
             await self.outside.validate(review)
         for step in plan.judge_last:
             step(review)

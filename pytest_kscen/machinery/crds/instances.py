@@ -36,7 +36,7 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
 
     return Rules(
         prepare_create=refuse_the_end,
-        parts={"status": Part(custom_status_alone)},
+        parts={"status": Part(custom_status_alone, keeps_metadata=True)},
         fields={path: _selectable(path) for path in paths},
         generation=content_changed if has_status else _anything_changed,
         unconditional_update=False,

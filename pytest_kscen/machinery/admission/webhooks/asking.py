@@ -36,12 +36,7 @@ class Webhooks:
     def __init__(self) -> None:
         self._mutating = Configured("mutatingwebhookconfigurations")
         self._validating = Configured("validatingwebhookconfigurations")
-
-    def mutates(self, review: Review) -> bool:
-        return bool(self._mutating.concerned(review))
-
-    def validates(self, review: Review) -> bool:
-        return bool(self._validating.concerned(review))
+        self.mutating, self.validating = self._mutating.concerned, self._validating.concerned
 
     async def mutate(self, review: Review, again: Callable[[], None]) -> None:
         repeated: list[Webhook] = []
