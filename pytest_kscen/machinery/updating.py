@@ -41,6 +41,8 @@ def update(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
 
     def replaced(old: Obj | None) -> Obj:
         new = decode(kind, request, request.body, old)
+        if old is not None and request.body.get("metadata") is old["metadata"]:
+            return new  # who sends the metadata that is there says nothing wrong in it
         refuse_other_name(request, new["metadata"])
         if old is None and (kind.home not in BORN_BY_STATUS if request.subresource else not kind.rules.create_on_update):
             raise not_found(kind.resource, request.name)
@@ -100,8 +102,8 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         await _agree(core, kind, request, new, old)
         if core.store.get(key) is stored:
             kept = kind.kept(new)
-            new = kind.shown(kept)
-            return Answer(new if request.options.dry_run else _commit(core.store, key, kept, new, old))
+            new = new if kept is new else kind.shown(kept)
+            return Answer(new if request.options.dry_run else _commit(core.store, key, kept, new, old, part=request.subresource))
 
 
 async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
@@ -172,11 +174,11 @@ def _carry(new: Obj, old: Obj, name: str) -> None:
         new.pop(name, None)
 
 
-def _commit(store: Store, key: Key, kept: Obj, new: Obj, old: Obj) -> Obj:
-    """What the object is from now on, as it is shown; `kept` is how the store has it."""
+def _commit(store: Store, key: Key, kept: Obj, new: Obj, old: Obj, *, part: str) -> Obj:
+    """What the object is from now on, as it is shown; `kept` is how the store has it, `part` what was most likely changed."""
     if _is_released(new, old):
         store.remove(key)
-    elif _is_same(new, old):
+    elif alike(new.get(part), old.get(part)) and _is_same(new, old):
         return old
     else:
         store.commit(key, kept)

@@ -141,7 +141,8 @@ class CustomSchema:
             beside = self._beside(old)
             is_fine = self._fits(new, UNKNOWN if beside is None else beside)
         causes = [] if is_fine else list(self._shape_faults(new, old, status=status))
-        causes += scale_faults(self._scale, new, status_alone=status)
+        if self._scale:
+            causes += scale_faults(self._scale, new, status_alone=status)
         if self._embedded and not status:
             causes += self._embedded(new, "")
         if not is_fine and self._repetitions and (found := list(self._repetitions(new, ""))):

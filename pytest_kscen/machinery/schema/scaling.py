@@ -17,8 +17,6 @@ GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "
 
 
 def scale_faults(scale: Mapping[str, Any], obj: Obj, *, status_alone: bool = False) -> Iterator[Cause]:
-    if not scale:
-        return
     if not status_alone:
         yield from _wrong_replicas(scale["specReplicasPath"], obj)
     yield from _wrong_replicas(scale["statusReplicasPath"], obj)
