@@ -273,7 +273,7 @@ class Subscription:
             return
         if reader.done():
             return
-        if self.is_over:
+        if self._position >= self._end:
             self._leave()
             reader.set_result(None)
         else:

@@ -39,7 +39,7 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
             return value
         if type(value) is not dict and not isinstance(value, dict):
             raise Mismatch(value, go_type)
-        if type(old) is dict and repeats(value, old):
+        if type(old) is dict and value == old and repeats(value, old):
             return old
         if not fields:
             load(members)

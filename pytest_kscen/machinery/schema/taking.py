@@ -64,7 +64,7 @@ def _take(schema: Obj) -> tuple[Known, Walk]:
         kind = type(value)
         right = known.get(kind)
         if right is None:
-            if kind is type(old) and repeats(value, old):
+            if kind is type(old) and value == old and repeats(value, old):
                 return old
             if not containers:
                 containers.update({dict: _container(schema, "object"), list: _container(schema, "array")})
