@@ -7,6 +7,7 @@ may have stayed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import re
@@ -86,7 +87,7 @@ async def _clear(
 
     async def away(obj: Obj) -> None:
         metadata = obj["metadata"]
-        async with actor.doing("clear away", resource=resource.qualified, name=metadata["name"]):
+        async with actor.doing("clear away", resource=resource.qualified, object=metadata["name"]):
             if undo:
                 await undo(obj)
             await remove(actor, resource, metadata["name"], metadata.get("namespace", ""))
@@ -97,13 +98,15 @@ async def _clear(
 
 
 async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
-    """Each of them, whatever becomes of the others; what was refused is told after the last."""
+    """Each of them, whatever becomes of the others; what failed is told after the last."""
     refused: list[Exception] = []
-    for step in steps:
-        try:
-            await step
-        except (ApiError, OSError, ExceptionGroup) as error:
-            refused.append(error)
+    with contextlib.ExitStack() as left:
+        waiting = [left.enter_context(contextlib.closing(step)) for step in steps]
+        for step in waiting:
+            try:
+                await step
+            except Exception as error:  # noqa: BLE001  # raised when everything was tried
+                refused.append(error)
     if refused:
         raise refused[0] if len(refused) == 1 else ExceptionGroup("not everything could be cleared away", refused)
 

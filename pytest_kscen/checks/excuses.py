@@ -43,7 +43,9 @@ def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Inci
 
     So does what we have done to the volume ourselves.
     """
-    yield from ((taken, taken + CATCHING_UP) for taken in volume.taken_at if taken <= at and taken + CATCHING_UP > since)
+    yield from (
+        (tried, answered + CATCHING_UP) for tried, answered in volume.taken if tried <= at and answered + CATCHING_UP > since
+    )
     for incident in shaken:
         came_to_be = incident.effects or incident.perhaps or incident.not_undone or not incident.failed
         if incident.lasting or not came_to_be:

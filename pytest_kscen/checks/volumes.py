@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.checks.excuses import excused, peace
 from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE, DETACH, DETACH_EVERYWHERE, RESIZE, TAKE
 from pytest_kscen.checks.verdict import UNKNOWN
+from pytest_kscen.objects.errors import REFUSALS, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
 FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
 ENOUGH = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
+REFUSED = tuple(f"failed: {kind.__name__}(" for kind in REFUSALS if kind.code < InternalError.code)
+"""How the result of what the API has refused begins."""
 OFF = "vm-stop"  # the profile of machines that are off until all is judged
 
 
@@ -72,8 +75,8 @@ class VolumeRecord:
     placed_at: array[float] = field(default_factory=lambda: array("d"))
     placed_on: list[tuple[str, ...]] = field(default_factory=list)
     """Which nodes had its replicas, and since when each time. In what follows, what few have costs the others nothing."""
-    taken_at: tuple[float, ...] = ()
-    """When we deleted one of its replicas ourselves."""
+    taken: tuple[tuple[float, float], ...] = ()
+    """When we deleted one of its replicas ourselves: since when we tried, and when that was answered."""
     changed_at: dict[str, float] = field(default_factory=dict)
     """When each condition last changed."""
     waited_for: bool = False
@@ -276,7 +279,9 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _taken(volume: VolumeRecord, entry: Entry) -> None:
-    volume.taken_at += (entry.at,)
+    """What was refused was not done; what only failed may have been."""
+    if not entry.data["result"].startswith(REFUSED):
+        volume.taken += ((entry.at - entry.data["took"], entry.at),)
 
 
 def _undone(entry: Entry) -> tuple[Undone, ...]:
@@ -304,13 +309,14 @@ _READ: _Reading = {
     "never-gone": _never_gone,
 }
 _DEEDS: dict[str, _Reading] = {
-    "began": {DELETE: _deletes, DETACH: _detaches, TAKE: _taken},
+    "began": {DELETE: _deletes, DETACH: _detaches},
     "ended": {
         ATTACH: _attached,
         ATTACH_AT_FIRST: _requested,
         DETACH: _detached,
         DETACH_EVERYWHERE: _detached,
         RESIZE: _resized,
+        TAKE: _taken,
     },
 }
 
@@ -344,7 +350,7 @@ def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
     if volume.lost_at is not None:
         return BROKEN
-    if volume.unchecked or volume.stopped_at is None:
+    if volume.unchecked or volume.stopped_at is None:  # the second is in the first, for whoever checks types
         return UNKNOWN
     odd = [volume.changed_at[condition] for condition, count in volume.transitions.items() if count % 2]
     never_ready = [min([volume.stopped_at, *volume.placed_at[:1]])]

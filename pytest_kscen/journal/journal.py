@@ -1,7 +1,8 @@
 """A journal's life: opened when a run begins, appended to by witnesses, read by checks: one file of JSON lines.
 
 Where it is to be kept, each entry is in its file at once, whatever becomes of whoever writes. Where it is not, it streams to
-disk once it outgrows a little memory, so that a long run does not keep its past.
+disk once it outgrows a little memory, so that a long run does not keep its past. Where a line could not be written it breaks
+off: what comes after it would be judged as if nothing were missing.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ class JournalDamaged(ValueError):
     """A line of its file is not what was written; the message says which, and what is wrong with it."""
 
 
+class JournalLost(Exception):
+    """A line could not be written. It is no OSError, which would pass for a server's; who writes it ends, and the run too."""
+
+
 @dataclass(slots=True)
 class Entry:
     """One thing that happened: when (seconds since the run began), who says so, what it was, and its particulars.
@@ -55,6 +60,7 @@ class Journal:
         self._file: BinaryIO = path.open("w+b", buffering=0) if path else io.BytesIO()
         self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
+        self._is_lost = False
 
     @property
     def now(self) -> float:
@@ -65,13 +71,26 @@ class Journal:
         return Witness(self, who)
 
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
+        if self._is_lost:
+            return
         at = round(self._clock.now() - self._began, 6)
-        self._file.write(_line({"at": at, "who": who, "what": what, **data}))
+        try:
+            self._put(_line({"at": at, "who": who, "what": what, **data}))
+        except OSError as error:
+            self._is_lost = True
+            where = self.path or tempfile.gettempdir()
+            raise JournalLost(f"the journal breaks off, since {where} takes no more: {error}: make room there") from error
+        for follower in self._followers:
+            follower(Entry(at, who, what, data))
+
+    def _put(self, line: bytes) -> None:
+        """All of it: a file without a buffer may take less at once."""
+        rest = line[self._file.write(line) :]
+        while rest:
+            rest = rest[self._file.write(rest) :]
         self.entries += 1
         if not self.entries % LOOK_EVERY:
             self._leave_memory()
-        for follower in self._followers:
-            follower(Entry(at, who, what, data))
 
     def _leave_memory(self) -> None:
         """Once it outgrows it; a SpooledTemporaryFile would ask at each entry."""

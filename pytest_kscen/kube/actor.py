@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.volume_health import HealthSource
 
 RUN_LABEL = "kscen.io/run"
+RECORDS_OWN = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime"])
+"""The fields of a log record that no particular may have the name of."""
 
 
 @dataclass(slots=True)
@@ -63,7 +65,8 @@ class Actor:
         logger = logging.getLogger(f"pytest_kscen.{self.name.partition('/')[0]}")
         if logger.isEnabledFor(level):
             said = "".join(f" {name}={value}" for name, value in particulars.items())
-            fields = {"actor": self.name, "at": self.witness.now, **particulars}
+            own = {f"{name}_" if name in RECORDS_OWN else name: value for name, value in particulars.items()}
+            fields = {"actor": self.name, "at": self.witness.now, **own}
             logger.log(level, "%s: %s%s", self.name, what, said, extra=fields)
 
     async def own(self, resource: Resource) -> list[Obj]:

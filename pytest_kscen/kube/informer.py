@@ -27,7 +27,8 @@ __all__ = ["Index", "Informer", "Informers", "Ref", "age", "is_newer"]
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.8, 30.0
 CALM = 120.0  # seconds without a failure, after which back-off begins anew
 PAGE = 500
-BROKEN = 4  # watches that tell nothing, after which a list may
+VAIN = 4  # watches that end at once and tell nothing, after which lists do, until one works again
+LASTS = 60.0  # seconds after which a watch that told nothing is one that works
 
 
 class Backoff:
@@ -66,7 +67,9 @@ class Informer(Picture):
         self._api = api
         self._namespace = namespace
         self._selectors = {"labels": labels, "fields": fields}
+        self._clock = clock
         self._backoff = Backoff(clock, jitter)
+        self._vain = 0
         self.refusal = ""
         """Why the picture could not be had, or followed, when that was tried last."""
 
@@ -97,21 +100,21 @@ class Informer(Picture):
         return await self._api.list(self.resource, self._namespace, limit=PAGE, continue_token=token, **self._selectors)
 
     async def _follow(self) -> None:
-        """Watch, and again from where the last one broke off; a refusal, such as 410, ends it; so do watches that only break."""
-        broken = 0  # one after another, before anything was told
-        while broken < BROKEN:
-            before = self.version
+        """Watch, and again from where the last one broke off; a refusal, such as 410, ends it; so do watches that tell nothing."""
+        while True:
+            before, began = self.version, self._clock.now()
             try:
                 await self._watch()
             except OSError as error:
                 self.refusal = str(error)
-                broken += 1
+            if self.version != before or self._clock.now() - began >= LASTS:
+                self._vain = 0
             else:
-                broken = 0
+                self._vain += 1
             if self.version == before:
                 await self._backoff.wait()
-            else:
-                broken = 0
+            if self._vain >= VAIN:
+                return
 
     async def _watch(self) -> None:
         watch = self._api.watch(self.resource, self._namespace, resource_version=self.version, bookmarks=True, **self._selectors)

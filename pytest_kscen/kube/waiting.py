@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.errors import ApiError, error_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AGAIN = 1.0  # seconds before a watch that broke is opened again
+AGAIN = 1.0  # seconds before a watch that broke or ended is opened again
 
 
 async def wait_for(
@@ -78,7 +78,7 @@ async def _wait(
                         return held
                 except (ApiError, ConnectionError) as error:
                     refused = f"; the last refusal was {error!r}"
-                    await clock.sleep(AGAIN)
+                await clock.sleep(AGAIN)
     except TimeoutError:
         raise TimeoutError(f"{what} not as awaited within {timeout:g} s{refused}") from None
 
@@ -94,7 +94,7 @@ async def _watch_once(
     try:
         async for event in watch:
             if event.type == "ERROR":
-                return None
+                raise error_of(event.object)
             if event.type == "DELETED":
                 objects.pop(_key(event.object), None)
             else:

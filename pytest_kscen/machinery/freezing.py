@@ -46,8 +46,7 @@ def freeze(holder: Store) -> None:
     """Keep it from walking through all that is there now, which it does by itself no more until there is twice as much."""
     global _left  # noqa: PLW0603  # as the collector is
     blocks = sys.getallocatedblocks()
-    if not _holders:  # what was there before is mostly modules
-        _left = blocks
+    _left = _left or blocks  # what was there before the first is mostly modules
     _holders.add(holder)
     if blocks >= GROWTH * _left:
         gc.unfreeze()
@@ -57,10 +56,13 @@ def freeze(holder: Store) -> None:
 
 
 def thaw(holder: Store) -> None:
-    """Hand everything back to it, once nobody else wants it kept away."""
+    """Hand everything back to it, once nobody else wants it kept away; it looks at once, for others may come soon."""
+    global _left  # noqa: PLW0603  # as the collector is
     if holder in _holders:
         _holders.discard(holder)
         if not _holders:
             gc.unfreeze()
+            gc.collect()
+            _left = sys.getallocatedblocks()
     _open.discard(holder)
     _restore()

@@ -47,7 +47,7 @@ def finish(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
 
 
 def _write(path: pathlib.Path, lines: Iterable[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def folder_name(test: str, number: int) -> str:

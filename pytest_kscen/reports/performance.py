@@ -132,7 +132,7 @@ def as_json(told: Performance) -> bytes:
 def archive(folder: pathlib.Path, told: Performance) -> None:
     """Beside its journal."""
     (folder / "outcome.json").write_bytes(as_json(told))
-    (folder / "summary.txt").write_text("".join(f"{line}\n" for line in summary(told)))
+    (folder / "summary.txt").write_text("".join(f"{line}\n" for line in summary(told)), encoding="utf-8")
 
 
 def attach(told: Performance, journal: Journal, largest: int) -> None:

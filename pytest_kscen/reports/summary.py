@@ -93,7 +93,7 @@ def _times(outcome: Outcome) -> Iterator[str]:
 def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:
     kinds = dict.fromkeys((incident.profile, incident.variant) for incident in seen)
     for profile, variant in kinds:
-        own = [incident for incident in seen if incident.variant == variant]
+        own = [incident for incident in seen if (incident.profile, incident.variant) == (profile, variant)]
         yield f"  {kind_of_fault(profile, variant)}: {_shaken(own, average=True)}"
 
 

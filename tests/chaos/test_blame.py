@@ -89,6 +89,14 @@ def test_a_cut_reaches_a_volume_through_its_links_alone():
     assert told(STUCK, 20, cut=shaken(cut(0))) == ("cut", [])
 
 
+def test_a_cut_of_one_volumes_link_reaches_no_other_volume():
+    of_w = LOST._replace(key=(LINK, "w-0", "w-1"), volume="w")
+    assert told(LOST, 20, link=cut(0, volume="v")) == ("link", [])
+    assert told(of_w, 20, link=cut(0, volume="v")) == ("", [])
+    assert told(STUCK, 20, link=shaken(cut(0, volume="v"))) == ("link", [])
+    assert told(STUCK._replace(volume="w"), 20, link=shaken(cut(0, volume="v"), of_w)) == ("", [])
+
+
 def test_what_several_alike_may_have_done_to_a_volume_is_nobodys_proof():
     assert told(STUCK, 20, cut=shaken(cut(0)), pods=pods(10)) == ("", ["cut", "pods"])
     assert told(STUCK, 20, cut=shaken(cut(0)), pods=pods(10, node="d")) == ("cut", [])

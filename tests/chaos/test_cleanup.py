@@ -227,3 +227,24 @@ def test_what_is_refused_at_the_end_keeps_nothing_else_from_going(refused, refus
             world.call(cleanup.clear_after(dataclasses.replace(world.stage, api_for=api_for, parent=parent)))
         left = {resource: world.names(resource, namespace) for resource, namespace in kinds}
         assert left == {resource: ["mine"] if resource == refused else [] for resource, _ in kinds}
+
+
+def test_what_is_cleared_away_is_told_by_name(caplog):
+    with staged() as world, caplog.at_level("INFO"):
+        furnish(world)
+        world.call(cleanup.clear_before(world.stage))
+    assert any("clear away resource=jobs.batch object=go-job" in record.getMessage() for record in caplog.records)
+
+
+def test_a_mistake_in_one_step_keeps_no_other_from_being_taken():
+    taken = []
+
+    async def step(number):
+        taken.append(number)
+        if number < 3:
+            raise [KeyError("name"), Forbidden("no")][number - 1]
+
+    with staged() as world, pytest.raises(ExceptionGroup) as failed:
+        world.call(cleanup._all([step(1), step(2), step(3)]))
+    assert taken == [1, 2, 3]
+    assert [type(error) for error in failed.value.exceptions] == [KeyError, Forbidden]

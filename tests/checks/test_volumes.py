@@ -169,6 +169,7 @@ FELT = {"felt_by": {"v"}}
         (190, [destruction(180, 181, **FELT, settled_at=186)], "broken"),  # it was well again after that
         (190, [destruction(180, 181, felt_by={"w"})], "broken"),
         (190, [block(180, 189, "node-1", "node-2")], "interrupted"),
+        (190, [block(180, 189, "node-1", "node-2", settled_at=189.5)], "interrupted"),  # a cut keeps its two minutes
         (190, [block(180, 189, "node-1", "node-9")], "broken"),  # one end of a link that it does not have
         (295, [block(180, 290, "node-1", "node-9")], "interrupted"),
         (190, [block(180, 189, "node-1", "node-2", group_a=["node-1", "node-2"], group_b=["node-3"])], "broken"),
@@ -246,11 +247,25 @@ def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_f
 
 
 @pytest.mark.parametrize(
-    ("changed", "stopped", "verdict"), [(20, 49, "interrupted"), (20, 50, "broken"), (19, 49, "broken"), (50, 60, "broken")]
+    ("result", "changed", "stopped", "verdict"),
+    [
+        ("done", 20, 49, "interrupted"),
+        ("done", 20, 50, "broken"),
+        ("done", 15, 49, "interrupted"),  # it may have been taken with its first attempt
+        ("done", 14, 49, "broken"),
+        ("done", 50, 60, "broken"),
+        ("stopped", 20, 49, "interrupted"),
+        ("failed: ServiceUnavailable('no answer')", 20, 49, "interrupted"),
+        ("failed: ConnectionResetError()", 20, 49, "interrupted"),
+        ("failed: Forbidden('it is not yours')", 20, 49, "broken"),
+        ("failed: TooManyRequests('later')", 20, 49, "broken"),
+    ],
 )
-def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(changed, stopped, verdict):
-    taken = (20, "began", {"action": "delete a replica", "replica": "v-0"})
-    (volume,) = read(journal(PLACED, STARTED, taken, change(changed), (stopped, "checker-stopped", {})))
+def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(result, changed, stopped, verdict):
+    began = (15, "began", {"action": "delete a replica", "replica": "v-0"})
+    ended = (20, "ended", {"action": "delete a replica", "replica": "v-0", "result": result, "took": 5.0})
+    story = journal(PLACED, STARTED, began, ended, change(changed), (stopped, "checker-stopped", {}))
+    (volume,) = read(sorted(story, key=lambda entry: entry.at))
     assert volume.verdict == verdict
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
+
+import pytest
+
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.journal import Entry, Journal, read
+from pytest_kscen.journal import Entry, Journal, JournalLost, read
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -55,4 +60,43 @@ def test_it_can_be_read_while_it_is_written():
     assert seen == [0, 1, 2, 2**70]
     assert [entry.data["number"] for entry in journal] == seen
     journal.close()
+    runner.close()
+
+
+class Reluctant(io.BytesIO):
+    """A file that takes three bytes at once, and so many in all."""
+
+    def __init__(self, room):
+        super().__init__()
+        self.room = room
+
+    def write(self, data):
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = min(3, self.room, len(data))
+        self.room -= taken
+        return super().write(data[:taken])
+
+
+def test_a_file_that_takes_less_at_once_has_whole_lines():
+    runner = VirtualRunner()
+    journal = Journal(runner.clock)
+    journal._file = Reluctant(10_000)
+    journal.write("a", "b", {"number": 1})
+    journal.write("a", "b", {"number": 2})
+    assert [entry.data["number"] for entry in journal] == [1, 2]
+    runner.close()
+
+
+def test_a_line_that_cannot_be_written_is_the_journals_end():
+    """Whatever room there is later: nobody could see that a line is missing."""
+    runner = VirtualRunner()
+    journal = Journal(runner.clock)
+    journal._file = Reluctant(60)
+    journal.write("a", "b", {"number": 1})
+    with pytest.raises(JournalLost, match=r"the journal breaks off, since .* takes no more: .*No space left on device: make room"):
+        journal.write("a", "b", {"number": 2})
+    journal._file.room = 10_000
+    journal.write("a", "b", {"number": 3})
+    assert [entry.data["number"] for entry in journal] == [1]
     runner.close()

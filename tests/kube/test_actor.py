@@ -90,3 +90,11 @@ def test_a_passing_actors_chance_is_the_same_and_is_not_kept(stage):
     staying = stage.actor("volume-main/v").chance.below(10**9)
     assert passing == [staying, staying]
     assert stage.actor("volume-main/v").chance.below(10**9) != staying
+
+
+def test_a_particular_may_be_called_what_a_log_record_has_itself(stage, caplog):
+    with caplog.at_level(logging.INFO):
+        stage.actor("cleaner").log(logging.INFO, "begins", name="job-1", message="hello")
+    (record,) = caplog.records
+    assert record.getMessage() == "cleaner: begins name=job-1 message=hello"
+    assert (record.name, record.name_, record.message_) == ("pytest_kscen.cleaner", "job-1", "hello")

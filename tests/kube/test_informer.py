@@ -232,16 +232,39 @@ def test_back_off_begins_anew_after_a_calm(runner, api, start):
     assert api.asked[-2:] == [("watch", 200.8), ("watch", 202.4)]
 
 
-def test_where_watches_only_break_lists_tell_what_is_new(runner, api, informer, start):
+@pytest.mark.parametrize("trouble", [ConnectionError("cut"), "end"], ids=["breaks", "ends"])
+def test_where_no_watch_lasts_lists_tell_what_is_new(runner, api, informer, start, trouble):
     """Such as behind a proxy that lets no watch through."""
-    api.watches += [(0, ConnectionError())] * 100
+    api.watches += [(0, trouble)] * 100
     start()
     runner.advance(2)
     api.write("a")
-    runner.advance(15)
+    runner.advance(60)
     assert api.asked[:4] == [("list", 0), ("watch", 0), ("watch", 0.8), ("watch", 2.4)]
-    assert api.asked[4:] == [("watch", 5.6), ("list", 12.0), ("watch", 12.0)]
+    assert api.asked[4:8] == [("watch", 5.6), ("list", 12.0), ("watch", 12.0), ("list", 24.8)]
     assert informer.get("a", "ns")
+    assert informer.refusal == ("" if trouble == "end" else "cut")
+
+
+def test_a_watch_that_has_told_something_is_followed_by_watches(runner, api, start):
+    api.watches += [(0, "end")] * 3 + [(1, "end")] + [(0, "end")] * 3
+    start()
+    runner.advance(4)
+    api.write("a")
+    runner.advance(100)
+    assert [asked for asked, _ in api.asked] == ["list"] + ["watch"] * 8
+
+
+def test_a_quiet_watch_that_lasted_is_one_that_works(runner, api, start):
+    api.watches += [(0, "end")] * 3
+    start()
+    runner.advance(100)
+    for watch in list(api.open):
+        watch.left, watch.trouble = 0, "end"
+        watch.waiter.set_exception(ConnectionError())
+    api.watches += [(0, "end")] * 3
+    runner.advance(100)
+    assert [asked for asked, _ in api.asked].count("list") == 1
 
 
 def test_jitter_comes_from_a_stream(runner, api):

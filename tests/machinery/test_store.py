@@ -234,6 +234,19 @@ def test_garbage_is_looked_for_when_memory_has_doubled(monkeypatch):
     store.close()
 
 
+def test_what_one_store_leaves_is_not_kept_by_the_next(monkeypatch):
+    monkeypatch.setattr(stores, "SETTLED", 2)
+    left = []
+    for _ in range(3):
+        store, ring = Store(), Ring()
+        put(store, "a", "x")
+        put(store, "a", "y")
+        left.append(weakref.ref(ring))
+        store.close()
+        del ring
+    assert [one() is None for one in left[:2]] == [True, True]
+
+
 def test_what_one_store_keeps_out_of_sight_no_other_brings_back(monkeypatch):
     monkeypatch.setattr(stores, "SETTLED", 2)
     one, other = Store(), Store()

@@ -104,8 +104,8 @@ class Leader:
         if is_about_to_change(view, self._bench.now()):
             wait = min(wait, PROMPT)
         if view.going:
-            self._untold.pop(name, None)
-            wait = min(wait, releasing.RECHECK)  # a look at all of it
+            wait = min(wait, releasing.RECHECK)
+            self._untold.pop(name, None)  # for that look is to be at all of it
         await perform(self._bench.api, deeds)
         return wait if wait < math.inf else None
 

@@ -1,0 +1,70 @@
+"""Who waits for an object asks again in measured steps, however its watches end."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.clock.virtual import START
+from pytest_kscen.kube.api import Listing
+from pytest_kscen.kube.requests import Event
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.errors import Expired
+from pytest_kscen.objects.resources import CONFIG_MAPS
+
+GONE = Event("ERROR", Expired("too old").status)
+
+
+class Short:
+    """Its watches say this and end; the object is there from an instant on."""
+
+    def __init__(self, clock, says, there_at):
+        self.clock, self.says, self.there_at = clock, says, there_at
+        self.lists = []
+
+    async def list(self, *_, **__):
+        now = self.clock.now() - START
+        self.lists.append(now)
+        return Listing([{"metadata": {"name": "a", "namespace": "ns"}}] if now >= self.there_at else [], "1", "")
+
+    def watch(self, *_, **__):
+        async def events():
+            for event in self.says:
+                yield event
+
+        watch = events()
+        return Closing(watch)
+
+
+class Closing:
+    def __init__(self, events):
+        self.events = events
+
+    def __aiter__(self):
+        return self.events
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def runner():
+    runner = VirtualRunner()
+    yield runner
+    runner.close()
+
+
+def wait(runner, api, timeout=60):
+    return runner.call(wait_for(api, runner.clock, CONFIG_MAPS, "a", "ns", condition=bool, timeout=timeout))
+
+
+@pytest.mark.parametrize("says", [[], [GONE]], ids=["quiet", "error"])
+def test_a_watch_that_ends_is_opened_again_a_second_later(runner, says):
+    api = Short(runner.clock, says, there_at=3)
+    assert wait(runner, api)
+    assert api.lists == [0, 1, 2, 3]
+
+
+def test_what_a_watch_was_refused_for_is_told(runner):
+    with pytest.raises(TimeoutError, match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired"):
+        wait(runner, Short(runner.clock, [GONE], there_at=1000), timeout=5)
