@@ -26,6 +26,8 @@ VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and thei
 class Ending:
     """What the journal says of it."""
 
+    label: str = ""
+    """Of all that the run made."""
     frozen_at: float | None = None
     told_until: float = 0.0
     """When the last thing happened that was written down."""
@@ -83,6 +85,10 @@ def learn(ending: Ending, entry: Entry) -> None:
         _READ[entry.what](ending, entry)
 
 
+def _started(ending: Ending, entry: Entry) -> None:
+    ending.label = entry.data.get("label", "")
+
+
 def _frozen(ending: Ending, entry: Entry) -> None:
     ending.frozen_at = entry.at
 
@@ -138,6 +144,7 @@ def _left(ending: Ending, entry: Entry) -> None:
 
 
 _READ: dict[str, Callable[[Ending, Entry], None]] = {
+    "run-started": _started,
     "frozen": _frozen,
     "stopped-early": _stopped,
     "hurried": _hurried,
@@ -171,7 +178,7 @@ def judge(ending: Ending) -> Iterator[Finding]:
 
 def _liveness(ending: Ending) -> Finding:
     if ending.late is None:
-        return Finding("liveness", UNKNOWN, "the run ended before the volumes that were left could be judged")
+        return Finding("liveness", UNKNOWN, "nobody saw whether the volumes that were left became ready again")
     if ending.late:
         return Finding("liveness", INVALID, "; ".join(_late(ending, ending.late)))
     return Finding("liveness", VALID)
@@ -195,7 +202,8 @@ def _leftovers(ending: Ending) -> Finding:
     if told:
         return Finding("leftovers", INVALID, f"still there: {told}")
     if ending.leftovers is None:
-        return Finding("leftovers", UNKNOWN, "the run ended before anybody looked for them")
+        there = f"; what is still there has the label {ending.label}" if ending.label else ""
+        return Finding("leftovers", UNKNOWN, f"the run ended before anybody looked for them{there}")
     if ending.overlooked:
         places = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
         return Finding("leftovers", UNKNOWN, f"nobody could look into {places}")

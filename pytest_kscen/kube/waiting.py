@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.api import Api, Listing
     from pytest_kscen.objects.resources import Obj, Resource
 
 T = TypeVar("T")
 
 AGAIN = 1.0  # seconds before a watch that broke or ended is opened again
+
+
+class Unseen(TimeoutError):
+    """In the end nobody could look whether it was so: the API refused."""
 
 
 async def wait_for(
@@ -74,19 +78,27 @@ async def _wait(
         async with asyncio.timeout(timeout):
             while True:
                 try:
-                    if held := await _watch_once(api, resource, namespace, chosen, condition):
+                    listing = await api.list(resource, namespace, **chosen)
+                    refused = ""
+                    if held := await _watch_once(api, resource, namespace, chosen, condition, listing=listing):
                         return held
                 except (ApiError, ConnectionError) as error:
                     refused = f"; the last refusal was {error!r}"
                 await clock.sleep(AGAIN)
     except TimeoutError:
-        raise TimeoutError(f"{what} not as awaited within {timeout:g} s{refused}") from None
+        kind = Unseen if refused else TimeoutError
+        raise kind(f"{what} not as awaited within {timeout:g} s{refused}") from None
 
 
 async def _watch_once(
-    api: Api, resource: Resource, namespace: str, chosen: dict[str, str], condition: Callable[[Iterable[Obj]], T]
+    api: Api,
+    resource: Resource,
+    namespace: str,
+    chosen: dict[str, str],
+    condition: Callable[[Iterable[Obj]], T],
+    *,
+    listing: Listing,
 ) -> T | None:
-    listing = await api.list(resource, namespace, **chosen)
     objects = {_key(each): each for each in listing.items}
     if held := condition(objects.values()):
         return held

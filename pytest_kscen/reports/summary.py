@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.checks.volumes import VolumeRecord
 
 MOST_ROWS = 20  # of volumes that are not well, in brief
-MOST_NAMES = 5  # of those that moved
+MOST_NAMES = 5  # of those that may be well
 WORST_FIRST = (BROKEN, UNKNOWN, INTERRUPTED, RECOVERED, STABLE)
 TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
 
@@ -34,6 +34,8 @@ def summary(outcome: Outcome) -> list[str]:
         *_verdict(outcome),
         *_volumes(outcome),
         *_times(outcome),
+        *_errors(outcome),
+        *_cut_short(outcome),
         *_incidents(outcome.incidents),
         *_transitions(moved),
         *_leftovers(outcome),
@@ -45,8 +47,9 @@ def brief(outcome: Outcome) -> list[str]:
     return [
         *_verdict(outcome),
         *_volumes(outcome),
+        *_errors(outcome),
         *_profiles(outcome.incidents),
-        *_moved(outcome),
+        *_interrupted(outcome),
         *list(_transitions(unwell))[:MOST_ROWS],
         *_more(len(unwell) - MOST_ROWS),
         *_leftovers(outcome),
@@ -84,8 +87,16 @@ def _times(outcome: Outcome) -> Iterator[str]:
     ]
     if told:
         yield f"  times: {'; '.join(told)}"
-    if failed := {action: tally.failed for action, tally in outcome.actions.items() if tally.failed}:
-        yield f"  errors: {', '.join(f'{action} {count}' for action, count in failed.items())}"
+
+
+def _errors(outcome: Outcome) -> Iterator[str]:
+    """With what the first of each kind was."""
+    failed = {action: tally for action, tally in outcome.actions.items() if tally.failed}
+    for action, tally in failed.items():
+        yield f"  {_plural(tally.failed, 'error')}: {action} {tally.refusal}"
+
+
+def _cut_short(outcome: Outcome) -> Iterator[str]:
     if cut := {action: tally.stopped for action, tally in outcome.actions.items() if tally.stopped}:
         yield f"  cut short: {', '.join(f'{action} {count}' for action, count in cut.items())}"
 
@@ -112,11 +123,10 @@ def _shaken(own: Sequence[IncidentRecord], *, average: bool = False) -> str:
     return "; ".join([effective, *recovered, *told.without_a_time()])
 
 
-def _moved(outcome: Outcome) -> Iterator[str]:
-    """Those that moved and are well, or may be."""
-    kinds = {RECOVERED: outcome.volumes.recovered, INTERRUPTED: outcome.volumes.interrupted}
-    if told := [f"{verdict}: {_some([one.name for one in volumes])}" for verdict, volumes in kinds.items() if volumes]:
-        yield f"  {'; '.join(told)}"
+def _interrupted(outcome: Outcome) -> Iterator[str]:
+    """Those that may be well."""
+    if names := [one.name for one in outcome.volumes.interrupted]:
+        yield f"  {INTERRUPTED}: {_some(names)}"
 
 
 def _some(names: list[str]) -> str:

@@ -15,6 +15,7 @@ from pytest_kscen.chaos.cleanup import clear_after, clear_before
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.checks.ending import CLUSTER
 from pytest_kscen.clock import Signal
+from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.megatest.multivolume import multivolume
 from pytest_kscen.megatest.season import Season, unless
 from pytest_kscen.megatest.volume import clear_volumes
@@ -77,7 +78,8 @@ class Life:
     async def begin(self, duration: float | None) -> None:
         watched = list(self.stage.health.conditions)
         declared = {"churn": self._plan.churn is not None, "chaos": self._plan.declared, "conditions": watched}
-        self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, **declared)
+        label = f"{RUN_LABEL}={self.stage.run_id}"
+        self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared)
         await preflight(self.stage, self._plan)
         if self._plan.chaos or self.stage.parent:  # whoever conducts a run itself may cause faults of which no plan tells
             await clear_before(self.stage, everything=bool(self._plan.chaos))

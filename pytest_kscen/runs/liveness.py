@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.kube.waiting import Unseen, wait_for
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 
 if TYPE_CHECKING:
@@ -14,18 +15,19 @@ if TYPE_CHECKING:
 HEALING = 300.0  # seconds of cluster time
 
 
-async def late(stage: Stage) -> list[str]:
-    """The volumes that did not make it."""
+async def late(stage: Stage) -> list[str] | None:
+    """The volumes that did not make it; None if nobody could look at one to the end."""
     actor = stage.actor("run")
     staying = [
         one["metadata"]["name"] for one in await actor.own(REPLICATED_VOLUMES) if not one["metadata"].get("deletionTimestamp")
     ]
     async with asyncio.TaskGroup() as waiting:
         healed = [waiting.create_task(_heals(stage, actor, name), name=f"healing of {name}") for name in staying]
-    return [name for name, heals in zip(staying, healed, strict=True) if not heals.result()]
+    found = {name: heals.result() for name, heals in zip(staying, healed, strict=True)}
+    return None if None in found.values() else [name for name, heals in found.items() if not heals]
 
 
-async def _heals(stage: Stage, actor: Actor, name: str) -> bool:
+async def _heals(stage: Stage, actor: Actor, name: str) -> bool | None:
     """One that goes meanwhile is waited for no more; whether it should have gone is judged by who deleted it."""
     try:
         await wait_for(
@@ -36,6 +38,9 @@ async def _heals(stage: Stage, actor: Actor, name: str) -> bool:
             condition=lambda volume: volume is None or stage.health.is_ready(volume),
             timeout=HEALING,
         )
+    except Unseen as unseen:
+        actor.log(logging.WARNING, "whether it became ready again nobody could see", volume=name, why=str(unseen))
+        return None
     except TimeoutError:
         return False
     return True

@@ -95,6 +95,12 @@ def test_who_is_late_is_told_as_it_was(entries, said):
     assert [finding.why for finding in findings] == [said, ""]
 
 
+def test_what_nobody_looked_for_is_told_by_its_label():
+    began = entry("run-started", label="kscen.io/run=r1")
+    *_, leftovers = ending.judge(learnt(ending.Ending(), ending.learn, [began, FINE[0]]))
+    assert leftovers.why == "the run ended before anybody looked for them; what is still there has the label kscen.io/run=r1"
+
+
 def test_how_a_run_begins():
     began = entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"])
     assert learnt(beginning.Beginning(), beginning.learn, [began]) == beginning.Beginning(

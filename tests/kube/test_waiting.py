@@ -8,7 +8,7 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clock.virtual import START
 from pytest_kscen.kube.api import Listing
 from pytest_kscen.kube.requests import Event
-from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.kube.waiting import Unseen, wait_for
 from pytest_kscen.objects.errors import Expired
 from pytest_kscen.objects.resources import CONFIG_MAPS
 
@@ -66,5 +66,11 @@ def test_a_watch_that_ends_is_opened_again_a_second_later(runner, says):
 
 
 def test_what_a_watch_was_refused_for_is_told(runner):
-    with pytest.raises(TimeoutError, match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired"):
+    with pytest.raises(Unseen, match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired"):
         wait(runner, Short(runner.clock, [GONE], there_at=1000), timeout=5)
+
+
+def test_what_was_seen_not_to_be_so_was_not_refused(runner):
+    with pytest.raises(TimeoutError, match=r"configmaps ns/a was not as awaited within 5.5 s$") as late:
+        wait(runner, Short(runner.clock, [], there_at=1000), timeout=5.5)
+    assert type(late.value) is TimeoutError

@@ -76,10 +76,16 @@ def volumes_that_moved(count, changes):
     yield Entry(9.0, "run", "leftovers", {"objects": []})
 
 
-def test_what_is_well_is_told_in_one_line():
+def test_what_is_well_is_counted():
     outcome = judge([JOURNAL[0], *volumes_that_moved(30, changes=2)])
-    assert brief(outcome)[-1] == "  recovered: v00, v01, v02, v03, v04 and 25 more"
+    assert brief(outcome)[-1] == "  volumes: 0 created, 0 errors: 0 stable, 30 recovered, 0 interrupted, 0 broken"
     assert summary(outcome)[-30:] == [f"  recovered   v{number:02} (none): IOReady 2" for number in range(30)]
+
+
+def test_of_each_kind_of_error_the_first_is_told():
+    failed = {"action": "cause losses", "took": 30.0}
+    errors = [Entry(1.0, "network-degrader", "ended", {**failed, "result": f"failed: {why}"}) for why in ("late", "later")]
+    assert "  2 errors: cause losses failed: late" in brief(judge([*JOURNAL[:1], *errors]))
 
 
 def test_what_is_not_well_is_told_in_detail():

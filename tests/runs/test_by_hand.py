@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import re
 import signal
@@ -17,7 +19,7 @@ from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.clock.virtual import START
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.journal import Journal
+from pytest_kscen.journal import Journal, JournalLost
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
@@ -48,6 +50,21 @@ def runner_of(cluster):
     yield make
     for one in made:
         one.close()
+
+
+class Full(io.BytesIO):
+    """A journal's file on a disk that has no room for the next line."""
+
+    def __init__(self, file):
+        super().__init__(file.getvalue())
+        self.seek(0, os.SEEK_END)
+        self.has_room = False
+
+    def write(self, data):
+        if self.has_room:
+            return super().write(data)
+        self.has_room = True
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def objects(cluster, resource, api=None):
@@ -250,6 +267,29 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     assert [(entry.data["actor"], entry.data["error"]) for entry in run.journal if entry.what == "crashed"] == [
         ("network-block", "KeyError('status')")
     ]
+
+
+def test_a_journal_that_cannot_be_written_ends_the_run_and_leaves_nothing(cluster, runner_of):
+    """Though there is room again for the next line."""
+
+    def fill():
+        (run,) = runner.runs
+        run.journal._file = Full(run.journal._file)
+
+    runner = runner_of(Plan(Churn(max_volumes=2), (NetworkBlock(),)))
+    cluster.runner.loop.call_later(300, fill)
+    with pytest.raises(ExceptionGroup) as failed:  # an actor's of a volume
+        runner.run("3h")
+    assert failed.group_contains(JournalLost, match="No space left on device")
+    (run,) = runner.runs
+    assert run.outcome.verdict == "unknown"
+    assert "journal is unknown: it breaks off after 4m" in run.outcome.explain()
+    assert cluster.now - START < 900
+    assert (
+        objects(cluster, REPLICATED_VOLUMES)
+        == objects(cluster, CILIUM_NETWORK_POLICIES, cluster.parent(kubeconfig=None, namespace="").api_for("x"))
+        == []
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Entry
+from pytest_kscen.kube.waiting import Unseen
 from pytest_kscen.machinery.admission.hooks import Hook
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.errors import NotFound
@@ -22,6 +23,7 @@ from pytest_kscen.objects.storage import (
     REPLICATED_VOLUMES,
 )
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.runs import liveness
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
 
@@ -178,6 +180,16 @@ def test_what_is_never_let_in_proves_nothing(play, resource, said):
     assert outcome.verdict == "unknown"
     assert outcome.explain().startswith(said)
     assert "no more" in outcome.explain()
+
+
+def test_volumes_that_nobody_could_look_at_are_not_late(play, monkeypatch):
+    async def refused(*_, **__):
+        raise Unseen("not as awaited within 300 s; the last refusal was ServiceUnavailable('')")
+
+    monkeypatch.setattr(liveness, "wait_for", refused)
+    outcome, _ = play(Plan(Churn(max_volumes=1, lifetime=(3600.0, 3600.0))), "2m")
+    assert outcome.verdict == "unknown"
+    assert "liveness is unknown: nobody saw whether the volumes that were left became ready again" in outcome.explain()
 
 
 def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
