@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.checks.excuses import excused, peace
 from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE, DETACH, DETACH_EVERYWHERE, RESIZE, TAKE
 from pytest_kscen.checks.verdict import UNKNOWN
-from pytest_kscen.objects.errors import REFUSALS, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
 FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
 ENOUGH = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
-REFUSED = tuple(f"failed: {kind.__name__}(" for kind in REFUSALS if kind.code < InternalError.code)
-"""How the result of what the API has refused begins."""
 OFF = "vm-stop"  # the profile of machines that are off until all is judged
 
 
@@ -279,8 +276,8 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _taken(volume: VolumeRecord, entry: Entry) -> None:
-    """What was refused was not done; what only failed may have been."""
-    if not entry.data["result"].startswith(REFUSED):
+    """What was refused was not done, unless an answer before that was lost; what was stopped may have been."""
+    if not entry.data["result"].startswith("failed: ") or entry.data.get("perhaps_done"):
         volume.taken += ((entry.at - entry.data["took"], entry.at),)
 
 
@@ -350,7 +347,7 @@ def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
     if volume.lost_at is not None:
         return BROKEN
-    if volume.unchecked or volume.stopped_at is None:  # the second is in the first, for whoever checks types
+    if volume.unchecked or volume.stopped_at is None:
         return UNKNOWN
     odd = [volume.changed_at[condition] for condition, count in volume.transitions.items() if count % 2]
     never_ready = [min([volume.stopped_at, *volume.placed_at[:1]])]

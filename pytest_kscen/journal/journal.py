@@ -33,7 +33,7 @@ class JournalDamaged(ValueError):
 
 
 class JournalLost(Exception):
-    """A line could not be written. It is no OSError, which would pass for a server's; who writes it ends, and the run too."""
+    """A line could not be written. It is no OSError, which would pass for a server's."""
 
 
 @dataclass(slots=True)
@@ -60,6 +60,8 @@ class Journal:
         self._file: BinaryIO = path.open("w+b", buffering=0) if path else io.BytesIO()
         self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
+        self.when_lost: Callable[[JournalLost], object] | None = None
+        """Hears that it breaks off, instead of whoever writes."""
         self._is_lost = False
 
     @property
@@ -77,17 +79,23 @@ class Journal:
         try:
             self._put(_line({"at": at, "who": who, "what": what, **data}))
         except OSError as error:
-            self._is_lost = True
-            where = self.path or tempfile.gettempdir()
-            raise JournalLost(f"the journal breaks off, since {where} takes no more: {error}: make room there") from error
+            self._lose(error)
+            return
         for follower in self._followers:
             follower(Entry(at, who, what, data))
 
+    def _lose(self, error: OSError) -> None:
+        """Once, and for good."""
+        self._is_lost = True
+        where = self.path or tempfile.gettempdir()
+        lost = JournalLost(f"the journal breaks off, since {where} takes no more: {error}: make room there")
+        lost.__cause__ = error
+        if self.when_lost is None:
+            raise lost
+        self.when_lost(lost)
+
     def _put(self, line: bytes) -> None:
-        """All of it: a file without a buffer may take less at once."""
-        rest = line[self._file.write(line) :]
-        while rest:
-            rest = rest[self._file.write(rest) :]
+        _write_all(self._file, line)
         self.entries += 1
         if not self.entries % LOOK_EVERY:
             self._leave_memory()
@@ -95,9 +103,10 @@ class Journal:
     def _leave_memory(self) -> None:
         """Once it outgrows it; a SpooledTemporaryFile would ask at each entry."""
         if isinstance(self._file, io.BytesIO) and self._file.tell() > IN_MEMORY:
-            with self._file as past:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open for the journal's life
-                self._file.write(past.getbuffer())
+            past, file = self._file, tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open for the journal's life
+            _write_all(file, past.getvalue())
+            self._file = file
+            past.close()
 
     def follow(self, follower: Callable[[Entry], None]) -> None:
         """Have each entry from now on as it is written."""
@@ -183,6 +192,13 @@ def _stored(line: bytes, where: str) -> Entry:
     if not isinstance(entry.at, int | float) or not isinstance(entry.who, str) or not isinstance(entry.what, str):
         raise JournalDamaged(f"{where}: 'at' has to be a number, 'who' and 'what' have to be strings")
     return entry
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    """A file without a buffer may take less at once."""
+    rest = data[file.write(data) :]
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _line(data: dict[str, Any]) -> bytes:

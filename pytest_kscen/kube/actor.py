@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.recording import RecordingApi
-from pytest_kscen.kube.retrying import RetryingApi
+from pytest_kscen.kube.retrying import RetryingApi, may_be_done
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
@@ -87,6 +87,7 @@ class Actor:
         self.note("began", action=action, **particulars)
         self.log(logging.INFO, "begins", action=action, **particulars)
         result, level, deed = "done", logging.INFO, Deed(self.clock)
+        doubt: dict[str, bool] = {}
         try:
             yield deed
         except asyncio.CancelledError as end:
@@ -94,10 +95,11 @@ class Actor:
             raise
         except BaseException as error:
             result, level = f"failed: {error!r}", logging.WARNING
+            doubt = {"perhaps_done": True} if may_be_done(error) else {}
             raise
         finally:
             took = round(self.clock.now() - began, 6)
-            self.note("ended", action=action, **particulars, result=result, took=took, **deed.had)
+            self.note("ended", action=action, **particulars, result=result, took=took, **deed.had, **doubt)
             self.log(level, "ended", action=action, **particulars, result=result, took=took)
 
 

@@ -20,7 +20,7 @@ AGAIN = 1.0  # seconds before a watch that broke or ended is opened again
 
 
 class Unseen(TimeoutError):
-    """In the end nobody could look whether it was so: the API refused."""
+    """In the end nobody could look whether it was so: no list was answered any more."""
 
 
 async def wait_for(
@@ -73,20 +73,21 @@ async def _wait(
     timeout: float,  # noqa: ASYNC109  # as above
     what: str,
 ) -> T:
-    refused = ""
+    refused, seen = "", False
     try:
         async with asyncio.timeout(timeout):
             while True:
                 try:
+                    seen = False
                     listing = await api.list(resource, namespace, **chosen)
-                    refused = ""
+                    seen = True
                     if held := await _watch_once(api, resource, namespace, chosen, condition, listing=listing):
                         return held
                 except (ApiError, ConnectionError) as error:
                     refused = f"; the last refusal was {error!r}"
                 await clock.sleep(AGAIN)
     except TimeoutError:
-        kind = Unseen if refused else TimeoutError
+        kind = TimeoutError if seen else Unseen
         raise kind(f"{what} not as awaited within {timeout:g} s{refused}") from None
 
 

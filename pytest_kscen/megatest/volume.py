@@ -154,8 +154,6 @@ async def _until_its_end(rv: Subject, actor: Actor, lifetime: float) -> None:
     finally:
         checker.cancel()
         await asyncio.wait((checker,))
-        if not checker.cancelled():
-            checker.result()
 
 
 async def _checked(rv: Subject, actor: Actor) -> None:

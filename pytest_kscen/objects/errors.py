@@ -192,9 +192,9 @@ class ServerTimeout(ApiError):
     code, reason = 504, "Timeout"
 
 
-REFUSALS: list[type[ApiError]] = [*ApiError.__subclasses__(), AlreadyExists]
-_BY_REASON = {kind.reason: kind for kind in REFUSALS}
-_BY_CODE = {kind.code: kind for kind in reversed(REFUSALS) if kind is not AlreadyExists}
+_KINDS: list[type[ApiError]] = [*ApiError.__subclasses__(), AlreadyExists]
+_BY_REASON = {kind.reason: kind for kind in _KINDS}
+_BY_CODE = {kind.code: kind for kind in reversed(_KINDS) if kind is not AlreadyExists}
 
 
 def error_of(status: Obj) -> ApiError:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
 
-HIDDEN = ("volume", "action", "result", "took", "had", "incident")
+HIDDEN = ("volume", "action", "result", "took", "had", "perhaps_done", "incident")
 
 
 def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import ActorCrashedError
+    from pytest_kscen.journal import JournalLost
     from pytest_kscen.kube.actor import Stage
     from pytest_kscen.runs.plan import Plan
 
@@ -58,6 +59,7 @@ class Life:
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
         self.companions: list[Companion] = []
+        stage.journal.when_lost = self._hear_of_journal
 
     def stop(self) -> None:
         """End before the time."""
@@ -111,6 +113,11 @@ class Life:
     def hear_of_cluster(self, crash: ActorCrashedError) -> None:
         """One of those who make up the cluster has crashed: what it did after that would mean nothing either."""
         self._crashed(CLUSTER, crash)
+        self._word.give()
+
+    def _hear_of_journal(self, lost: JournalLost) -> None:
+        """What nobody can write down nobody can judge."""
+        self._crashed("journal", lost)
         self._word.give()
 
     def _crashed(self, actor: str, error: Exception) -> None:

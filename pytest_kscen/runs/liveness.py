@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor, Stage
 
 HEALING = 300.0  # seconds of cluster time
+ASKED_AGAIN = 10.0  # seconds after which a refused look is told as one
 
 
 async def late(stage: Stage) -> list[str] | None:
-    """The volumes that did not make it; None if nobody could look at one to the end."""
+    """The volumes that did not make it; None if none is known to be late, and at one nobody could look to the end."""
     actor = stage.actor("run")
     staying = [
         one["metadata"]["name"] for one in await actor.own(REPLICATED_VOLUMES) if not one["metadata"].get("deletionTimestamp")
@@ -24,14 +25,15 @@ async def late(stage: Stage) -> list[str] | None:
     async with asyncio.TaskGroup() as waiting:
         healed = [waiting.create_task(_heals(stage, actor, name), name=f"healing of {name}") for name in staying]
     found = {name: heals.result() for name, heals in zip(staying, healed, strict=True)}
-    return None if None in found.values() else [name for name, heals in found.items() if not heals]
+    known = [name for name, heals in found.items() if heals is False]
+    return known if known or None not in found.values() else None
 
 
 async def _heals(stage: Stage, actor: Actor, name: str) -> bool | None:
     """One that goes meanwhile is waited for no more; whether it should have gone is judged by who deleted it."""
     try:
         await wait_for(
-            actor.api,
+            actor.with_patience(ASKED_AGAIN).api,
             actor.clock,
             REPLICATED_VOLUMES,
             name,

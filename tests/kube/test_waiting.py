@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clock.virtual import START
 from pytest_kscen.kube.api import Listing
 from pytest_kscen.kube.requests import Event
+from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.kube.waiting import Unseen, wait_for
-from pytest_kscen.objects.errors import Expired
+from pytest_kscen.objects.errors import Expired, ServiceUnavailable
 from pytest_kscen.objects.resources import CONFIG_MAPS
 
 GONE = Event("ERROR", Expired("too old").status)
@@ -18,13 +20,15 @@ GONE = Event("ERROR", Expired("too old").status)
 class Short:
     """Its watches say this and end; the object is there from an instant on."""
 
-    def __init__(self, clock, says, there_at):
-        self.clock, self.says, self.there_at = clock, says, there_at
+    def __init__(self, clock, says, there_at, down_from=10_000):
+        self.clock, self.says, self.there_at, self.down_from = clock, says, there_at, down_from
         self.lists = []
 
     async def list(self, *_, **__):
         now = self.clock.now() - START
         self.lists.append(now)
+        if now >= self.down_from:
+            raise ServiceUnavailable("no")
         return Listing([{"metadata": {"name": "a", "namespace": "ns"}}] if now >= self.there_at else [], "1", "")
 
     def watch(self, *_, **__):
@@ -66,8 +70,16 @@ def test_a_watch_that_ends_is_opened_again_a_second_later(runner, says):
 
 
 def test_what_a_watch_was_refused_for_is_told(runner):
-    with pytest.raises(Unseen, match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired"):
+    with pytest.raises(TimeoutError, match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired"):
         wait(runner, Short(runner.clock, [GONE], there_at=1000), timeout=5)
+
+
+@pytest.mark.parametrize("down_from", [0, 3])
+def test_what_no_list_tells_in_the_end_nobody_has_seen(runner, down_from):
+    api = Short(runner.clock, [], there_at=1000, down_from=down_from)
+    patient = RetryingApi(api, runner.clock, Chance("waiting").stream("x"), 10.0)
+    with pytest.raises(Unseen, match="configmaps ns/a was not as awaited within 60 s"):
+        wait(runner, patient)
 
 
 def test_what_was_seen_not_to_be_so_was_not_refused(runner):

@@ -106,7 +106,11 @@ class Leader:
         if view.going:
             wait = min(wait, releasing.RECHECK)
             self._untold.pop(name, None)  # for that look is to be at all of it
-        await perform(self._bench.api, deeds)
+        try:
+            await perform(self._bench.api, deeds)
+        except BaseException:
+            self._untold.pop(name, None)  # the next look decides it all again
+            raise
         return wait if wait < math.inf else None
 
     def _due(self, name: str, volume: Obj) -> list[Tell]:
