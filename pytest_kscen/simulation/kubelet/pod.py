@@ -245,7 +245,7 @@ class PodLife:
     def _hasten(self, old: Obj) -> None:
         """A second deletion may shorten the grace period of the first."""
         grace, before = (one["metadata"].get("deletionGracePeriodSeconds") for one in (self.pod, old))
-        if not self.is_done and grace is not None and before is not None and grace < before:
+        if grace is not None and before is not None and grace < before:
             self.start(self._kill_after(grace), "kill")
 
     async def _kill_after(self, seconds: float) -> None:
