@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RETRY = 1.0
+RETRY, REFUSED_RETRY = 1.0, 10.0
 PASSING = (429, 500, 503, 504)
 
 
@@ -53,6 +53,14 @@ class Statuses:
                 if may_pass(error):
                     self._changed[pod] = None
                     await self._host.clock.sleep(RETRY)
+                else:
+                    self._host.brood.start(self._mark_later(pod), f"what was refused of {pod.namespace}/{pod.name}")
+
+    async def _mark_later(self, pod: PodLife) -> None:
+        """Whoever refuses may think better of it: a real kubelet goes through all that is not told every ten seconds."""
+        await self._host.clock.sleep(REFUSED_RETRY, background=True)
+        if self._host.knows(pod):
+            self.mark(pod)
 
     async def _write(self, life: PodLife) -> None:
         if not self._host.knows(life):

@@ -2,6 +2,7 @@ import itertools
 
 import pytest
 
+from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import NODES, PODS
 
 SH = {"image": "busybox:1"}
@@ -153,6 +154,21 @@ class TestEnd:
         site.delete()
         assert site.until(lambda: not site.exists()) == 2.5
         assert site.events()[-1] == ("Killing", "Stopping container c")
+
+    def test_a_removal_that_is_refused_is_asked_for_again(self, site, monkeypatch):
+        """Every ten seconds, for as long as it takes."""
+        delete = site.api.delete
+
+        async def kept(*what, **options):
+            if options.get("grace_period") == 0 and site.now < 15:
+                raise Forbidden("kept")
+            return await delete(*what, **options)
+
+        monkeypatch.setattr(site.api, "delete", kept)
+        site.create()
+        site.advance(2)
+        site.delete()
+        assert site.until(lambda: not site.exists()) == 22.5
 
     def test_a_shell_does_not_hear_sigterm(self, site):
         site.create(container=sh("sleep 1000"), terminationGracePeriodSeconds=7)
