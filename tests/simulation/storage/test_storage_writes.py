@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from storage_yard import RV, RVA
+from storage_yard import RV, RVA, RVR
 
+from pytest_kscen.objects.errors import ServiceUnavailable
 from pytest_kscen.objects.storage import GROUP
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 
@@ -65,3 +66,20 @@ def test_nothing_is_written_while_nothing_happens(yard, writes):
     counted = writes(yard.cluster)
     yard.advance(3600)
     assert counted == []
+
+
+@pytest.mark.parametrize("down", [0.5, 1.5, 3, 5])
+def test_what_a_refusal_kept_the_leader_from_is_done_later(yard, monkeypatch, down):
+    """Beside it there may be something that waits to be told, which is no reason to look no more."""
+    node = yard.ready_volume()[0]["spec"]["nodeName"]
+    until, write = yard.now + down, yard.cluster.server.handle
+
+    async def handle(request):
+        if (request.verb, request.resource, request.subresource) == ("update", RVR, "status") and yard.now < until:
+            raise ServiceUnavailable("not now")
+        return await write(request)
+
+    monkeypatch.setattr(yard.cluster.server, "handle", handle)
+    yard.attach(node)
+    yard.advance(20)
+    assert yard.of_attachment(node)["Ready"] == ("True", "Ready")
