@@ -172,6 +172,7 @@ def test_a_run_is_archived(pytester):
     assert outcome["verdict"] == "valid"
     first = json.loads((folder / "journal.jsonl").read_text().splitlines()[0])
     begun = {"seed": "3", "duration": 300.0, "conditions": ["IOReady", "Quorum"], "churn": True, "chaos": []}
+    assert first.pop("label").startswith("kscen.io/run=")
     assert first == {"at": 0.0, "who": "run", "what": "run-started", **begun}
 
 
