@@ -44,8 +44,8 @@ ASKED = pytest.StashKey[list[str]]()
 _SEED = pytest.StashKey[str]()
 """Of a test's cluster, from when it is asked for. Other people's fixtures may have the names of ours: this says whose they are."""
 
-PASSED = pytest.StashKey[bool]()
-"""Whether a test came to its end as it should; unknown until then."""
+ENDED = pytest.StashKey[str]()
+"""How a test itself has ended: "passed", "failed" or "skipped"; unknown until then."""
 
 CUT_OFF = pytest.StashKey[pytest.Item]()
 """Of the session: the test amid which it was ended."""
@@ -111,9 +111,10 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
             _asks(request.node, DURATION)
         overlooked = runner.overlooked()
         del request.node.stash[_RUNNER]
-    if markers.declares(request.node) and not runner.runs and request.node.stash.get(PASSED, False):
+    ended = request.node.stash.get(ENDED, "")
+    if markers.declares(request.node) and not runner.runs and ended == "passed":
         pytest.fail("the test has not run what its markers declare: " + markers.HOW_TO_RUN, pytrace=False)
-    if overlooked and not is_cut_off(request.node):
+    if overlooked and ended != "failed" and not is_cut_off(request.node):  # one failure is enough
         pytest.fail(overlooked, pytrace=False)
 
 

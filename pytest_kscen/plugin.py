@@ -108,7 +108,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    from pytest_kscen.fixtures import ASKED, PASSED, RUNS_TOLD, how_to_run_again, is_ours
+    from pytest_kscen.fixtures import ASKED, ENDED, RUNS_TOLD, how_to_run_again, is_ours
 
     if call.excinfo and is_ours(item) and not item.config.getoption("fulltrace"):
         from pytest_kscen.tracebacks import shorten
@@ -116,7 +116,7 @@ def pytest_runtest_makereport(
         shorten(call.excinfo.value)
     report = yield
     if call.when == "call":
-        item.stash[PASSED] = report.passed
+        item.stash[ENDED] = report.outcome
     if report.failed and is_ours(item):
         report.sections.append(("run it again", how_to_run_again(item)))
     if call.when == "teardown" and RUNS_TOLD in item.stash:

@@ -40,13 +40,13 @@ def begin(folder: pathlib.Path, facts: dict[str, Any]) -> pathlib.Path:
 def finish(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
     """What came of it, for people and for programs."""
     (folder / "outcome.json").write_bytes(outcome.as_json())
-    _write(folder / "summary.txt", summary(outcome))
+    write_lines(folder / "summary.txt", summary(outcome))
     for volume in [one for one in outcome.volumes if one.verdict != STABLE][:STORIES]:
         (folder / "stories").mkdir(exist_ok=True)
-        _write(folder / "stories" / f"{volume.name}.txt", story(journal, volume.name))
+        write_lines(folder / "stories" / f"{volume.name}.txt", story(journal, volume.name))
 
 
-def _write(path: pathlib.Path, lines: Iterable[str]) -> None:
+def write_lines(path: pathlib.Path, lines: Iterable[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 

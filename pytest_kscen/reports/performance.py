@@ -9,6 +9,7 @@ import orjson
 
 from pytest_kscen.objects.durations import in_words
 from pytest_kscen.objects.scenarios import FAILED
+from pytest_kscen.reports.archive import write_lines
 from pytest_kscen.scenario.analysis.replay import Scene, scenes
 from pytest_kscen.scenario.analysis.result import Result
 from pytest_kscen.scenario.analysis.timeline import KINDS, Timeline
@@ -132,7 +133,7 @@ def as_json(told: Performance) -> bytes:
 def archive(folder: pathlib.Path, told: Performance) -> None:
     """Beside its journal."""
     (folder / "outcome.json").write_bytes(as_json(told))
-    (folder / "summary.txt").write_text("".join(f"{line}\n" for line in summary(told)), encoding="utf-8")
+    write_lines(folder / "summary.txt", summary(told))
 
 
 def attach(told: Performance, journal: Journal, largest: int) -> None:

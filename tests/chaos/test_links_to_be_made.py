@@ -118,6 +118,46 @@ def test_what_came_when_the_link_was_due_has_no_part_in_it():
         assert (block.effects, second.effects) == ([FROM_2, FROM_1, NOT_READY], []), "the second has cut no link of it"
 
 
+def third_comes(storage):
+    """To node-2, where node-1 and node-3 have one each; its link with node-1 is due."""
+    storage.world.replica("v", 2, "node-2", peers=[{"name": "v-0", "connectionState": "Connecting"}])
+    peers = [{"name": "v-1", "connectionState": "Connected"}, {"name": "v-2", "connectionState": "Connecting"}]
+    storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", {"peers": peers})
+
+
+def test_what_befell_the_volume_before_another_took_a_link_of_it_is_not_the_others():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-3")
+        other = storage.cause(byhand.network_block("node-1", "node-3"), 2)
+        brief = storage.cause(byhand.network_block("node-1", "node-2"), 1)
+        third_comes(storage)
+        storage.health("v", IOReady="False", Quorum="True")
+        world.runner.advance(2)
+        world.call(brief.end())
+        world.runner.advance(3)
+        storage.link("v-1", "v-0", "Connecting")
+        world.runner.advance(2)
+
+        assert other.effects == ["the link of v from node-3 to node-1 is Connecting"]
+
+
+def test_a_machine_that_went_after_the_volume_suffered_is_not_why():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-3")
+        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        third_comes(storage)
+        storage.health("v", IOReady="False", Quorum="True")
+        world.runner.advance(1)
+        reboot = storage.cause(byhand.vm_reboot("node-3"), 1)
+        storage.machine("node-3", "Stopping")
+        world.runner.advance(5)
+
+        assert NOT_READY in block.effects
+        assert NOT_READY not in reboot.effects
+
+
 def test_a_link_that_comes_in_time_is_nothing():
     with one_replica() as (world, storage):
         block = storage.cause(byhand.network_block("node-1", "node-2"))

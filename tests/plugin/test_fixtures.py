@@ -200,9 +200,13 @@ def test_an_outcome_that_is_not_valid_and_not_looked_at_fails_the_test(pytester)
         @pytest.mark.chaos("pod-destroy")
         def test_that_looks(scenario_runner):
             assert scenario_runner.run("5s").verdict == "unknown"
+
+        @pytest.mark.chaos("pod-destroy")
+        def test_that_has_failed_anyhow(scenario_runner):
+            raise ValueError(scenario_runner.run("5s").lasted)
     """)
     result = pytester.runpytest("-W", "default::pytest_kscen.runs.plan.PlanWarning")
-    result.assert_outcomes(passed=2, errors=1, warnings=2)
+    result.assert_outcomes(passed=2, failed=1, errors=1, warnings=3)
     result.stdout.fnmatch_lines(
         [
             "*the run was not valid, and the test did not look at its verdict*",
