@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import platform
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import timestamp_of
@@ -62,6 +64,14 @@ class Lease:
             with contextlib.suppress(AlreadyExists, Conflict, NotFound):  # somebody was quicker
                 await self._write(found)
                 return ""
+
+    async def claim(self) -> str:
+        """It is ours, maybe after what is left of somebody's who was killed; or who keeps it."""
+        while holder := await self.take():
+            if self.is_kept:
+                return holder
+            await self._clock.sleep(self.pause)
+        return ""
 
     @property
     def pause(self) -> float:
@@ -134,6 +144,11 @@ class Lease:
             metadata = {"name": self._name, "namespace": self._namespace}
             new = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
             await self._api.create(LEASES, new, self._namespace)
+
+
+def signature(who: str) -> str:
+    """A holder's name by which people find it."""
+    return f"{who}, process {os.getpid()} on {platform.node()}"
 
 
 def holder_of(lease: Obj) -> str:

@@ -5,12 +5,10 @@ Two would take each other's removals for sabotage, and tell everything twice. An
 
 from __future__ import annotations
 
-import os
-import platform
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import Signal
-from pytest_kscen.kube.leases import LASTS, Lease
+from pytest_kscen.kube.leases import LASTS, Lease, signature
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.workflow.engine import ENGINE
@@ -39,16 +37,12 @@ class Leading:
         self._begun = Signal()
         self._drive: Callable[[], Coroutine[Any, Any, Never]] | None = None
         api = RetryingApi(cluster.api(ENGINE), self._clock, stream)
-        self.lease = Lease(
-            api, self._clock, NAME, NAMESPACE, f"{who} {stream.suffix(5)}, process {os.getpid()} on {platform.node()}"
-        )
+        self.lease = Lease(api, self._clock, NAME, NAMESPACE, signature(f"{who} {stream.suffix(5)}"))
 
     async def claim(self) -> None:
-        """It is ours, maybe after what is left of somebody's who was killed; or a PreflightRefused says who keeps it."""
-        while holder := await self.lease.take():
-            if self.lease.is_kept:
-                raise PreflightRefused(REFUSED.format(holder=holder, lease=self.lease, lasts=LASTS))
-            await self._clock.sleep(self.lease.pause)
+        """It is ours, or a PreflightRefused says who keeps it."""
+        if holder := await self.lease.claim():
+            raise PreflightRefused(REFUSED.format(holder=holder, lease=self.lease, lasts=LASTS))
 
     async def wait(self, word: Signal, tell: Callable[[str], None]) -> bool:
         """Until it is ours, however long that takes; False if the word comes first. Each of its holders is told."""

@@ -22,6 +22,7 @@ from pytest_kscen.megatest.volume import clear_volumes
 from pytest_kscen.runs.leftovers import HURRIED, PATIENCE, leftovers
 from pytest_kscen.runs.liveness import late
 from pytest_kscen.runs.preflight import preflight
+from pytest_kscen.runs.tenure import Tenure
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -59,6 +60,7 @@ class Life:
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
         self.companions: list[Companion] = []
+        self._tenure = Tenure(stage, self.begin_beside)
         stage.journal.when_lost = self._hear_of_journal
 
     def stop(self) -> None:
@@ -84,11 +86,20 @@ class Life:
         self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared)
         await preflight(self.stage, self._plan)
         if self._plan.chaos or self.stage.parent:  # whoever conducts a run itself may cause faults of which no plan tells
-            await clear_before(self.stage, everything=bool(self._plan.chaos))
+            await self._clear_before()
         if self._plan.churn:
             self.start(multivolume(self.stage, self._plan.churn, self.season), "multivolume")
         for profile in self._plan.chaos:
             self._chaos.append(self._begun(profile.run(self.stage, self._calm), profile.profile))
+
+    async def _clear_before(self) -> None:
+        """As soon as nobody else acts there."""
+        await self._tenure.claim()
+        try:
+            await clear_before(self.stage, everything=bool(self._plan.chaos))
+        except BaseException:
+            await self._tenure.give_back()
+            raise
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         self._others.append(self._begun(coroutine, name))
@@ -147,6 +158,7 @@ class Life:
         if self._others:
             await asyncio.wait(self._others)
         await self._clear()
+        await self._tenure.give_back()
         self._director.note("run-ended")
         self.raise_crash()
 

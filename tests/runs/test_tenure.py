@@ -1,0 +1,150 @@
+"""Of several runs on somebody's virtual machines one shakes them at a time; who is refused is told whose they are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.kube.forwarding import ForwardingApi
+from pytest_kscen.kube.leases import LASTS, LeaseLost, claimed, holder_of
+from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.errors import ApiError, Forbidden
+from pytest_kscen.objects.resources import LEASES
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.preflight import PreflightRefused
+from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.runs.tenure import NAME
+
+CUTS = Plan(chaos=(NetworkBlock(variants=("blocking-everything",)),))
+
+
+class World:
+    """An embedded cluster whose parent counts as somebody else's."""
+
+    def __init__(self):
+        self.cluster = EmbeddedCluster("tenure", nodes=3)
+        self.parent = dataclasses.replace(self.cluster.parent(kubeconfig=None, namespace=""), owned=False)
+        self.api = self.parent.api_for("test")
+        self.runners = []
+
+    def runner(self, **others):
+        self.runners.append(ScenarioRunner(self.cluster, CUTS, parent=lambda: dataclasses.replace(self.parent, **others)))
+        return self.runners[-1]
+
+    @property
+    def holder(self):
+        leases = self.call(self.api.list(LEASES, self.parent.namespace)).items
+        return next((holder_of(each) for each in leases if each["metadata"]["name"] == NAME), None)
+
+    def cuts(self):
+        return [each["metadata"]["name"] for each in self.call(self.api.list(CILIUM_NETWORK_POLICIES)).items]
+
+    def held_by(self, holder):
+        metadata = {"name": NAME, "namespace": self.parent.namespace}
+        spec = claimed(holder, LASTS, self.cluster.runner.clock.now())
+        self.call(self.api.create(LEASES, {"metadata": metadata, "spec": spec}))
+
+    def call(self, coroutine):
+        return self.cluster.runner.call(coroutine)
+
+
+@pytest.fixture
+def world():
+    world = World()
+    yield world
+    for runner in world.runners:
+        runner.close()
+    world.cluster.close()
+
+
+def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
+    with world.runner() as first, first.chaos.network_block("node-1", "node-2"):
+        there = world.cuts()
+        with pytest.raises(PreflightRefused) as refused, world.runner():
+            """It does not come so far."""
+        assert str(refused.value) == (
+            f"the virtual machines in the namespace vms are shaken by another run: {world.holder} holds the Lease vms/{NAME} "
+            "of the parent cluster: wait for its end, or end it; if it was killed, try again when 15 s are over"
+        )
+        assert f"run {first.stage.run_id}, process " in world.holder
+        assert world.cuts() == there != []
+    assert world.holder == ""
+    with world.runner() as second:
+        assert f"run {second.stage.run_id}, " in world.holder
+    assert world.holder == ""
+
+
+def test_whoever_was_killed_is_waited_for(world):
+    world.held_by("a run that is no more")
+    with world.runner() as run:
+        assert run.journal.now == LASTS
+        assert run.stage.run_id in world.holder
+
+
+def test_a_run_whose_lease_somebody_has_removed_ends_and_is_unknown(world):
+    runner = world.runner()
+
+    async def remove():
+        await world.cluster.runner.clock.sleep(10)
+        await world.api.delete(LEASES, NAME, world.parent.namespace)
+
+    world.cluster.runner.start(remove(), "saboteur")
+    with pytest.raises(LeaseLost, match=f"somebody has removed the Lease vms/{NAME}"):
+        runner.run("10m")
+    outcome = runner.runs[0].outcome
+    assert (outcome.judged, outcome.lasted) == ("unknown", 10.0)
+    assert world.cuts() == []
+
+
+class Refusing(ForwardingApi):
+    """Refuses all that has to do with one resource."""
+
+    def __init__(self, api, refused, error):
+        super().__init__(api)
+        self.refused, self.error = refused, error
+
+    async def get(self, resource, name, namespace="", **options):
+        return await self._answer(resource, self._api.get(resource, name, namespace, **options))
+
+    async def list(self, resource, namespace="", **options):
+        return await self._answer(resource, self._api.list(resource, namespace, **options))
+
+    def __getattr__(self, verb):
+        return getattr(self._api, verb)
+
+    async def _answer(self, resource, asking):
+        if resource != self.refused:
+            return await asking
+        asking.close()
+        raise self.error
+
+    @classmethod
+    def of(cls, world, resource, error):
+        return world.runner(api_for=lambda name: cls(world.parent.api_for(name), resource, error))
+
+
+def test_who_may_not_see_the_lease_is_told_what_to_ask_for(world):
+    with pytest.raises(PreflightRefused) as refused, Refusing.of(world, LEASES, Forbidden("not for you")):
+        """It does not come so far."""
+    assert str(refused.value) == (
+        "whether another run shakes the virtual machines in the namespace vms cannot be told: not for you. The user of "
+        "--parent-kubeconfig needs get, create and update of leases.coordination.k8s.io there"
+    )
+
+
+def test_a_run_that_cannot_begin_gives_the_lease_back(world, monkeypatch):
+    async def refused(*_, **__):
+        raise ApiError("not today")
+
+    monkeypatch.setattr("pytest_kscen.runs.life.clear_before", refused)
+    with pytest.raises(ApiError, match="not today"), world.runner():
+        """It does not come so far."""
+    assert world.holder == ""
+
+
+def test_a_parent_of_ours_needs_none(world):
+    with world.runner(owned=True):
+        assert world.holder is None
