@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from contextvars import Context
 
-    Callback = Callable[..., object]
-
 logger = logging.getLogger(__name__)
 
 STEPS_PER_INSTANT = 1_000_000
@@ -33,22 +31,20 @@ STEPS_LOOKED_AT = 10_000
 
 
 class Handle:
-    """A callback that is going to run; cancelled by forgetting it."""
+    """A call that is going to be made: a callback and its arguments; cancelled by forgetting it."""
 
-    __slots__ = ("_when", "args", "callback", "context")
+    __slots__ = ("_when", "call", "context")
 
-    def __init__(self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
+    def __init__(self, when: float, call: tuple[Any, ...], context: Context | None) -> None:
         self._when = when
-        self.callback: Callable[..., object] | None = callback
-        self.args = args
+        self.call = call
         self.context = contextvars.copy_context() if context is None else context
 
     def cancel(self) -> None:
-        self.callback = None
-        self.args = ()
+        self.call = ()
 
     def cancelled(self) -> bool:
-        return self.callback is None
+        return not self.call
 
     def when(self) -> float:
         return self._when
@@ -94,10 +90,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if previous is not None:
             raise RuntimeError("the loop is already being turned: inside an actor, await instead of waiting synchronously")
         asyncio._set_running_loop(self)  # noqa: SLF001
-        self._running = True
+        self._running, self._stopping = True, False
         self._steps, self._busy = 0, None
         try:
-            while not done():
+            while not (done() or self._stopping):
                 if self._ready or self._arrivals:
                     self._run_ready()
                 elif (due := self.next_timer()) is not None and due <= self.instant:
@@ -128,7 +124,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _look_at(self, ready: collections.deque[Handle]) -> None:
         """Who is it that does not let time pass: begun when there have been too many steps, ended by an error that names them."""
         self._busy = self._busy or Busy()
-        self._busy.note(handle.callback for handle in ready)
+        self._busy.note(handle.call[0] for handle in ready if handle.call)
         if self._steps > STEPS_PER_INSTANT + STEPS_LOOKED_AT:
             raise self._busy.error(f"{self._steps} steps were taken in one instant (at {self.instant} s) and time did not move")
 
@@ -136,11 +132,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """So many of them."""
         for _ in range(count):
             handle = handles.popleft()
-            callback = handle.callback
-            if callback is None:
+            call = handle.call
+            if not call:
                 continue
             try:
-                handle.context.run(callback, *handle.args)
+                handle.context.run(*call)
             except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
                 self.call_exception_handler({"message": "error in a callback", "exception": error})
 
@@ -222,23 +218,23 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         first = timers or background
         return first[0][0] if first else None
 
-    def call_at(self, when: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        handle = Handle(when, callback, args, context)
+    def call_at(self, when: float, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+        handle = Handle(when, call, context)
         heapq.heappush(self._timers, (when, next(self._sequence), handle))
         return handle
 
-    def call_later(self, delay: float, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        return self.call_at(self.instant + max(0.0, delay), callback, *args, context=context)
+    def call_later(self, delay: float, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+        return self.call_at(self.instant + max(0.0, delay), *call, context=context)
 
-    def call_soon(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        handle = Handle(self.instant, callback, args, context)
+    def call_soon(self, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+        handle = Handle(self.instant, call, context)
         self._ready.append(handle)
         return handle
 
     # --- other threads ---
 
-    def call_soon_threadsafe(self, callback: Callback, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        handle = Handle(self.instant, callback, args, context)
+    def call_soon_threadsafe(self, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+        handle = Handle(self.instant, call, context)
         with self._wake:
             self._arrivals.append(handle)
             self._wake.notify_all()
@@ -290,10 +286,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return task.result()
 
     def run_forever(self) -> None:
-        self._stopping = False
-        self.turn(lambda: self._stopping)
+        self.turn(lambda: False)
 
     def stop(self) -> None:
+        """Whoever turns it now stops after this round."""
         self._stopping = True
 
     def is_running(self) -> bool:

@@ -39,8 +39,8 @@ class Busy:
     def __init__(self) -> None:
         self._steps: Counter[str] = Counter()
 
-    def note(self, callbacks: Iterable[Callable[..., object] | None]) -> None:
-        self._steps.update(_doer(callback) for callback in callbacks if callback)
+    def note(self, callbacks: Iterable[Callable[..., object]]) -> None:
+        self._steps.update(_doer(callback) for callback in callbacks)
 
     def error(self, why: str) -> StalledError:
         total = self._steps.total()

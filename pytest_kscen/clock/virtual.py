@@ -46,6 +46,7 @@ class VirtualRunner:
         self.loop = VirtualLoop()  # type: ignore[abstract]  # asyncio means the rest to be left out
         self.clock = VirtualClock(self.loop)
         self._actors = Actors()
+        self._actors.hear(lambda _: self.loop.stop())
         self._pacer = Pacer(self.loop)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -124,10 +125,9 @@ class VirtualRunner:
         return task.result()
 
     def _turn(self, done: Callable[[], object], settled: Callable[[], object] | None = None) -> None:
-        actors = self._actors
-        actors.raise_crash()
-        self.loop.turn(lambda: done() or actors.crash, settled=settled)
-        actors.raise_crash()
+        self._actors.raise_crash()
+        self.loop.turn(done, settled=settled)
+        self._actors.raise_crash()
 
 
 def _finish_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
