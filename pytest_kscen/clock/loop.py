@@ -94,8 +94,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._steps, self._busy = 0, None
         try:
             while not (done() or self._stopping):
-                if self._ready or self._arrivals:
-                    self._run_ready()
+                if self._arrivals:
+                    self._let_in()
+                elif self._ready:
+                    self._run(self._ready, len(self._ready))
                 elif (due := self.next_timer()) is not None and due <= self.instant:
                     self._fire(self.instant)
                 elif settled and settled():
@@ -111,25 +113,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._running = False
             asyncio._set_running_loop(None)  # noqa: SLF001
 
-    def _run_ready(self) -> None:
-        ready, arrivals = self._ready, self._arrivals
-        while arrivals:
-            ready.append(arrivals.popleft())
-        count = len(ready)
-        self._steps += count
-        if self._steps > STEPS_PER_INSTANT:
-            self._look_at(ready)
-        self._run(ready, count)
-
-    def _look_at(self, ready: collections.deque[Handle]) -> None:
-        """Who is it that does not let time pass: begun when there have been too many steps, ended by an error that names them."""
-        self._busy = self._busy or Busy()
-        self._busy.note(handle.call[0] for handle in ready if handle.call)
-        if self._steps > STEPS_PER_INSTANT + STEPS_LOOKED_AT:
-            raise self._busy.error(f"{self._steps} steps were taken in one instant (at {self.instant} s) and time did not move")
+    def _let_in(self) -> None:
+        """What other threads have asked for takes its place behind all that can run now."""
+        while self._arrivals:
+            self._ready.append(self._arrivals.popleft())
 
     def _run(self, handles: collections.deque[Handle], count: int) -> None:
         """So many of them."""
+        self._steps += count
+        if self._steps > STEPS_PER_INSTANT:
+            self._look_at(handles)
         for _ in range(count):
             handle = handles.popleft()
             call = handle.call
@@ -139,6 +132,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 handle.context.run(*call)
             except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
                 self.call_exception_handler({"message": "error in a callback", "exception": error})
+
+    def _look_at(self, handles: collections.deque[Handle]) -> None:
+        """Who is it that does not let time pass: begun when there have been too many steps, ended by an error that names them."""
+        self._busy = self._busy or Busy()
+        self._busy.note(handle.call[0] for handle in handles if handle.call)
+        if self._steps > STEPS_PER_INSTANT + STEPS_LOOKED_AT:
+            raise self._busy.error(f"{self._steps} steps were taken in one instant (at {self.instant} s) and time did not move")
 
     def admit(self) -> None:
         """Run what other threads have asked for, and nothing else: time and everybody in it stand still."""
@@ -192,11 +192,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             timers = background
         while timers and timers[0][0] <= due:
             item = heapq.heappop(timers)[2]
-            if item.cancelled():
-                continue
             if isinstance(item, Handle):
                 self._ready.append(item)
-            else:
+            elif not item.cancelled():
                 item.set_result(None)
 
     # --- time ---
