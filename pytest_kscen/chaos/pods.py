@@ -66,7 +66,7 @@ class PodDestroy:
         actor = stage.actor(name)
         at_once = self.pods or AT_ONCE.get(label, OTHERS_AT_ONCE)
         async with Observer.of(stage).held(), asyncio.TaskGroup() as recoveries:
-            while not await stop.within(actor.clock, actor.chance.between(*self.period)):
+            while not await stop.within(actor.chance.between(*self.period)):
                 fault = Destruction(label, actor.chance.whole(*at_once), self.namespace)
                 try:
                     incident = await cause(stage, fault, by=name)

@@ -36,7 +36,7 @@ async def recur(
     hands = Hands.of(stage, name)
     actor = hands.nested
     async with Observer.of(stage).held():
-        while not await stop.within(actor.clock, actor.chance.between(*profile.period)):
+        while not await stop.within(actor.chance.between(*profile.period)):
             seconds = actor.chance.between(*profile.incident)
             try:
                 incident = await cause(stage, await draw(hands, seconds), by=name)
@@ -44,7 +44,7 @@ async def recur(
                 skipped(actor, profile.profile, error)
                 continue
             try:
-                await stop.within(actor.clock, seconds)
+                await stop.within(seconds)
             finally:
                 await ended(incident)
 

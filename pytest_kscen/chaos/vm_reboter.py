@@ -51,7 +51,7 @@ class VmReboot:
         if self.period and self.period[0] < FLOOR:
             hands.nested.log(logging.WARNING, "restarts more often than every five minutes, as asked", period=self.period)
         async with Observer.of(stage).held(), asyncio.TaskGroup() as returns:
-            while not await stop.within(stage.clock, self.pause(hands.nested.chance)):
+            while not await stop.within(self.pause(hands.nested.chance)):
                 try:
                     incident = await self._reboot(stage, hands)
                 except PASSING as error:

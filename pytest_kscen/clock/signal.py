@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pytest_kscen.clock.clock import Clock
+import contextlib
 
 
 class Signal:
@@ -25,13 +22,9 @@ class Signal:
     async def wait(self) -> None:
         await self._event.wait()
 
-    async def within(self, clock: Clock, seconds: float) -> bool:
+    async def within(self, seconds: float) -> bool:
         """Sleep this long; True at once when the signal comes."""
-        waiting = asyncio.ensure_future(self._event.wait())
-        sleeping = asyncio.ensure_future(clock.sleep(seconds))
-        try:
-            await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-            sleeping.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
         return self.given

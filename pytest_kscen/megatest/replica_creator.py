@@ -44,7 +44,7 @@ async def sweep_replicas(rv: Subject) -> None:
     """Delete what was added in the very moment in which the volume went: nobody else would. The run's end is the last occasion."""
     actor = rv.actor("volume-replica-creator")
     while not await _swept(rv, actor) and not rv.season.over.given:
-        await rv.season.over.within(actor.clock, TRY_AGAIN)
+        await rv.season.over.within(TRY_AGAIN)
 
 
 async def _swept(rv: Subject, actor: Actor) -> bool:

@@ -150,7 +150,7 @@ async def _until_its_end(rv: Subject, actor: Actor, lifetime: float) -> None:
         return
     checker = asyncio.get_running_loop().create_task(_checked(rv, actor), name=f"volume-checker/{rv.name}")
     try:
-        await (frozen.wait() if math.isinf(lifetime) else frozen.within(actor.clock, lifetime))
+        await (frozen.wait() if math.isinf(lifetime) else frozen.within(lifetime))
     finally:
         checker.cancel()
         await asyncio.wait((checker,))
@@ -192,7 +192,7 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
                 if actor.clock.now() >= over_at + (PATIENCE if may_pass(error) else AT_LAST):
                     raise
             if math.isinf(over_at):
-                await rv.season.over.within(actor.clock, TRY_AGAIN)
+                await rv.season.over.within(TRY_AGAIN)
             else:
                 await actor.clock.sleep(SOON)
 

@@ -93,7 +93,7 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
         try:
             judge_workflows(cluster, family)
             while not word.given:
-                cluster.runner.call(word.within(cluster.runner.clock, LOOK_AGAIN))
+                cluster.runner.call(word.within(LOOK_AGAIN))
         finally:
             if not life.lost:
                 cluster.runner.call(unregister(cluster.api(ENGINE)))

@@ -53,7 +53,7 @@ class Leading:
             if holder != told:
                 told = holder
                 tell(holder)
-            await word.within(self._clock, self.lease.pause)
+            await word.within(self.lease.pause)
         return False
 
     async def live(self) -> None:

@@ -139,7 +139,7 @@ class Life:
     async def last(self, seconds: float) -> None:
         """Let this much time pass, or less if the run does not go on."""
         if self.goes_on:
-            await self._word.within(self._director.clock, seconds)
+            await self._word.within(seconds)
 
     def raise_crash(self) -> None:
         if self._crash:

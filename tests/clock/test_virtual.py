@@ -303,7 +303,7 @@ def test_a_signal_cuts_a_sleep_short(runner):
     signal = Signal()
 
     async def waits():
-        return await signal.within(runner.clock, 100), runner.clock.now() - START
+        return await signal.within(100), runner.clock.now() - START
 
     async def gives():
         await runner.clock.sleep(4)

@@ -25,7 +25,7 @@ def test_a_wait_ends_when_the_signal_comes():
 
     async def wait():
         runner.loop.call_later(10, os.kill, os.getpid(), signal.SIGINT)
-        return await stop.within(runner.clock, 3600)
+        return await stop.within(3600)
 
     with heard(runner.loop, stop.give, awaited=lambda: True):
         began = runner.clock.now()
