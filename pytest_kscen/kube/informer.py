@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api, Listing
     from pytest_kscen.kube.requests import Event
-    from pytest_kscen.objects.resources import Resource
+    from pytest_kscen.objects.resources import Obj, Resource
 
 __all__ = ["Index", "Informer", "Informers", "Ref", "age", "is_newer"]
 
@@ -91,10 +91,20 @@ class Informer(Picture):
             items = items + listing.items
         found = {Ref.of(obj): obj for obj in items}
         for ref in [ref for ref in self.objects if ref not in found]:
-            self._replace(ref, None)
+            self._remove(ref)
         for ref, obj in found.items():
-            self._replace(ref, obj)
+            self._find(ref, obj)
         self._stand_at(listing.resource_version)
+
+    def _find(self, ref: Ref, obj: Obj) -> None:
+        """A list shows no more than what has become of an object: nothing, or it is another one now."""
+        if before := self.objects.get(ref):
+            was, now = before["metadata"], obj["metadata"]
+            if now["resourceVersion"] == was["resourceVersion"]:
+                return
+            if now["uid"] != was["uid"]:
+                self._remove(ref)
+        self._put(ref, obj)
 
     async def _page(self, token: str) -> Listing:
         return await self._api.list(self.resource, self._namespace, limit=PAGE, continue_token=token, **self._selectors)
@@ -134,8 +144,10 @@ class Informer(Picture):
         version = obj["metadata"]["resourceVersion"]
         if not is_newer(version, self.version):
             return
-        if what != "BOOKMARK":
-            self._replace(Ref.of(obj), None if what == "DELETED" else obj)
+        if what == "DELETED":
+            self._remove(Ref.of(obj))
+        elif what != "BOOKMARK":
+            self._put(Ref.of(obj), obj)
         self._stand_at(version)
 
 

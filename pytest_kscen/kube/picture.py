@@ -187,22 +187,14 @@ class Picture:
                 if not future.done() and held():
                     future.set_result(None)
 
-    def _replace(self, ref: Ref, new: Obj | None) -> None:
+    def _put(self, ref: Ref, new: Obj) -> None:
         old = self.objects.get(ref)
-        if new is None:
-            if old:
-                del self.objects[ref]
-                self._tell(ref, None, old)
-            return
-        if old:
-            now, before = new["metadata"], old["metadata"]
-            if now["resourceVersion"] == before["resourceVersion"]:
-                return
-            if now["uid"] != before["uid"]:
-                self._replace(ref, None)
-                old = None
         self.objects[ref] = new
         self._tell(ref, new, old)
+
+    def _remove(self, ref: Ref) -> None:
+        if old := self.objects.pop(ref, None):
+            self._tell(ref, None, old)
 
     def _tell(self, ref: Ref, new: Obj | None, old: Obj | None) -> None:
         if self._indexes:
