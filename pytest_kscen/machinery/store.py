@@ -31,6 +31,8 @@ class Store:
         self.revision = 1
         self._compacted = 0
         self._shelves: dict[tuple[str, str], Shelf] = {}
+        self._objects: dict[Key, Obj] = {}
+        """The same objects as on the shelves: whoever asks for one most often does by its key."""
         self.forgetful: dict[Listener, None] = {}
         """Those of the idle ones who want to be reminded of the time."""
         self.stir: Callable[[], None] | None = None
@@ -46,10 +48,7 @@ class Store:
         return shelf
 
     def get(self, key: Key) -> Obj | None:
-        group, plural, namespace, name = key
-        shelf = self._shelves.get((group, plural))
-        bucket = shelf.buckets.get(namespace) if shelf else None
-        return bucket.objects.get(name) if bucket else None
+        return self._objects.get(key)
 
     def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Obj]:
         """The objects in the order of their keys, of one namespace or of all."""
@@ -90,6 +89,7 @@ class Store:
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         old = bucket.put(name, obj)
+        self._objects[key] = obj
         shelf.publish(Change(self.revision, Event("ADDED" if old is None else "MODIFIED", obj), old))
         self._written[key] = None
         if self.stir:
@@ -97,6 +97,12 @@ class Store:
         if not self.revision % SETTLED:
             self._settle()
         return obj
+
+    def replace(self, key: Key, obj: Obj) -> None:
+        """The same object, read in another way: nothing has happened to it."""
+        group, plural, namespace, name = key
+        self._shelves[group, plural].buckets[namespace].put(name, obj)
+        self._objects[key] = obj
 
     def _settle(self) -> None:
         for key in self._written_before:
@@ -111,6 +117,7 @@ class Store:
         shelf = self.shelf(group, plural)
         bucket = shelf.buckets[namespace]
         old = bucket.pop(name)
+        del self._objects[key]
         self._written.pop(key, None)
         self._written_before.pop(key, None)
         if not bucket.objects:

@@ -157,8 +157,8 @@ def _see_anew(core: Core, kind: Kind) -> None:
             metadata = obj["metadata"]
             seen = kind.schema.decode(obj, {"metadata": metadata}, strictness="Ignore", warnings=[])
             if seen != obj:
-                bucket = core.store.shelf(resource.group, resource.plural).buckets[metadata.get("namespace", "")]
-                bucket.put(metadata["name"], seen)
+                place = metadata.get("namespace", ""), metadata["name"]
+                core.store.replace((resource.group, resource.plural, *place), seen)
 
 
 def _serves_the_same(old: Obj, new: Obj) -> bool:
