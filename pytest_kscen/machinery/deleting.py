@@ -67,6 +67,8 @@ def _warn(kind: Kind, request: Request) -> None:
 
 
 def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> None:
+    if not (options.precondition_uid or options.precondition_version):
+        return
     uid, version = old["metadata"]["uid"], old["metadata"]["resourceVersion"]
     resource = replace(kind.resource, plural=kind.resource.kind)
     if options.precondition_uid not in {"", uid}:
