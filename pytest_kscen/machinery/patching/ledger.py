@@ -120,7 +120,12 @@ class Ledger(list[Obj]):
         return found[::-1]
 
     def settle(self) -> None:
-        """It is here to stay: nothing of the past is kept for it, and what others have too is the same in memory."""
+        """It is here to stay: nothing of the past is kept for it, and what others have too is the same in memory.
+
+        An object that nobody has written since it was made has no past.
+        """
+        if self._note and self._note.before is None:
+            return
         known = {id(entry) for entry in self._settled_before()}
         self.fill()
         super().__setitem__(slice(None), [entry if id(entry) in known else _shared(entry) for entry in self])
