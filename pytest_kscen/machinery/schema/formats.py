@@ -23,6 +23,10 @@ SCALA_DURATION = re.compile(
     r"milli(s|seconds?)?|micro(s|seconds?)?|nano(s|seconds?)?)",
     re.IGNORECASE,
 )
+INSTANT = re.compile(
+    r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z", re.ASCII
+)
+"""What nearly all timestamps look like."""
 TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 HOSTNAME = re.compile(r"[^\W_](-?[^\W_]{0,62})?|([^\W_](([^\W_]|-){0,61}[^\W_])?\.)+[^\W\d_]{2,63}")
 MAC_BYTES = re.compile(r"[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(\1[0-9A-Fa-f]{2}){4}((\1[0-9A-Fa-f]{2}){2}|(\1[0-9A-Fa-f]{2}){14})?")
@@ -42,6 +46,8 @@ def _is_date(text: str) -> bool:
 
 
 def _is_datetime(text: str) -> bool:
+    if INSTANT.fullmatch(text):
+        return True
     day, _, rest = text.lower().partition("t")
     found = TIME.fullmatch(rest.split("t")[0])
     return found is not None and _is_date(day) and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from pytest_kscen.machinery.schema.formats import INSTANT
 from pytest_kscen.machinery.schema.mismatch import Illegible, Mismatch, Unfit
 
 if TYPE_CHECKING:
@@ -148,10 +149,11 @@ def _first_bad_byte(value: str) -> int:
 
 def moment(digits: int) -> Walk:
     """A timestamp with so many digits of a second's fraction, in UTC."""
+    length = len("2006-01-02T15:04:05.Z") + digits if digits else len("2006-01-02T15:04:05Z")
 
     def walk(value: Any, _: Any) -> Any:
         if type(value) is str:
-            return _in_utc(value, digits)
+            return value if len(value) == length and INSTANT.fullmatch(value) else _in_utc(value, digits)
         if value is None:
             return None
         raise Mismatch(value, "string", final=True)
