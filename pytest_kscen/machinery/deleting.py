@@ -11,7 +11,7 @@ from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.graceful import Plan, plan
 from pytest_kscen.machinery.namespaces import NAMESPACES, begin_termination
 from pytest_kscen.machinery.reading import current, list_
-from pytest_kscen.machinery.updating import alike
+from pytest_kscen.machinery.updating import alike, remove
 from pytest_kscen.objects.errors import NotFound, about, conflict
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def carry_out(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, 
     if planned.marked and not alike(planned.marked, old):
         state = planned.marked if dry else core.store.commit(key, planned.marked)
     if planned.goes and not dry:
-        state = core.store.remove(key)
+        state = remove(core, kind, key)
     return state, planned
 
 

@@ -132,6 +132,7 @@ class Rules:
     create_on_update: bool = False
     terminate: Callable[[Obj, Options, float], Obj] | None = None  # marks an object whose end takes steps of its own
     afterwards: Callable[[Core], None] | None = None  # what follows every write, before it is answered
+    when_gone: Callable[[Core], None] | None = None  # and what follows when one of them is gone
 
 
 @dataclass(frozen=True, slots=True)

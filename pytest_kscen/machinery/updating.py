@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.kinds import Kind
-    from pytest_kscen.machinery.store import Key, Store
+    from pytest_kscen.machinery.store import Key
     from pytest_kscen.objects.resources import Obj
 
     Maker = Callable[[Obj | None], Obj]
@@ -103,7 +103,7 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         if core.store.get(key) is stored:
             kept = kind.kept(new)
             new = new if kept is new else kind.shown(kept)
-            return Answer(new if request.options.dry_run else _commit(core.store, key, kept, new, old, part=request.subresource))
+            return Answer(new if request.options.dry_run else _commit(core, kind, key, kept, new, old, part=request.subresource))
 
 
 async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
@@ -174,15 +174,22 @@ def _carry(new: Obj, old: Obj, name: str) -> None:
         new.pop(name, None)
 
 
-def _commit(store: Store, key: Key, kept: Obj, new: Obj, old: Obj, *, part: str) -> Obj:
+def _commit(core: Core, kind: Kind, key: Key, kept: Obj, new: Obj, old: Obj, *, part: str) -> Obj:
     """What the object is from now on, as it is shown; `kept` is how the store has it, `part` what was most likely changed."""
     if _is_released(new, old):
-        store.remove(key)
+        remove(core, kind, key)
     elif alike(new.get(part), old.get(part)) and _is_same(new, old):
         return old
     else:
-        store.commit(key, kept)
+        core.store.commit(key, kept)
     return new
+
+
+def remove(core: Core, kind: Kind, key: Key) -> Obj:
+    last = core.store.remove(key)
+    if kind.rules.when_gone:
+        kind.rules.when_gone(core)
+    return last
 
 
 def _is_released(new: Obj, old: Obj) -> bool:

@@ -40,7 +40,7 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
         fields={path: _selectable(path) for path in paths},
         generation=content_changed if has_status else _anything_changed,
         unconditional_update=False,
-        afterwards=end_definition,
+        when_gone=end_definition,
     )
 
 
