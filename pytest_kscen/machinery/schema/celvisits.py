@@ -175,9 +175,9 @@ DISTINCT = frozenset([str, bool, type(None), _Nothing])
 
 def _question(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> Question:
     """All that rules could see of a value and of the old one; nothing, if that is too much to remember."""
-    seen = [_at(value, path) for path in paths]
+    seen = _seen(value, paths)
     if old_paths:
-        seen += [_at(old, path) for path in old_paths]
+        seen += _seen(old, old_paths)
     for each in seen:
         if type(each) not in DISTINCT or (type(each) is str and len(each) > LONGEST_TEXT):
             return _spelt(seen)
@@ -193,14 +193,18 @@ def _spelt(seen: list[Any]) -> str:
     return asked.decode() if len(asked) <= LONGEST else ""
 
 
-def _at(value: Any, path: Path) -> Any:
-    for step in path:
-        if type(value) is not dict:
-            return NO_OBJECT
-        if step not in value:
-            return NO_FIELD
-        value = value[step]
-    return value
+def _seen(value: Any, paths: Sequence[Path]) -> list[Any]:
+    """What is at each path."""
+    found = []
+    for path in paths:
+        part = value
+        for step in path:
+            if type(part) is dict:
+                part = part.get(step, NO_FIELD)
+            elif part is not NO_FIELD:
+                part = NO_OBJECT
+        found.append(part)
+    return found
 
 
 def _cut(value: Any, fields: frozenset[str] | None) -> Any:
