@@ -99,8 +99,9 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         old = kind.shown(stored)
         new = make_new(old)
         track(kind, request, new, old, core.clock.now())
+        revision = core.store.revision
         await _agree(core, kind, request, new, old)
-        if core.store.get(key) is stored:
+        if core.store.revision == revision or core.store.get(key) is stored:
             kept = kind.kept(new)
             new = new if kept is new else kind.shown(kept)
             return Answer(new if request.options.dry_run else _commit(core, kind, key, kept, new, old, part=request.subresource))
