@@ -104,7 +104,9 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         if core.store.revision == revision or core.store.get(key) is stored:
             kept = kind.kept(new)
             new = new if kept is new else kind.shown(kept)
-            return Answer(new if request.options.dry_run else _commit(core, kind, key, kept, new, old, part=request.subresource))
+            if request.options.dry_run:
+                return Answer(new)
+            return Answer(_commit(core, kind, key, new, old, kept=kept, part=request.subresource))
 
 
 async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
@@ -175,7 +177,7 @@ def _carry(new: Obj, old: Obj, name: str) -> None:
         new.pop(name, None)
 
 
-def _commit(core: Core, kind: Kind, key: Key, kept: Obj, new: Obj, old: Obj, *, part: str) -> Obj:
+def _commit(core: Core, kind: Kind, key: Key, new: Obj, old: Obj, *, kept: Obj, part: str) -> Obj:
     """What the object is from now on, as it is shown; `kept` is how the store has it, `part` what was most likely changed."""
     if _is_released(new, old):
         remove(core, kind, key)

@@ -23,9 +23,7 @@ SCALA_DURATION = re.compile(
     r"milli(s|seconds?)?|micro(s|seconds?)?|nano(s|seconds?)?)",
     re.IGNORECASE,
 )
-INSTANT = re.compile(
-    r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z", re.ASCII
-)
+INSTANT = re.compile(r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z", re.ASCII)
 """What nearly all timestamps look like."""
 TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 HOSTNAME = re.compile(r"[^\W_](-?[^\W_]{0,62})?|([^\W_](([^\W_]|-){0,61}[^\W_])?\.)+[^\W\d_]{2,63}")
