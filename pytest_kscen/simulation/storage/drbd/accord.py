@@ -88,9 +88,8 @@ class Accord:
     def _sight(self, replica: Replica, config: Config) -> Sight:
         node, links = replica.node, self._mesh.links_from(replica.node)
         up_to_date, diskless = 0 + (replica.disk is UP_TO_DATE), 0 + (replica.disk is DISKLESS)
-        seen, quorate, voters = 1, 0, 0 + config.diskful
-        for name, peer in config.peers.items():
-            voters += peer.diskful
+        seen, quorate = 1, 0
+        for name in config.peers:
             other = links[name].seen.get(node)  # a peer that is wanted has a link
             if other:
                 seen += 1
@@ -99,8 +98,7 @@ class Accord:
                     quorate += other.quorum
                 elif other.disk is DISKLESS:
                     diskless += 1
-        present, all_diskless = seen - up_to_date - diskless, 1 + len(config.peers) - voters
-        return Sight(up_to_date, present, voters, diskless, all_diskless, quorate)
+        return Sight(up_to_date, seen - up_to_date - diskless, diskless, quorate)
 
     # --- who writes, and who misses it ---
 

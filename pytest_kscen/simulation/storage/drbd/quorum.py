@@ -17,12 +17,8 @@ class Sight(NamedTuple):
     """Disks that are UpToDate."""
     present: int
     """Disks that are not."""
-    disks: int
-    """Replicas with disks, unseen ones too."""
     diskless: int
     """Replicas without disks."""
-    all_diskless: int
-    """The same, unseen ones too."""
     quorate: int
     """Peers that are UpToDate and have quorum themselves."""
 
@@ -46,5 +42,5 @@ def has_quorum(config: Config, sight: Sight, *, had_quorum: bool) -> bool:
 
 
 def _tie_is_broken(config: Config, sight: Sight) -> bool:
-    halved = sight.disks % 2 == 0 and sight.up_to_date + sight.present == config.quorum - 1
-    return halved and 2 * sight.diskless > sight.all_diskless
+    halved = config.disks % 2 == 0 and sight.up_to_date + sight.present == config.quorum - 1
+    return halved and 2 * sight.diskless > 1 + len(config.peers) - config.disks

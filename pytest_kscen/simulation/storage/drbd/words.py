@@ -75,6 +75,11 @@ class Config:
     peers: dict[str, Peer] = field(default_factory=dict)
     """By the names of their nodes."""
     quorum_rule: QuorumRule = QuorumRule.VOTES
+    disks: int = field(init=False, compare=False)
+    """How many replicas have one, this one among them."""
+
+    def __post_init__(self) -> None:
+        self.disks = [self.diskful, *[peer.diskful for peer in self.peers.values()]].count(True)
 
 
 class Connection(NamedTuple):

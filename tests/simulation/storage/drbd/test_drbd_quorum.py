@@ -13,7 +13,7 @@ def config(disks, others, quorum, redundancy, rule, *, diskful=True):
 
 
 def sight(disks, others, *, fresh, stale=0, diskless=0, quorate=0):
-    return Sight(fresh, stale, disks, diskless, others, quorate)
+    return Sight(fresh, stale, diskless, quorate)
 
 
 # replicas with disks, without, quorum, redundancy | seen: UpToDate, others with disks, without | may it go on?
