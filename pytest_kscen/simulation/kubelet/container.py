@@ -87,6 +87,7 @@ class ContainerLife:
             if probes:
                 probes.cancel()
         self.ended(exit_)
+        self._pod.changed()
         return exit_
 
     def ended(self, exit_: Exit) -> None:
@@ -97,7 +98,6 @@ class ContainerLife:
             self.record.end(exit_.code, exit_.reason, self._last_words(process, exit_), self.host.timestamp())
             if self.record.must_restart:
                 self.record.wait("ContainerCreating")  # that it has ended nobody may see: some pods' containers end but once
-            self._pod.changed()
 
     def _context(self, env: dict[str, str]) -> ContainerContext:
         record = self.record

@@ -235,7 +235,10 @@ class PodLife:
         await all_of([self._end(one, ends) for one in mains])
         for sidecar in reversed([one for one in running if one.record.is_sidecar]):
             await self._end(sidecar, ends)
+        self._facts.over = True
+        self._free()
         if running:
+            self.changed()  # of all of them at once, as the real one, which tells nothing while it kills
             await self.host.clock.sleep(timings.CLEAN_UP)
         self._settle()
 

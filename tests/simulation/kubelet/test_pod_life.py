@@ -178,6 +178,21 @@ class TestEnd:
         assert site.container()["state"]["terminated"]["exitCode"] == 137
         assert site.until(lambda: not site.exists()) == 9.5
 
+    def test_that_it_has_ended_is_told_at_once_and_once(self, site):
+        site.create(container=sh("trap 'exit 0' TERM; sleep 1000"), terminationGracePeriodSeconds=7)
+        site.advance(2)
+        site.delete()
+        site.advance(1)
+        asked = site.pod()["metadata"]["resourceVersion"]
+        ended = site.until(lambda: site.pod()["metadata"]["resourceVersion"] != asked)
+        told = site.pod()["metadata"]["resourceVersion"]
+        assert conditions(site.status())["PodReadyToStartContainers"] == "False"
+        assert site.status()["phase"] in {"Succeeded", "Failed"}
+        assert "terminated" in site.container()["state"]
+        site.advance(0.4)
+        assert site.pod()["metadata"]["resourceVersion"] == told
+        assert site.until(lambda: not site.exists()) == ended + 0.5
+
     def test_a_second_deletion_may_shorten_the_grace(self, site):
         site.create(container=sh("sleep 1000"))
         site.advance(2)
