@@ -43,6 +43,7 @@ class Statuses:
         self._changed.clear()
 
     async def _write_all(self) -> None:
+        await self._host.clock.sleep(0)  # what else happens in this instant is told with it
         while self._changed and self._host.machine.reachable:
             pod = next(iter(self._changed))
             del self._changed[pod]

@@ -178,6 +178,23 @@ class TestEnd:
         assert site.container()["state"]["terminated"]["exitCode"] == 137
         assert site.until(lambda: not site.exists()) == 9.5
 
+    def test_what_happens_in_one_instant_is_told_at_once(self, site, monkeypatch):
+        update, told = site.api.update, []
+
+        async def heard(resource, obj, **options):
+            told.append(obj["status"].get("phase"))
+            return await update(resource, obj, **options)
+
+        site.create(container=sh("exit 0"), restartPolicy="Never")
+        site.create("q")
+        site.advance(1)
+        monkeypatch.setattr(site.api, "update", heard)
+        site.until(lambda: site.status()["phase"] == "Succeeded")
+        site.until(lambda: site.status("q")["phase"] == "Running")
+        site.delete("q")
+        site.until(lambda: not site.exists("q"))
+        assert told == ["Succeeded", "Running", "Succeeded"]
+
     def test_that_it_has_ended_is_told_at_once_and_once(self, site):
         site.create(container=sh("trap 'exit 0' TERM; sleep 1000"), terminationGracePeriodSeconds=7)
         site.advance(2)
