@@ -51,8 +51,10 @@ def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Inci
         if incident.lasting or not came_to_be:
             continue
         latest = math.inf if incident.removed_at is None else incident.removed_at + GRACE
+        if incident.started_at > at or latest <= since:
+            continue
         nodes = volume.nodes_between(incident.started_at, latest)
-        if incident.started_at <= at and latest > since and not nodes.isdisjoint(incident.shaken):
+        if not nodes.isdisjoint(incident.shaken):
             yield incident.started_at, _over(incident, volume, nodes, since)
 
 

@@ -97,7 +97,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 if self._arrivals:
                     self._let_in()
                 elif self._ready:
-                    self._run(self._ready, len(self._ready))
+                    count = len(self._ready)
+                    self._steps += count
+                    if self._steps > STEPS_PER_INSTANT:
+                        self._look_at(self._ready)
+                    self._run(self._ready, count)
                 elif (due := self.next_timer()) is not None and due <= self.instant:
                     self._fire(self.instant)
                 elif settled and settled():
@@ -120,9 +124,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _run(self, handles: collections.deque[Handle], count: int) -> None:
         """So many of them."""
-        self._steps += count
-        if self._steps > STEPS_PER_INSTANT:
-            self._look_at(handles)
         for _ in range(count):
             handle = handles.popleft()
             call = handle.call

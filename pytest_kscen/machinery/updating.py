@@ -99,9 +99,8 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         old = kind.shown(stored)
         new = make_new(old)
         track(kind, request, new, old, core.clock.now())
-        revision = core.store.revision
         await _agree(core, kind, request, new, old)
-        if core.store.revision == revision or core.store.get(key) is stored:
+        if core.store.get(key) is stored:
             kept = kind.kept(new)
             new = new if kept is new else kind.shown(kept)
             if request.options.dry_run:

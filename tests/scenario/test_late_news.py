@@ -38,7 +38,7 @@ def wait(cluster):
         came.append("rest")
 
     made = cluster.runner.call(api.create(PODS, {**pod("p"), "status": {}}, "default"))
-    picture._replace(REF, made)
+    picture._put(REF, made)
     cluster.runner.start(life(), "life")
     cluster.advance(0)
     return picture, lambda: convergence.is_let_in(expected[0]), came
@@ -56,7 +56,7 @@ def test_what_the_server_has_is_waited_for(cluster, wait):
     cluster.advance(10 * NEWS)
     assert came == []
 
-    picture._replace(REF, cluster.runner.call(cluster.api("test").get(PODS, "p", "default")))
+    picture._put(REF, cluster.runner.call(cluster.api("test").get(PODS, "p", "default")))
     cluster.advance(NEWS)
     assert came == ["rest"]
 

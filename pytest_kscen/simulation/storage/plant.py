@@ -127,7 +127,8 @@ class Plant:
             self.tell_leaders(volume)
         if self._orders(new, old):
             for node in _node_of(replica):
-                self.tell_agents(node, volume)
+                if new or self.drbd.status(node, volume):  # else it is gone there as well
+                    self.tell_agents(node, volume)
 
     def _is_news(self, new: Obj, old: Obj) -> bool:
         """Whether a replica says something else. What the leader asked of it is no news to him, unless it was to go after that."""
