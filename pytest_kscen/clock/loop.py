@@ -97,11 +97,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 if self._arrivals:
                     self._let_in()
                 elif self._ready:
-                    count = len(self._ready)
-                    self._steps += count
-                    if self._steps > STEPS_PER_INSTANT:
-                        self._look_at(self._ready)
-                    self._run(self._ready, count)
+                    self._run_round()
                 elif (due := self.next_timer()) is not None and due <= self.instant:
                     self._fire(self.instant)
                 elif settled and settled():
@@ -122,6 +118,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         while self._arrivals:
             self._ready.append(self._arrivals.popleft())
 
+    def _run_round(self) -> None:
+        """Whoever can run now, and nobody who comes meanwhile."""
+        count = len(self._ready)
+        self._steps += count
+        if self._steps > STEPS_PER_INSTANT:
+            self._look_at()
+        self._run(self._ready, count)
+
     def _run(self, handles: collections.deque[Handle], count: int) -> None:
         """So many of them."""
         for _ in range(count):
@@ -134,10 +138,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
                 self.call_exception_handler({"message": "error in a callback", "exception": error})
 
-    def _look_at(self, handles: collections.deque[Handle]) -> None:
+    def _look_at(self) -> None:
         """Who is it that does not let time pass: begun when there have been too many steps, ended by an error that names them."""
         self._busy = self._busy or Busy()
-        self._busy.note(handle.call[0] for handle in handles if handle.call)
+        self._busy.note(handle.call[0] for handle in self._ready if handle.call)
         if self._steps > STEPS_PER_INSTANT + STEPS_LOOKED_AT:
             raise self._busy.error(f"{self._steps} steps were taken in one instant (at {self.instant} s) and time did not move")
 
