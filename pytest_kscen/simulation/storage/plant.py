@@ -52,8 +52,6 @@ class Plant:
         self.attachments_by_volume = self.attachments.index("volume", _volume_of, lasting=True)
         self._leaders: list[Hear] = []
         self._agents: dict[str, list[tuple[Hear, Hear]]] = {}
-        self._hosts = dict(self.fleet.hosts)
-        """As leaders were last told of them."""
         self.volumes.on_change(self._volume_changed)
         self.replicas.on_change(self._replica_changed)
         self.attachments.on_change(self._attachment_changed)
@@ -158,16 +156,7 @@ class Plant:
             feel(volume)
 
     def _host_changed(self, node: str) -> None:
-        """Within the instant, an agent's pod that is gone may have a successor."""
-        asyncio.get_running_loop().call_later(0, self._tell_of_host, node)
-
-    def _tell_of_host(self, node: str) -> None:
         """Replicas there stand otherwise; those that wait for a node may have one."""
-        before, host = self._hosts.pop(node, None), self.fleet.hosts.get(node)
-        if host:
-            self._hosts[node] = host
-        if host == before:
-            return
         for replica in [*self.replicas_by_node.of(node), *self.replicas_by_node.of("")]:
             self.tell_leaders(replica["spec"]["replicatedVolumeName"])
 
