@@ -286,6 +286,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         except BaseException:
             task.cancel()
             raise
+        if not task.done():
+            raise RuntimeError("the loop was stopped before the future was done")
         return task.result()
 
     def run_forever(self) -> None:

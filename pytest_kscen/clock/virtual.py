@@ -46,7 +46,6 @@ class VirtualRunner:
         self.loop = VirtualLoop()  # type: ignore[abstract]  # asyncio means the rest to be left out
         self.clock = VirtualClock(self.loop)
         self._actors = Actors()
-        self._actors.hear(lambda _: self.loop.stop())
         self._pacer = Pacer(self.loop)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -126,7 +125,11 @@ class VirtualRunner:
 
     def _turn(self, done: Callable[[], object], settled: Callable[[], object] | None = None) -> None:
         self._actors.raise_crash()
-        self.loop.turn(done, settled=settled)
+        deaf = self._actors.hear(lambda _: self.loop.stop())
+        try:
+            self.loop.turn(done, settled=settled)
+        finally:
+            deaf()
         self._actors.raise_crash()
 
 

@@ -54,10 +54,12 @@ class WallRunner:
             )
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
-            return future.result()
+            result = future.result()
         except BaseException:
             future.cancel()
             raise
+        self._actors.raise_crash()
+        return result
 
     def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.call(coroutine)
@@ -70,7 +72,6 @@ class WallRunner:
 
     def advance(self, seconds: float) -> None:
         self.call(self.clock.sleep(seconds))
-        self._actors.raise_crash()
 
     def until(self, condition: Callable[[], object], timeout: float) -> bool:
         end = elapsed() + timeout

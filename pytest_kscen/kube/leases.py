@@ -2,7 +2,8 @@
 
 Whether somebody else's has run out is told by our own clock, from when it was last seen to change: two machines' clocks need
 not agree. While an API does not answer nobody else can take it there, so whoever holds it goes on; it is lost when somebody
-else has it or has removed it, or when its holder is refused.
+else has it or has removed it, or when its holder is refused. Who alone is cut off from it
+learns that somebody else has it when he is back.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Never
 
-    from pytest_kscen.clock import Clock
+    from pytest_kscen.clock import Clock, Signal
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
@@ -61,17 +62,22 @@ class Lease:
                 self._watch(found)
                 if self._clock.now() < self._runs_out:
                     return holder
-            with contextlib.suppress(AlreadyExists, Conflict, NotFound):  # somebody was quicker
+            try:
                 await self._write(found)
-                return ""
+            except (AlreadyExists, Conflict):  # somebody was quicker
+                continue
+            except NotFound:
+                if not found:  # nor is its namespace there
+                    raise
+                continue
+            return ""
 
-    async def claim(self) -> str:
-        """It is ours, maybe after what is left of somebody's who was killed; or who keeps it."""
-        while holder := await self.take():
-            if self.is_kept:
-                return holder
-            await self._clock.sleep(self.pause)
-        return ""
+    async def claim(self, word: Signal) -> str:
+        """Take it, maybe after one who was killed; or who has it, as soon as he is seen to keep it or the word comes."""
+        while (holder := await self.take()) and not self.is_kept:
+            if await word.within(self.pause):
+                break
+        return holder
 
     @property
     def pause(self) -> float:

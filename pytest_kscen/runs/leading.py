@@ -41,7 +41,7 @@ class Leading:
 
     async def claim(self) -> None:
         """It is ours, or a PreflightRefused says who keeps it."""
-        if holder := await self.lease.claim():
+        if holder := await self.lease.claim(Signal()):
             raise PreflightRefused(REFUSED.format(holder=holder, lease=self.lease, lasts=LASTS))
 
     async def wait(self, word: Signal, tell: Callable[[str], None]) -> bool:

@@ -86,20 +86,23 @@ class Life:
         self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared)
         await preflight(self.stage, self._plan)
         if self._plan.chaos or self.stage.parent:  # whoever conducts a run itself may cause faults of which no plan tells
-            await self._clear_before()
+            await self._tenure.claim(self._word)
+            if not self.goes_on:
+                return
+            await clear_before(self.stage, everything=bool(self._plan.chaos))
         if self._plan.churn:
             self.start(multivolume(self.stage, self._plan.churn, self.season), "multivolume")
         for profile in self._plan.chaos:
             self._chaos.append(self._begun(profile.run(self.stage, self._calm), profile.profile))
 
-    async def _clear_before(self) -> None:
-        """As soon as nobody else acts there."""
-        await self._tenure.claim()
-        try:
-            await clear_before(self.stage, everything=bool(self._plan.chaos))
-        except BaseException:
-            await self._tenure.give_back()
-            raise
+    async def break_off(self) -> None:
+        """It could not begin: nobody acts for it any more."""
+        begun = [*self._chaos, *self._others]
+        for task in begun:
+            task.cancel()
+        if begun:
+            await asyncio.wait(begun)
+        await self._tenure.give_back()
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         self._others.append(self._begun(coroutine, name))
@@ -157,8 +160,10 @@ class Life:
         self.season.over.give()
         if self._others:
             await asyncio.wait(self._others)
-        await self._clear()
-        await self._tenure.give_back()
+        try:
+            await self._clear()
+        finally:
+            await self._tenure.give_back()
         self._director.note("run-ended")
         self.raise_crash()
 

@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.checks.outcome import Outcome, judge
+from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.durations import seconds_of
@@ -90,6 +91,8 @@ class Run:
         try:
             self.call(self.life.begin(duration))
         except BaseException:
+            with contextlib.suppress(Exception):  # what kept it from beginning is what is raised
+                self._call_in_any_case(self.life.break_off())
             self._attention.close()
             self.signals.close()
             raise
@@ -175,12 +178,18 @@ class Run:
         """Heal, judge, clear away. What was seen so far is judged even if that fails."""
         with self._waiting(), self._attention:
             try:
-                self.cluster.runner.call(self.life.end())
+                self._call_in_any_case(self.life.end())
             finally:
                 if not self.cluster.replayable:
                     self.journal.write("run", "not-replayable", {})
                 self._outcome = judge(self.journal)
         return self._outcome
+
+    def _call_in_any_case(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """A crash that nobody was told of yet is raised instead of the first call; the life has heard of it by itself."""
+        with contextlib.suppress(ActorCrashedError):
+            self.cluster.runner.call(self.cluster.runner.clock.sleep(0))
+        self.cluster.runner.call(coroutine)
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:

@@ -176,6 +176,26 @@ def test_a_crashed_actor_is_noticed_by_the_next_call(runner):
     runner.advance(10)
 
 
+def test_who_crashes_while_the_runner_closes_keeps_nobody_from_ending_in_order():
+    runner, ended = VirtualRunner(), []
+
+    async def ends(steps, error=None):
+        try:
+            await runner.clock.sleep(100)
+        finally:
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if error:
+                raise error
+            ended.append(steps)
+
+    runner.start(ends(5), "the slow one")
+    runner.start(ends(1, ZeroDivisionError()), "the weak one")
+    runner.advance(0)
+    runner.close()
+    assert ended == [5]
+
+
 def test_a_request_that_need_not_wait_moves_nobody(runner):
     moved = []
 

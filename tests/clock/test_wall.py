@@ -44,6 +44,19 @@ def test_a_crashed_actor_is_noticed(runner):
         runner.advance(0.2)
 
 
+def test_a_crash_during_a_call_is_that_calls_and_not_the_next_ones(runner):
+    async def crashes():
+        raise ZeroDivisionError
+
+    async def answers():
+        return 42
+
+    runner.start(crashes(), "the weak one")
+    with pytest.raises(ActorCrashedError, match="the weak one crashed"):
+        runner.call(runner.clock.sleep(0.05))
+    assert runner.call(answers()) == 42
+
+
 def test_until_gives_up(runner):
     assert not runner.until(lambda: False, 0.05)
 

@@ -7,7 +7,9 @@ import dataclasses
 import pytest
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.journal import JournalLost
 from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.kube.leases import LASTS, LeaseLost, claimed, holder_of
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
@@ -66,8 +68,8 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
         with pytest.raises(PreflightRefused) as refused, world.runner():
             """It does not come so far."""
         assert str(refused.value) == (
-            f"the virtual machines in the namespace vms are shaken by another run: {world.holder} holds the Lease vms/{NAME} "
-            "of the parent cluster: wait for its end, or end it; if it was killed, try again when 15 s are over"
+            f"another run does chaos on the parent cluster: {world.holder} holds the Lease vms/{NAME} there: wait for its end, "
+            "or end it; if it was killed, try again when 15 s are over"
         )
         assert f"run {first.stage.run_id}, process " in world.holder
         assert world.cuts() == there != []
@@ -130,8 +132,8 @@ def test_who_may_not_see_the_lease_is_told_what_to_ask_for(world):
     with pytest.raises(PreflightRefused) as refused, Refusing.of(world, LEASES, Forbidden("not for you")):
         """It does not come so far."""
     assert str(refused.value) == (
-        "whether another run shakes the virtual machines in the namespace vms cannot be told: not for you. The user of "
-        "--parent-kubeconfig needs get, create and update of leases.coordination.k8s.io there"
+        "whether another run does chaos on the parent cluster cannot be told: not for you. Our user needs get, create and "
+        "update of leases.coordination.k8s.io in the namespace vms there"
     )
 
 
@@ -143,6 +145,48 @@ def test_a_run_that_cannot_begin_gives_the_lease_back(world, monkeypatch):
     with pytest.raises(ApiError, match="not today"), world.runner():
         """It does not come so far."""
     assert world.holder == ""
+
+
+def test_a_namespace_that_is_not_there_is_no_place_for_it(world):
+    runner = world.runner(namespace="nowhere")
+    runner.plan = Plan()
+    with pytest.raises(PreflightRefused) as refused, runner:
+        """It does not come so far."""
+    assert str(refused.value) == "the parent cluster has no namespace nowhere: see --vm-namespace"
+
+
+def test_a_run_that_breaks_off_while_it_begins_gives_the_lease_back(world, monkeypatch):
+    runner = world.runner()
+
+    async def lost(stage, **_):
+        stage.journal.when_lost(JournalLost("no room"))
+
+    monkeypatch.setattr("pytest_kscen.runs.life.clear_before", lost)
+    with pytest.raises(JournalLost, match="no room"), runner:
+        """It does not come so far."""
+    assert world.holder == ""
+
+
+def test_whoever_is_told_to_stop_waits_no_longer(world):
+    world.held_by("a run that is no more")
+    runner = world.runner()
+
+    async def stop():
+        await world.cluster.runner.clock.sleep(3)
+        runner.runs[0].life.stop()
+
+    world.cluster.runner.start(stop(), "somebody")
+    runner.run("10m")
+    assert runner.runs[0].outcome.stopped_early
+    assert runner.runs[0].outcome.lasted < LASTS
+    assert world.holder == "a run that is no more"
+
+
+def test_the_tested_clusters_jobs_are_one_runs_at_a_time(world):
+    """Of chaos that needs no machines, too."""
+    world.cluster.owned = False
+    with world.runner(), pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster: run "):
+        ScenarioRunner(world.cluster, Plan(chaos=(PodDestroy(),))).run("1m")
 
 
 def test_a_parent_of_ours_needs_none(world):

@@ -235,8 +235,7 @@ class PodLife:
         await all_of([self._end(one, ends) for one in mains])
         for sidecar in reversed([one for one in running if one.record.is_sidecar]):
             await self._end(sidecar, ends)
-        self._facts.over = True
-        self._free()
+        self._conclude()
         if running:
             self.changed()  # of all of them at once, as the real one, which tells nothing while it kills
             await self.host.clock.sleep(timings.CLEAN_UP)
@@ -261,21 +260,27 @@ class PodLife:
         asked = self.pod["metadata"].get("deletionGracePeriodSeconds")
         return float(self.pod["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked)
 
-    def _settle(self) -> None:
-        """Nothing of this pod runs any more."""
-        self.is_done = self._facts.over = True
+    def _conclude(self) -> None:
+        """Nothing of this pod runs any more: what is told of it from now on is its last."""
+        self._facts.over = True
         if self._deadline:
             self._deadline.cancel()
         self._free()
+
+    def _settle(self) -> None:
+        self._conclude()
+        self.is_done = True
         if self.host.knows(self):
             self.changed()
         else:
             self._forget()
 
     def _free(self) -> None:
-        if self._living:
-            self.host.load.remove(self.demand)
-            self._living = None
+        """Once: what it had may be another's by the next time."""
+        if self._living is None:
+            return
+        self.host.load.remove(self.demand)
+        self._living = None
         if self._facts.pod_ip != self._facts.host_ip:
             self.host.machine.give_back(self._facts.pod_ip)
 

@@ -125,8 +125,7 @@ class Plant:
             self.tell_leaders(volume)
         if self._orders(new, old):
             for node in _node_of(replica):
-                if new or self.drbd.status(node, volume):  # else it is gone there as well
-                    self.tell_agents(node, volume)
+                self.tell_agents(node, volume)
 
     def _is_news(self, new: Obj, old: Obj) -> bool:
         """Whether a replica says something else. What the leader asked of it is no news to him, unless it was to go after that."""

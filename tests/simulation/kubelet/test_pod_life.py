@@ -210,6 +210,30 @@ class TestEnd:
         assert site.pod()["metadata"]["resourceVersion"] == told
         assert site.until(lambda: not site.exists()) == ended + 0.5
 
+    def test_what_was_told_last_is_not_changed_by_a_deadline_that_comes_then(self, site):
+        site.create(activeDeadlineSeconds=5)
+        site.advance(4.8)
+        site.delete()
+        site.advance(0.1)
+        last = site.status()
+        assert last["phase"] == "Succeeded"
+        site.advance(0.3)
+        assert site.status() == last
+
+    def test_its_address_is_free_as_soon_as_it_is_told_and_given_back_but_once(self, site):
+        machine = site.machines["node-1"]
+        site.create()
+        site.advance(2)
+        address = site.status()["podIP"]
+        site.delete()
+        site.advance(0.1)
+        assert site.exists()
+        assert not machine.has(address)
+        while machine.take_address() != address:
+            """Others take what comes before it."""
+        site.until(lambda: not site.exists())
+        assert machine.has(address)
+
     def test_a_second_deletion_may_shorten_the_grace(self, site):
         site.create(container=sh("sleep 1000"))
         site.advance(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
-from storage_yard import RV
+from storage_yard import RV, RVR
 
 from pytest_kscen.simulation.kubelet.container import ContainerLife
 from pytest_kscen.simulation.kubelet.pod import PodLife
@@ -34,6 +34,16 @@ def test_kernels_forget_a_volume_that_is_deleted(yard, living):
     yard.until(lambda: yard.get(RV, "v") is None)
     yard.advance(60)
     assert (living(Volume), living(Link)) == (1, 3)
+
+
+def test_a_kernel_gives_up_what_somebody_has_removed_past_its_finalizers(yard):
+    yard.ready_volume()
+    name, node = next((one["metadata"]["name"], one["spec"]["nodeName"]) for one in yard.replicas())
+    yard.call(yard.api.patch(RVR, name, {"metadata": {"finalizers": None}}))
+    yard.delete(RVR, name)
+    assert yard.plant.drbd.status(node, "v")
+    yard.advance(0.2)
+    assert yard.plant.drbd.status(node, "v") is None
 
 
 def test_agents_that_are_killed_leave_nothing(yard, living):
