@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.storage.drbd.quorum import Sight, has_quorum, has_votes
-from pytest_kscen.simulation.storage.drbd.replicas import VITAL, Turn
+from pytest_kscen.simulation.storage.drbd.replicas import Turn
 from pytest_kscen.simulation.storage.drbd.resync import Resync
 from pytest_kscen.simulation.storage.drbd.words import Disk, Role
 
@@ -40,26 +40,30 @@ class Accord:
         self._agree = agree
 
     def reach(self) -> None:
-        before: list[object] = []
-        while before != (before := [*map(VITAL, self._replicas.values())]):
-            self._judge_disks()
-            self._count_votes()
-            writer = self._write()
-        if before:
-            self._bring_up_to_date(writer)
+        is_news = True
+        while is_news:
+            is_judged, is_counted = self._judge_disks(), self._count_votes()
+            writer = self._writer()
+            is_missed = self._write(writer)
+            is_news = is_judged or is_counted or is_missed
+        self._bring_up_to_date(writer)
 
     # --- what disks can know ---
 
-    def _judge_disks(self) -> None:
-        """Those that crashed last: the others' word counts more."""
+    def _judge_disks(self) -> bool:
+        """Those that crashed last: the others' word counts more. Whether anything has changed, as the other steps tell it too."""
         unsure = [one for one in self._replicas.values() if one.config and (one.disk is Disk.CONSISTENT or one.suspended)]
         if len(unsure) > 1:
             unsure.sort(key=lambda one: bool(one.activity))
+        changed = False
         for replica in unsure:
             if replica.disk is Disk.CONSISTENT and self._knows(replica):
                 self._judge(replica)
+                changed = True
             if replica.role is Role.PRIMARY and replica.suspended and replica.behind and self._meets_fresh_data(replica):
                 replica.demote()  # on-suspended-primary-outdated force-secondary: it froze while others took over
+                changed = True
+        return changed
 
     def _judge(self, replica: Replica) -> None:
         if replica.behind or (replica.activity and self._meets_fresh_data(replica)):
@@ -78,12 +82,16 @@ class Accord:
 
     # --- who may go on ---
 
-    def _count_votes(self) -> None:
+    def _count_votes(self) -> bool:
+        changed = False
         for replica in self._replicas.values():
             if replica.config:
                 sight = self._sight(replica, replica.config)
-                replica.quorum = has_quorum(replica.config, sight, had_quorum=replica.quorum)
-                replica.suspended = replica.role is PRIMARY and not (replica.quorum and sight.up_to_date)
+                quorum = has_quorum(replica.config, sight, had_quorum=replica.quorum)
+                suspended = replica.role is PRIMARY and not (quorum and sight.up_to_date)
+                if quorum is not replica.quorum or suspended is not replica.suspended:
+                    replica.quorum, replica.suspended, changed = quorum, suspended, True
+        return changed
 
     def _sight(self, replica: Replica, config: Config) -> Sight:
         node, links = replica.node, self._mesh.links_from(replica.node)
@@ -102,29 +110,35 @@ class Accord:
 
     # --- who writes, and who misses it ---
 
-    def _write(self) -> Replica | None:
-        """Two primaries are a workload on the move: only the elder writes. Returns the one that does, or would."""
+    def _writer(self) -> Replica | None:
+        """Who writes, or would. Two primaries are a workload on the move: only the elder does."""
         primaries = [replica for replica in self._replicas.values() if replica.role is PRIMARY and not replica.suspended]
-        writer = min(primaries, key=lambda replica: replica.promoted, default=None)
+        return min(primaries, key=lambda replica: replica.promoted, default=None)
+
+    def _write(self, writer: Replica | None) -> bool:
         if writer is None or self._waits_for_answer(writer):
             self._writes.flow_past(())
-            return writer
+            return False
         absent = self._mesh.others(writer)
+        changed = False
         for replica in absent:
-            self._overtake(replica)
+            changed = self._overtake(replica) or changed
         self._writes.flow_past(tuple(replica for replica in absent if replica.diskful))
-        return writer
+        return changed
 
     def _waits_for_answer(self, writer: Replica) -> bool:
         """A write that a connected peer has not acknowledged holds up all others."""
         silent = [link for link in self._mesh.links_from(writer.node).values() if link.silent]
         return any(_holds_up(link, writer) for link in silent)
 
-    def _overtake(self, replica: Replica) -> None:
-        if replica.diskful or replica.suspended:
+    def _overtake(self, replica: Replica) -> bool:
+        is_new = not replica.behind and (replica.diskful or replica.suspended)
+        if is_new:
             replica.behind = True
-        if replica.disk is Disk.UP_TO_DATE:
+        if replica.disk is UP_TO_DATE:
             replica.turn(Turn.OVERTAKEN)
+            return True
+        return is_new
 
     # --- who is brought up to date ---
 

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, auto
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.simulation.storage.drbd.words import Disk, Role
 
 if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.words import Config
-
-
-VITAL = attrgetter("role", "disk", "quorum", "suspended", "behind")
-"""What others decide by."""
 
 
 class Turn(IntEnum):
