@@ -25,6 +25,7 @@ NAME = "replicated-volume-agent"
 SETTLES = 0.1  # seconds within which a kernel has said all that it has to say of one event
 ASK_AGAIN = 2.0  # seconds until a kernel that refused is asked again
 UNHEARD = 1.0  # seconds until an agent that the API cannot hear tries again
+PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
 
 
 class _Read(NamedTuple):
@@ -72,7 +73,7 @@ class Agent:
         obj = self._plant.replicas.get(known.replica) if known else None
         if known is None or status is None or obj is None:
             return 0.0 if volume in self._configs else None  # else it was taken down here
-        if (status.role == Role.PRIMARY) != known.orders.primary:
+        if (status.role == PRIMARY) != known.orders.primary:
             return 0.0
         replica = self._plant.readings.of(obj, self._plant.volumes.get(volume))
         return self._pace.sooner(replica, status, self._bench.now())
@@ -140,7 +141,7 @@ class Agent:
             status = drbd.status(node, volume)
         if status is None:
             return None, ""
-        is_primary, begins = status.role == Role.PRIMARY, orders.first and status.disk_state != Disk.UP_TO_DATE
+        is_primary, begins = status.role == PRIMARY, orders.first and status.disk_state != UP_TO_DATE
         if is_primary == orders.primary and not begins:
             return status, ""
         try:

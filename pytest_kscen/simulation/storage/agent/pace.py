@@ -16,7 +16,8 @@ GOES = 1.0  # seconds within which it is seen whether a peer that was lost is to
 ARRIVES = 5.0  # seconds within which links that come and short resyncs have come
 PROGRESS_EVERY = 10.0  # seconds
 LATEST = 60.0  # seconds after which peers' roles and amounts are told, if nothing else was
-WHOLE, CONNECTED, SYNC_TARGET = (Disk.UP_TO_DATE, Disk.DISKLESS), State.CONNECTED, Replication.SYNC_TARGET
+UP_TO_DATE, CONNECTED, SYNC_TARGET = Disk.UP_TO_DATE, State.CONNECTED, Replication.SYNC_TARGET  # enumerations take their time
+WHOLE = (UP_TO_DATE, Disk.DISKLESS)
 
 
 class Pace:
@@ -71,10 +72,10 @@ def is_filling(status: Status) -> bool:
 
 def _patience(replica: Replica, status: Status, told: Status | None) -> float:
     """The first that fits."""
-    if told == status or (replica.in_sync and replica.is_diskful and status.disk_state != Disk.UP_TO_DATE):
+    if told == status or (replica.in_sync and replica.is_diskful and status.disk_state != UP_TO_DATE):
         return 0.0
     if told is None:
-        has_begun = not replica.initialized and status.disk_state == Disk.UP_TO_DATE  # or else another disk would begin, too
+        has_begun = not replica.initialized and status.disk_state == UP_TO_DATE  # or else another disk would begin, too
         return 0.0 if has_begun or _is_complete(status) or replica.in_quorum > status.quorum else ARRIVES
     before = told.connections
     others = [node for node, link in status.connections.items() if node not in before or before[node].state is not link.state]
@@ -82,7 +83,7 @@ def _patience(replica: Replica, status: Status, told: Status | None) -> float:
         return PROGRESS_EVERY if is_filling(status) else LATEST
     if _is_complete(status) or status.role is not told.role or _is_worse(status, told):
         return 0.0
-    is_cut = any(node in before and before[node].state is State.CONNECTED for node in others)
+    is_cut = any(node in before and before[node].state is CONNECTED for node in others)
     return GOES if is_cut else ARRIVES
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.words import Config
     from pytest_kscen.simulation.storage.drbd.writes import Writes
 
-UP_TO_DATE, DISKLESS, PRIMARY = Disk.UP_TO_DATE, Disk.DISKLESS, Role.PRIMARY  # an enumeration takes its time to find them
+PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
+CONSISTENT, DISKLESS = Disk.CONSISTENT, Disk.DISKLESS
 UNFINISHED = (Disk.OUTDATED, Disk.INCONSISTENT)
 
 
@@ -52,15 +53,15 @@ class Accord:
 
     def _judge_disks(self) -> bool:
         """Those that crashed last: the others' word counts more. Whether anything has changed, as the other steps tell it too."""
-        unsure = [one for one in self._replicas.values() if one.config and (one.disk is Disk.CONSISTENT or one.suspended)]
+        unsure = [one for one in self._replicas.values() if one.config and (one.disk is CONSISTENT or one.suspended)]
         if len(unsure) > 1:
             unsure.sort(key=lambda one: bool(one.activity))
         changed = False
         for replica in unsure:
-            if replica.disk is Disk.CONSISTENT and self._knows(replica):
+            if replica.disk is CONSISTENT and self._knows(replica):
                 self._judge(replica)
                 changed = True
-            if replica.role is Role.PRIMARY and replica.suspended and replica.behind and self._meets_fresh_data(replica):
+            if replica.role is PRIMARY and replica.suspended and replica.behind and self._meets_fresh_data(replica):
                 replica.demote()  # on-suspended-primary-outdated force-secondary: it froze while others took over
                 changed = True
         return changed
@@ -78,7 +79,7 @@ class Accord:
         return has_votes(replica.config, sight, had_quorum=replica.quorum) or self._meets_fresh_data(replica)
 
     def _meets_fresh_data(self, replica: Replica) -> bool:
-        return any(peer.disk is Disk.UP_TO_DATE for peer in self._mesh.peers(replica))
+        return any(peer.disk is UP_TO_DATE for peer in self._mesh.peers(replica))
 
     # --- who may go on ---
 
@@ -157,7 +158,7 @@ class Accord:
         if target is None or target.config is None or target.disk is not Disk.INCONSISTENT:
             return False
         link = self._mesh.link(resync.source, resync.target)
-        if link is not resync.link or not (link.silent or (link.connected and source and source.disk is Disk.UP_TO_DATE)):
+        if link is not resync.link or not (link.silent or (link.connected and source and source.disk is UP_TO_DATE)):
             return False
         return self._keeps_up(target, writer)
 
@@ -177,10 +178,10 @@ class Accord:
         return link is not None and (link.connected or _holds_up(link, writer))
 
     def _begin(self, target: Replica) -> None:
-        sources = [peer for peer in self._mesh.peers(target) if peer.disk is Disk.UP_TO_DATE]
+        sources = [peer for peer in self._mesh.peers(target) if peer.disk is UP_TO_DATE]
         if not sources:
             return
-        source = min(sources, key=lambda peer: (peer.role is not Role.PRIMARY, peer.config.node_id if peer.config else 0))
+        source = min(sources, key=lambda peer: (peer.role is not PRIMARY, peer.config.node_id if peer.config else 0))
         link = self._mesh.link(source.node, target.node)
         assert link
         target.missing = min(float(target.size), self._writes.missing(target) + target.activity)

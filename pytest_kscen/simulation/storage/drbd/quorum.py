@@ -9,6 +9,8 @@ from pytest_kscen.simulation.storage.drbd.words import QuorumRule
 if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.words import Config
 
+VOTES = QuorumRule.VOTES  # an enumeration takes its time to find it
+
 
 class Sight(NamedTuple):
     """Whom a replica sees. It sees itself."""
@@ -27,7 +29,7 @@ def has_votes(config: Config, sight: Sight, *, had_quorum: bool) -> bool:
     """Whether it meets enough others that nobody can have written without one of them."""
     if config.quorum == 0:
         return True
-    if config.quorum_rule is QuorumRule.VOTES:
+    if config.quorum_rule is VOTES:
         return sight.up_to_date + sight.present + sight.diskless >= config.quorum
     if not config.diskful:
         return sight.quorate >= config.quorum_minimum_redundancy

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.words import Config
 
 
+DISKLESS = Disk.DISKLESS  # an enumeration takes its time to find it
+
+
 class Turn(IntEnum):
     INITIALIZED = auto()
     """Somebody declared it to be the truth."""
@@ -72,7 +75,7 @@ class Replica:
 
     @property
     def diskful(self) -> bool:
-        return self.disk is not Disk.DISKLESS
+        return self.disk is not DISKLESS
 
     def turn(self, turn: Turn) -> None:
         self.disk = DISKS.get((self.disk, turn), self.disk)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.replicas import Replica
     from pytest_kscen.simulation.storage.drbd.volume import Volume
 
+DISKLESS, UP_TO_DATE = Disk.DISKLESS, Disk.UP_TO_DATE  # an enumeration takes its time to find them
+ESTABLISHED, CONNECTED = Replication.ESTABLISHED, State.CONNECTED
+
 _clean = lru_cache(maxsize=256)(Connection)
 """One object for all connections that look the same, while nothing has to be got."""
 
@@ -36,7 +39,7 @@ def _look_at(volume: Volume, node: str) -> Status | None:
         if seen is None:
             connections[peer] = _clean(link.shown)
         else:
-            replication = _replication(volume, node, peer) if resyncs else Replication.ESTABLISHED
+            replication = _replication(volume, node, peer) if resyncs else ESTABLISHED
             connections[peer] = _clean(link.shown, seen.role, seen.disk, replication)
     size = replica.size if volume.size is None else volume.size
     return Status(replica.role, replica.disk, size, replica.quorum, replica.suspended, connections)
@@ -72,16 +75,16 @@ def _replication(volume: Volume, node: str, peer: str) -> Replication:
         return Replication.SYNC_TARGET
     if theirs and theirs.source == node:
         return Replication.SYNC_SOURCE
-    return Replication.ESTABLISHED
+    return ESTABLISHED
 
 
 def _with_amounts(volume: Volume, node: str, peer: str, seen: Connection, now: float) -> Connection:
     here, there = volume.replicas[node], volume.replicas.get(peer)
     out = 0.0
-    if there and here.diskful and there.diskful:
-        if seen.state is State.CONNECTED:
+    if there and here.disk is not DISKLESS and there.disk is not DISKLESS:
+        if seen.state is CONNECTED:
             out = max(dirt(volume, here, now), dirt(volume, there, now))
-        elif here.disk is Disk.UP_TO_DATE:
+        elif here.disk is UP_TO_DATE:
             out = dirt(volume, there, now)
     percent = 100 * (1 - out / here.size) if here.size else 100.0
     return Connection(*seen[:4], percent, math.ceil(out))

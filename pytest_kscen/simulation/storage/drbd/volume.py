@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.simulation.storage.drbd.accord import Accord
 from pytest_kscen.simulation.storage.drbd.mesh import Mesh
-from pytest_kscen.simulation.storage.drbd.replicas import Replica, Turn
-from pytest_kscen.simulation.storage.drbd.words import Disk, Role
+from pytest_kscen.simulation.storage.drbd.replicas import DISKLESS, Replica, Turn
+from pytest_kscen.simulation.storage.drbd.words import Role
 from pytest_kscen.simulation.storage.drbd.writes import Writes
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Volume:
 
     def agree(self) -> None:
         self.accord.reach()
-        self.size = min([one.size for one in self.replicas.values() if one.disk is not Disk.DISKLESS], default=None)
+        self.size = min([one.size for one in self.replicas.values() if one.disk is not DISKLESS], default=None)
         self.faces.clear()
         self.statuses.clear()
         self._kernel.changed(self)

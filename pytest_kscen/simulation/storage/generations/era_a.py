@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.controller.view import Attachment, View
 
 NODE_IDS = 8
+PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
 LAYOUTS = {
     "None": Layout(diskful=1, io_ready=1, redundancy=1, failures=0),
     "Availability": Layout(diskful=2, io_ready=2, redundancy=1, failures=1),
@@ -99,12 +100,12 @@ class EraA(Generation):
             initialized=has_begun(obj, true.get("DataInitialized")),
             in_quorum="InQuorum" in true,
             in_sync="InSync" in true,
-            primary=state.get("role") == Role.PRIMARY,
+            primary=state.get("role") == PRIMARY,
             asked_primary=config.get("primary", False),
             two_primaries=actual.get("allowTwoPrimaries", False),
             actual_type=status.get("actualType", ""),
             size=device.get("size", 0) * 1024,
-            up_to_date=device.get("diskState") == Disk.UP_TO_DATE,
+            up_to_date=device.get("diskState") == UP_TO_DATE,
         )
 
     def orders_in(self, status: Obj) -> object:

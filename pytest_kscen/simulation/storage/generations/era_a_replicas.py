@@ -27,6 +27,7 @@ IN_SYNC = {
 }
 HAS_DATA = Finding(holds=True, reason="DataInitialized")
 NO_DISK = Finding(holds=True, reason="Diskless", message="there is no disk to keep in sync")
+PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
 CONNECTED, SYNCS = State.CONNECTED, (Replication.SYNC_SOURCE, Replication.SYNC_TARGET)
 NO_NEED = Finding(holds=True, reason="NotNeeded", message="there is no disk to have data on")
 NO_DATA = Finding(holds=False, reason="WaitingForData", message="it has never been up to date")
@@ -47,7 +48,7 @@ def findings_of(replica: Replica, report: Report) -> dict[str, Finding]:
         "DataInitialized": _initialized(replica, status) if is_diskful else NO_NEED,
         "InQuorum": QUORUM[status.quorum],
         "InSync": IN_SYNC[status.disk_state] if is_diskful else NO_DISK,
-        "Attached": ATTACHED[status.role is Role.PRIMARY],
+        "Attached": ATTACHED[status.role is PRIMARY],
     }
 
 
@@ -57,12 +58,12 @@ def has_begun(obj: Obj, initialized: Obj | None) -> bool:
 
 
 def _initialized(replica: Replica, status: Status) -> Finding:
-    return HAS_DATA if replica.initialized or status.disk_state is Disk.UP_TO_DATE else NO_DATA
+    return HAS_DATA if replica.initialized or status.disk_state is UP_TO_DATE else NO_DATA
 
 
 def progress(status: Status) -> str:
     """How much of the data is there."""
-    if status.disk_state == Disk.UP_TO_DATE:
+    if status.disk_state == UP_TO_DATE:
         return "100%"
     targets = (one for one in status.connections.values() if one.replication == Replication.SYNC_TARGET)
     target = next(targets, None)
@@ -85,7 +86,7 @@ def kernel(replica: Replica, report: Report, before: Obj) -> Obj:
         "minor": report.orders.minor,
         "diskState": str(status.disk_state),
         "client": not replica.is_diskful,
-        "open": status.role is Role.PRIMARY,
+        "open": status.role is PRIMARY,
         "quorum": status.quorum,
         "size": status.size // 1024,
     }
