@@ -84,6 +84,8 @@ SHOWN = {
     Phase.STRANGERS: State.STAND_ALONE,
 }
 
+DIALLING, CONNECTED, SILENT = Phase.DIALLING, Phase.CONNECTED, Phase.SILENT  # an enumeration takes its time to find them
+
 
 class Link:
     """Between two nodes, for one resource."""
@@ -116,7 +118,7 @@ class Link:
         if phase is None:
             return
         self.phase, self.shown = phase, SHOWN[phase]
-        self.connected, self.silent = phase is Phase.CONNECTED, phase is Phase.SILENT
+        self.connected, self.silent = phase is CONNECTED, phase is SILENT
         if self.connected:
             one, other = self.ends
             self.seen = {one: replicas[other], other: replicas[one]}
@@ -139,11 +141,11 @@ class Link:
 
     def _wait_for_next(self, event: Event) -> None:
         figures = self._figures
-        if self.phase is Phase.DIALLING:
+        if self.phase is DIALLING:
             self._wait(self._stream.between(*(figures.redialling if event is Event.OPENED else figures.dialling)), Event.MET)
-        elif self.phase is Phase.SILENT:
+        elif self.phase is SILENT:
             self._wait(self._stream.between(*figures.noticing), Event.NOTICED)
-        elif self.phase is Phase.CONNECTED:
+        elif self.phase is CONNECTED:
             self._wait_for_loss()
         else:
             self.end()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.simulation.storage.drbd.words import Config
 
 NOBODY: dict[str, Link] = {}
+CAME, LEFT, OPENED, SHUT = Event.CAME, Event.LEFT, Event.OPENED, Event.SHUT  # an enumeration takes its time to find them
 
 
 class Mesh:
@@ -73,7 +74,7 @@ class Mesh:
             weather = between(self._kernel.network, *link.flows)
             if weather != link.weather:
                 link.feel(weather)
-                self._refresh(link, Event.OPENED, Event.SHUT)
+                self._refresh(link, OPENED, SHUT)
                 changed = True
         return changed
 
@@ -86,12 +87,12 @@ class Mesh:
         for peer, link in self.links_from(replica.node).items():
             if before is None or (peer in peers) != (peer in before.peers):
                 self._begin_anew(link)
-            self._refresh(link, Event.CAME, Event.LEFT)
+            self._refresh(link, CAME, LEFT)
 
     def leave(self, node: str) -> None:
         """A replica said goodbye; whom it does not reach notices in time."""
         for link in self.links_from(node).values():
-            self._refresh(link, Event.CAME, Event.LEFT)
+            self._refresh(link, CAME, LEFT)
         self.fit(node)
 
     def die(self, node: str) -> None:
@@ -129,7 +130,7 @@ class Mesh:
 
     def _begin_anew(self, link: Link) -> None:
         link.usable = False
-        link.happen(Event.LEFT, self._replicas)
+        link.happen(LEFT, self._replicas)
 
     def _refresh(self, link: Link, came: Event, went: Event) -> None:
         """Whether the ends can hear each other, and what follows if that has changed."""
