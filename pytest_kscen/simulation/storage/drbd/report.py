@@ -86,5 +86,7 @@ def _with_amounts(volume: Volume, node: str, peer: str, seen: Connection, now: f
             out = max(dirt(volume, here, now), dirt(volume, there, now))
         elif here.disk is UP_TO_DATE:
             out = dirt(volume, there, now)
+    if not out:
+        return seen
     percent = 100 * (1 - out / here.size) if here.size else 100.0
     return Connection(*seen[:4], percent, math.ceil(out))
