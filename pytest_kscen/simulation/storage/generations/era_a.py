@@ -96,7 +96,7 @@ class EraA(Generation):
         true = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
         return Replica(
             *basics(obj),
-            address=Address(address["ipv4"], address["port"]) if address else None,
+            address=_address(address["ipv4"], address["port"]) if address else None,
             initialized=has_begun(obj, true.get("DataInitialized")),
             in_quorum="InQuorum" in true,
             in_sync="InSync" in true,
@@ -232,6 +232,10 @@ class EraA(Generation):
         conditions = with_findings(replica.obj, findings, now)
         disk = {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)} if replica.is_diskful else {}
         return {**status, **disk, "actualType": replica.type, "conditions": conditions, "drbd": drbd}
+
+
+_address = lru_cache(maxsize=1024)(Address)
+"""One object for all that say the same: they are compared at a glance."""
 
 
 @lru_cache(maxsize=256)
