@@ -50,6 +50,7 @@ class Controller(Generic[K]):
         self._later: dict[K, asyncio.TimerHandle] = {}
         self._again: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None  # kept: to ask for it each time costs a system call
         self._idle: asyncio.Future[None] | None = None
 
     def enqueue(self, key: K) -> None:
@@ -59,7 +60,7 @@ class Controller(Generic[K]):
 
     def enqueue_after(self, key: K, seconds: float) -> None:
         """Look again after this time, or sooner if that was promised before."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop or asyncio.get_running_loop()
         if seconds <= 0:  # but not before everybody else has had a turn
             loop.call_soon(self.enqueue, key)
             return
@@ -77,11 +78,11 @@ class Controller(Generic[K]):
         if before := self._again.pop(key, None):
             before.cancel()
         if seconds is not None:
-            loop = asyncio.get_running_loop()  # even at once means: not before everybody else has had a turn
+            loop = self._loop or asyncio.get_running_loop()  # even at once means: not before everybody else has had a turn
             self._again[key] = loop.call_later(max(0.0, seconds), self.enqueue, key)
 
     async def run(self) -> Never:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         try:
             while True:
                 while not self._queue:
