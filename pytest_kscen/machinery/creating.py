@@ -39,12 +39,14 @@ async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
     without_repetition(obj["metadata"], request.warnings, after_admission=False)
     track(kind, request, obj, None, core.clock.now())
     review = Review("CREATE", request, core, obj, None)
-    await core.admission.mutate(review)
+    if waiting := core.admission.mutate(review):
+        await waiting
     fill_in(core, kind, request, obj)
     if causes := _wrong(kind, obj):
         raise invalid(kind.resource, obj["metadata"]["name"], causes)
     request.warnings += [*kind.rules.warn(obj, None), *doubtful_finalizers(kind, obj, None)]
-    await core.admission.validate(review)
+    if waiting := core.admission.validate(review):
+        await waiting
     return Answer(_commit(core, kind, request, obj), 201)
 
 

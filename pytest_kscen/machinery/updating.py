@@ -99,7 +99,12 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         old = kind.shown(stored)
         new = make_new(old)
         track(kind, request, new, old, core.clock.now())
-        await _agree(core, kind, request, new, old)
+        review = Review("UPDATE", request, core, new, old)
+        if waiting := core.admission.mutate(review):
+            await waiting
+        _judge(core, kind, request, new, old)
+        if waiting := core.admission.validate(review):
+            await waiting
         if core.store.get(key) is stored:
             kept = kind.kept(new)
             new = new if kept is new else kind.shown(kept)
@@ -108,11 +113,9 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
             return Answer(_commit(core, kind, key, new, old, kept=kept, part=request.subresource))
 
 
-async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    """Everything between a decoded object and its commit."""
-    review = Review("UPDATE", request, core, new, old)
+def _judge(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
+    """Everything that the server has to say between those who change the object and those who only judge it."""
     rules, subresource = kind.rules, request.subresource
-    await core.admission.mutate(review)
     without_repetition(new["metadata"], request.warnings, after_admission=True)
     _refuse_stale(kind, request, new["metadata"], old["metadata"])
     prepare(core, kind, request, new, old)
@@ -128,7 +131,6 @@ async def _agree(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -
         request.warnings += rules.warn(new, old)
     if metadata.get("finalizers") is not before.get("finalizers"):
         request.warnings += doubtful_finalizers(kind, new, old)
-    await core.admission.validate(review)
 
 
 def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:

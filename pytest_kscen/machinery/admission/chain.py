@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from pytest_kscen.machinery.admission.hooks import Hook
     from pytest_kscen.machinery.admission.review import Gate, Place, Review
@@ -68,19 +68,32 @@ class Admission:
         self.hooks.remove(hook)
         self._plans.clear()
 
-    async def mutate(self, review: Review) -> None:
+    def mutate(self, review: Review) -> Awaitable[None] | None:
+        """What is returned is still to be awaited; for nearly all writes that is nothing. So it is with `validate`."""
         plan = review.plan = self._plan(review)
         for step in plan.change:
             step(review)
+        if plan.changing_hooks or (self.outside is not None and self.outside.mutating(review)):
+            return self._have_changed(review, plan)
+        return None
+
+    async def _have_changed(self, review: Review, plan: Plan) -> None:
         for hook in plan.changing_hooks:
             await hook.change(review)
         if self.outside is not None and self.outside.mutating(review):
             await self.outside.mutate(review, lambda: plan.pass_gates(review))
 
-    async def validate(self, review: Review) -> None:
+    def validate(self, review: Review) -> Awaitable[None] | None:
         plan = review.plan or self._plan(review)
         for step in plan.judge:
             step(review)
+        if plan.judging_hooks or (self.outside is not None and self.outside.validating(review)):
+            return self._have_judged(review, plan)
+        for step in plan.judge_last:
+            step(review)
+        return None
+
+    async def _have_judged(self, review: Review, plan: Plan) -> None:
         for hook in plan.judging_hooks:
             await hook.judge(review)
         if self.outside is not None and self.outside.validating(review):

@@ -44,8 +44,10 @@ async def bind(core: Core, kind: Kind, request: Request) -> Answer:
 async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answer:
     _refuse_odd_target(binding.get("target") or {})
     review = Review("CREATE", request, core, binding, None)
-    await core.admission.mutate(review)
-    await core.admission.validate(review)
+    if waiting := core.admission.mutate(review):
+        await waiting
+    if waiting := core.admission.validate(review):
+        await waiting
     pod = current(core, kind, request)
     refuse_other_uid(kind, request, binding["metadata"], pod)
     if why := _why_not(pod):
