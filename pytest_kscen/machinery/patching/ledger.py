@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.patching.ownership import Writer
     from pytest_kscen.machinery.patching.shapes import Shape
 
-LONGEST = 32  # writes that are noted before they are worked out
+LONGEST = 64  # writes that are noted before they are worked out
 SHARED = 4096  # sets of fields that are remembered because other objects may have the same
 SHARED_ENTRIES = 256  # that are: of one instant, that is
 LEAVES = frozenset([str, int, bool, float])
