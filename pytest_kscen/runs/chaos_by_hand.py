@@ -54,7 +54,7 @@ class ChaosByHand:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._known: dict[str, IncidentRecord] = {}
-        run.journal.follow(self._learn)
+        self._learns = False
 
     def network_block(self, a: str, b: str, *, ports: Iterable[int] | None = None) -> Held:
         """No TCP between two machines, or none to these ports."""
@@ -88,12 +88,19 @@ class ChaosByHand:
         """Pods of the storage with this label are deleted; the fault is over when others are ready in their place."""
         return self._cause(byhand.pod_destroy(label, count))
 
+    def _follow(self) -> None:
+        """From the first fault on: a run without any writes much that nobody is to hear."""
+        if not self._learns:
+            self._learns = True
+            self._run.journal.follow(self._learn)
+
     def _learn(self, entry: Entry) -> None:
         """Of those that were made here: a long run's plan makes thousands, which the journal tells of at its end."""
         if entry.data.get("incident") in self._known or (entry.what == "incident-started" and entry.who == BY_HAND):
             learn(self._known, entry)
 
     def _cause(self, fault: Fault) -> Held:
+        self._follow()
         incident = self._run.do(self._caused(fault))
         return Held(incident, self._known[incident.id], self._run)
 

@@ -8,7 +8,6 @@ import io
 import os
 import re
 import signal
-from types import SimpleNamespace
 
 import pytest
 
@@ -19,7 +18,7 @@ from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.clock.virtual import START
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.journal import Journal, JournalLost
+from pytest_kscen.journal import JournalLost
 from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
@@ -27,7 +26,6 @@ from pytest_kscen.objects.errors import AlreadyExists, Forbidden, Invalid, Servi
 from pytest_kscen.objects.resources import JOBS, NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
-from pytest_kscen.runs.chaos_by_hand import ChaosByHand
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
 
@@ -480,16 +478,16 @@ def test_ctrl_c_while_a_test_makes_a_fault_undoes_it(cluster, runner_of):
     assert [incident.removed_at is None for incident in run.outcome.incidents] == [False]
 
 
-def test_only_faults_by_hand_are_kept_while_the_run_lives(cluster):
-    run = SimpleNamespace(journal=Journal(cluster.runner.clock))
-    chaos = ChaosByHand(run)
-    started = {"profile": "network-block", "variant": "split-brain", "targets": {"nodes": ["node-1"]}}
-    for who, incident in (("chaos", "planned"), ("by-hand", "stated")):
-        run.journal.write(who, "incident-started", {"incident": incident, **started})
-    for incident in ("planned", "stated"):
-        run.journal.write("chaos-observer", "incident-effect", {"incident": incident, "effect": "a link is down"})
-    assert {name: record.effects for name, record in chaos._known.items()} == {"stated": ["a link is down"]}
-    run.journal.close()
+def test_only_faults_by_hand_are_kept_while_the_run_lives(runner_of):
+    with runner_of() as run:
+        held = run.chaos.network_block("node-1", "node-2")
+        (stated,) = run.chaos._known
+        started = {"profile": "network-block", "variant": "split-brain", "targets": {"nodes": ["node-1"]}}
+        run.journal.write("chaos", "incident-started", {"incident": "planned", **started})
+        for incident in ("planned", stated):
+            run.journal.write("chaos-observer", "incident-effect", {"incident": incident, "effect": "a link is down"})
+        assert {name: record.effects for name, record in run.chaos._known.items()} == {stated: ["a link is down"]}
+        held.end()
 
 
 @pytest.mark.parametrize("early", [True, False])
