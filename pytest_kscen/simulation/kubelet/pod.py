@@ -79,6 +79,8 @@ class PodLife:
         if not is_newer(pod["metadata"]["resourceVersion"], self.pod["metadata"]["resourceVersion"]):
             return
         old, self.pod = self.pod, pod
+        if self.is_done and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
+            return  # the kubelet has let go of it: it is gone as soon as nobody else holds it
         if pod["spec"] is not old["spec"]:
             self._respect(pod, old)
         if pod["metadata"].get("annotations") != old["metadata"].get("annotations"):
