@@ -55,7 +55,7 @@ class PodInfo:
         return bool(
             (obj["spec"] is self.spec or obj["spec"] == self.spec)
             and new.get("labels") == old.get("labels")
-            and new.get("deletionTimestamp") == old.get("deletionTimestamp")
+            and bool(new.get("deletionTimestamp")) is bool(old.get("deletionTimestamp"))
         )
 
     def __repr__(self) -> str:
