@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pytest_kscen.clock import epoch_of
+from pytest_kscen.clock import timestamp_of
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import EVENTS
 
@@ -35,9 +35,9 @@ class EventAging:
                 await self._look()
 
     async def _look(self) -> None:
-        dead = self._clock.now() - LIFE
+        dead = timestamp_of(self._clock.now() - LIFE)
         for event in (await self._api.list(EVENTS)).items:
-            if epoch_of(_told(event)) <= dead and epoch_of(_written(event)) <= dead:
+            if _told(event) <= dead and _written(event) <= dead:
                 metadata = event["metadata"]
                 await self._api.delete(EVENTS, metadata["name"], metadata["namespace"], precondition_uid=metadata["uid"])
 
