@@ -6,9 +6,9 @@ our doing is broken whatever it counted, and one that nobody checked to the end 
 
 from __future__ import annotations
 
-import math
 import sys
 from array import array
+from bisect import bisect_right
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -105,8 +105,8 @@ class VolumeRecord:
 
     def nodes_between(self, begin: float, end: float) -> set[str]:
         """Those that held a replica at any time between."""
-        stays = zip(self.placed_at, [*self.placed_at[1:], math.inf], self.placed_on, strict=False)
-        return {node for came, went, nodes in stays if came <= end and went > begin for node in nodes}
+        first = max(0, bisect_right(self.placed_at, begin) - 1)
+        return set().union(*self.placed_on[first : bisect_right(self.placed_at, end)])
 
     @property
     def deleting(self) -> bool:
