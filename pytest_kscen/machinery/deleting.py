@@ -81,10 +81,7 @@ def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> No
 
 async def admit(core: Core, request: Request, old: Obj) -> None:
     review = Review("DELETE", request, core, None, old)
-    if waiting := core.admission.mutate(review):
-        await waiting
-    if waiting := core.admission.validate(review):
-        await waiting
+    await core.admission.admit(review)
 
 
 def carry_out(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, Plan]:

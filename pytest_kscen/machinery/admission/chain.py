@@ -93,6 +93,12 @@ class Admission:
             step(review)
         return None
 
+    async def admit(self, review: Review) -> None:
+        """Both, where the server fills in nothing between them."""
+        for judge in (self.mutate, self.validate):
+            if waiting := judge(review):
+                await waiting
+
     async def _have_judged(self, review: Review, plan: Plan) -> None:
         for hook in plan.judging_hooks:
             await hook.judge(review)

@@ -44,10 +44,7 @@ async def bind(core: Core, kind: Kind, request: Request) -> Answer:
 async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answer:
     _refuse_odd_target(binding.get("target") or {})
     review = Review("CREATE", request, core, binding, None)
-    if waiting := core.admission.mutate(review):
-        await waiting
-    if waiting := core.admission.validate(review):
-        await waiting
+    await core.admission.admit(review)
     pod = current(core, kind, request)
     refuse_other_uid(kind, request, binding["metadata"], pod)
     if why := _why_not(pod):

@@ -44,10 +44,7 @@ async def evict(core: Core, kind: Kind, request: Request) -> Answer:
         raise BadRequest("name in URL does not match name in Eviction object")
     options = _delete_options(request, eviction.get("deleteOptions") or {})
     review = Review("CREATE", request, core, eviction, None)
-    if waiting := core.admission.mutate(review):
-        await waiting
-    if waiting := core.admission.validate(review):
-        await waiting
+    await core.admission.admit(review)
     await _end(core, kind, replace(request, verb="delete", subresource="", body=None, options=options))
     return Answer(EVICTED, 201)
 
