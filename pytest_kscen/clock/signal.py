@@ -23,7 +23,7 @@ class Signal:
         await self._event.wait()
 
     async def within(self, seconds: float) -> bool:
-        """Sleep this long; True at once when the signal comes."""
+        """Sleep this long, by the time of the loop, which is its clock's; True at once when the signal comes."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()

@@ -2,8 +2,8 @@
 
 Whether somebody else's has run out is told by our own clock, from when it was last seen to change: two machines' clocks need
 not agree. While an API does not answer nobody else can take it there, so whoever holds it goes on; it is lost when somebody
-else has it or has removed it, or when its holder is refused. Who alone is cut off from it
-learns that somebody else has it when he is back.
+else has it or has removed it, or when its holder is refused. Who alone is cut off from the API learns when he is back that it is
+another's.
 """
 
 from __future__ import annotations
