@@ -45,18 +45,24 @@ def holders(world):
     return [holder_of(world.runner.call(api.get(LEASES, NAME, namespace))) for api, namespace in places]
 
 
-def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world, begin):
-    async def crashes():
-        raise ZeroDivisionError
+async def crashes():
+    raise ZeroDivisionError
 
+
+def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world, begin):
     first, second = begin(), begin()
-    with pytest.raises(ActorCrashedError, match="the weak one crashed"), first as run:
-        assert [f"run {run.stage.run_id}, process " in holder for holder in holders(world)] == [True, True]
-        with pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster: run "), second:
-            """It does not come so far."""
-        first.cluster.runner.start(crashes(), "the weak one")
-        while run.life.goes_on:
-            time.sleep(0.01)
+
+    def play_and_crash():
+        with first as run:
+            assert [f"run {run.stage.run_id}, process " in holder for holder in holders(world)] == [True, True]
+            with pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster: run "), second:
+                """It does not come so far."""
+            first.cluster.runner.start(crashes(), "the weak one")
+            while run.life.goes_on:
+                time.sleep(0.01)
+
+    with pytest.raises(ActorCrashedError, match="the weak one crashed"):
+        play_and_crash()
     assert first.runs[0].outcome.judged == "unknown"
     assert holders(world) == ["", ""]
     with second as run:
