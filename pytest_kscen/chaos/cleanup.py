@@ -19,7 +19,9 @@ from pytest_kscen.chaos.jobs import NAMESPACE
 from pytest_kscen.chaos.scripts import MARK
 from pytest_kscen.chaos.sweeping import sweep
 from pytest_kscen.kube.actor import RUN_LABEL
+from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import JOBS, NODES
 from pytest_kscen.objects.storage import NAMESPACE as STORAGE
@@ -35,6 +37,7 @@ NAME = "chaos-cleaner"
 FAMILY = "chaos.megatest/"  # how the labels begin that the Go megatest has in common with us
 SPARED = ("kube-node-lease", "kube-public", "kube-system", STORAGE)
 """The namespaces whose Jobs are the cluster's own."""
+BOOTS = 150.0  # seconds that a machine may take which was started again just now
 COMMENT = re.compile(r'--comment "([^"]+)"|COMMENT="(?:/\* )?([^"*]+?)(?: \*/)?"')
 
 
@@ -118,7 +121,9 @@ async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
 
 async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
     try:
-        await actor.api.get(NODES, node)
+        if not is_true(await actor.api.get(NODES, node), "Ready"):
+            actor.log(logging.INFO, "waits until the node is ready, to sweep it", node=node, timeout=BOOTS)
+            await wait_for(actor.api, actor.clock, NODES, node, condition=_is_up, timeout=BOOTS)
         labels = {TYPE: "sweep", **actor.labels}
         await sweep(actor, f"chaos-sweep-{actor.chance.suffix()}-{number}", node, mark, labels)
     except NotFound:
@@ -129,6 +134,10 @@ async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
         actor.log(logging.WARNING, "rules of iptables may have stayed", node=node, why=why)
         if not isinstance(error, TimeoutError):
             raise
+
+
+def _is_up(node: Obj | None) -> bool:
+    return node is None or is_true(node, "Ready")
 
 
 def marks(jobs: Iterable[Obj]) -> list[tuple[str, str]]:

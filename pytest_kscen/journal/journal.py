@@ -7,6 +7,8 @@ off: what comes after it would be judged as if nothing were missing.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import io
 import json
 import os
@@ -57,7 +59,7 @@ class Journal:
         self.path = path
         self._clock = clock
         self._began = clock.now()
-        self._file: BinaryIO = path.open("w+b", buffering=0) if path else io.BytesIO()
+        self._file: BinaryIO = _opened(path) if path else io.BytesIO()
         self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
         self.when_lost: Callable[[JournalLost], object] | None = None
@@ -163,6 +165,26 @@ class Witness:
     def called(self, name: str) -> Witness:
         """A pen for a part of this actor."""
         return Witness(self._journal, f"{self.who}/{name}")
+
+
+def _opened(path: pathlib.Path) -> BinaryIO:
+    """Locked as long as it is open, which a process that dies leaves to nobody."""
+    file = path.open("w+b", buffering=0)
+    with contextlib.suppress(OSError):  # some file systems know no locks
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
+
+
+def is_being_written(path: pathlib.Path) -> bool:
+    """Whether somebody who lives has this journal open for writing."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # there is none, or none that can be locked
+        return False
+    return False
 
 
 def read(path: pathlib.Path) -> list[Entry]:

@@ -63,7 +63,7 @@ def quantity(text: str) -> str:
             return text
     except ValueError:
         pass
-    raise ValueError(f"{text!r} is no size: give more than zero, as in 100Mi or 1Gi")
+    raise ValueError(f"{text!r} is no size: give a quantity of more than zero, as in 100Mi or 1Gi")
 
 
 def switch(text: str) -> bool:

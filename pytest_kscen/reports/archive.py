@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.checks.volumes import STABLE
+from pytest_kscen.journal import is_being_written
 from pytest_kscen.reports.command import JOURNAL
 from pytest_kscen.reports.story import story
 from pytest_kscen.reports.summary import summary
@@ -29,12 +30,15 @@ STORIES = 50  # volumes that moved, at most; `python -m pytest_kscen story` tell
 
 
 def begin(folder: pathlib.Path, facts: dict[str, Any]) -> pathlib.Path:
-    """Where the journal is to be written; an earlier run of the same test gives way."""
+    """Where the journal is to be written; an earlier run of the same test gives way, if it is over."""
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in (folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
+    journal = folder / JOURNAL
+    if is_being_written(journal):
+        raise ValueError(f"a run that is still on writes to {folder}: wait for its end, or give another --kscen-archive")
+    for stale in (journal, folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
         stale.unlink(missing_ok=True)
     (folder / "run.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
-    return folder / JOURNAL
+    return journal
 
 
 def finish(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:

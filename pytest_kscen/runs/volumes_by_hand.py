@@ -13,8 +13,10 @@ from pytest_kscen.megatest.subject import Subject
 from pytest_kscen.megatest.unready import shortcomings
 from pytest_kscen.megatest.volume import make
 from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
 from pytest_kscen.reports.story import told_lacks
+from pytest_kscen.runs.preflight import NO_STORAGE
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
@@ -93,7 +95,10 @@ class VolumesByHand:
         return self._run.do(self._begin(Destiny(name or drawn, storage_class, size, math.inf, attach)))
 
     async def _look_up(self, storage_class: str) -> None:
-        there = (await self._run.stage.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)).items
+        try:
+            there = (await self._run.stage.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)).items
+        except NotFound:
+            raise ValueError(f"the tested cluster has no {REPLICATED_STORAGE_CLASSES.qualified}: {NO_STORAGE}") from None
         names = sorted(one["metadata"]["name"] for one in there)
         if storage_class not in names:
             raise ValueError(f"there is no storage class {storage_class!r}; there are {', '.join(names) or 'none'}")

@@ -295,8 +295,8 @@ def test_a_real_cluster_that_was_told_enough(complaints, pytester):
         ("--vm-namespace", "Foo_Bar", f"'Foo_Bar' {NO_NAMESPACE}"),
         ("--vm-namespace", 64 * "v", f"'{64 * 'v'}' {NO_NAMESPACE}"),
         ("--parent-kubeconfig", "nowhere", "there is no file 'nowhere'"),
-        ("--kscen-volume-size", "0", "'0' is no size: give more than zero, as in 100Mi or 1Gi"),
-        ("--kscen-volume-size-max", "big", "'big' is no size: give more than zero, as in 100Mi or 1Gi"),
+        ("--kscen-volume-size", "0", "'0' is no size: give a quantity of more than zero, as in 100Mi or 1Gi"),
+        ("--kscen-volume-size-max", "big", "'big' is no size: give a quantity of more than zero, as in 100Mi or 1Gi"),
         (
             "--kscen-volume-health",
             "good",

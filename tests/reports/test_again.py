@@ -33,6 +33,21 @@ def keep(folder, plan, conduct):
     cluster.close()
 
 
+def test_a_folder_to_which_a_run_that_is_on_writes_is_not_taken_from_it(tmp_path):
+    cluster = EmbeddedCluster("twice")
+    first, second = (ScenarioRunner(cluster, Plan(), keep=lambda _: begin(tmp_path, {"test": "it"})) for _ in range(2))
+    with first as run:
+        before = run.journal.content()
+        with pytest.raises(ValueError, match=f"a run that is still on writes to {tmp_path}: wait for its end, or give another"):
+            second.run("1s")
+        assert (tmp_path / "journal.jsonl").read_bytes() == before
+    assert run.outcome.verdict == "valid"
+    first.close()
+    assert second.run("1s").verdict == "valid"
+    second.close()
+    cluster.close()
+
+
 def six_minutes(runner):
     runner.run("6m")
 

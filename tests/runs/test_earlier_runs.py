@@ -49,3 +49,23 @@ def test_a_run_by_hand_clears_what_another_left(cluster, churn):
         assert [(one.data["node"], one.data["rules"]) for one in run.journal if one.what == "rules-swept"] == [("node-1", 1)]
     assert run.outcome.leftovers == []
     runner.close()
+
+
+def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
+    parent, nested = cluster.parent(), cluster.api("earlier")
+    cluster.runner.call(nested.create(JOBS, job("dead", "node-1", add_rule("dead", "10.0.0.2", 1.0), 600, DEAD)))
+    cluster.advance("20s")
+    cluster.site.machines.power_off("node-1")
+    cluster.advance("2m")
+
+    async def boot():
+        await cluster.runner.clock.sleep(70)
+        cluster.site.machines.power_on("node-1")
+
+    cluster.runner.start(boot(), "boot")
+    runner = ScenarioRunner(cluster, Plan(), parent=lambda: parent)
+    with runner as run:
+        assert [one for one in run.journal if one.what == "not-swept"] == []
+        assert 65 < run.journal.now < 75
+    assert run.outcome.verdict == "valid"
+    runner.close()

@@ -51,6 +51,12 @@ def test_a_workflow_is_played_and_nothing_is_said_of_storage(scenario_runner, ca
     assert "storage" not in caplog.text
 
 
+def test_a_volume_by_hand_says_what_the_cluster_lacks(scenario_runner):
+    lacks = "the tested cluster has no replicatedstorageclasses.storage.deckhouse.io: install sds-replicated-volume there, or test"
+    with scenario_runner as run, pytest.raises(ValueError, match=lacks):
+        run.volumes.create("any")
+
+
 def test_an_actor_that_crashes_leaves_no_volumes_to_clear_away(scenario_runner, caplog):
     async def stumble():
         raise LookupError("stumbled")
