@@ -121,7 +121,7 @@ async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
 
 async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
     try:
-        if not is_true(await actor.api.get(NODES, node), "Ready"):
+        if not _is_up(await actor.api.get(NODES, node)):
             actor.log(logging.INFO, "waits until the node is ready, to sweep it", node=node, timeout=BOOTS)
             await wait_for(actor.api, actor.clock, NODES, node, condition=_is_up, timeout=BOOTS)
         labels = {TYPE: "sweep", **actor.labels}

@@ -62,15 +62,10 @@ class Lease:
                 self._watch(found)
                 if self._clock.now() < self._runs_out:
                     return holder
-            try:
+            quicker = (Conflict, NotFound) if found else (Conflict, AlreadyExists)  # without its namespace it cannot be made
+            with contextlib.suppress(*quicker):  # somebody was
                 await self._write(found)
-            except (AlreadyExists, Conflict):  # somebody was quicker
-                continue
-            except NotFound:
-                if not found:  # nor is its namespace there
-                    raise
-                continue
-            return ""
+                return ""
 
     async def claim(self, word: Signal) -> str:
         """Take it, maybe after one who was killed; or who has it, as soon as he is seen to keep it or the word comes."""
