@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,11 @@ from pytest_kscen.options.general import DURATION
 from pytest_kscen.options.megatest import PARENT_KUBECONFIG, VM_NAMESPACE
 
 if TYPE_CHECKING:
-    import pathlib
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.clusters.kind.wish import KindWish
+    from pytest_kscen.journal import Journal
     from pytest_kscen.kube.actor import Parent
     from pytest_kscen.options import Settings
     from pytest_kscen.options.option import Option
@@ -159,12 +160,12 @@ def _add(item: pytest.Item, lines: list[str], properties: list[tuple[str, object
     item.user_properties += [(f"{name}{number}", value) for name, value in properties]
 
 
-def _keep(item: pytest.Item, number: int) -> pathlib.Path | None:
-    """Begin the folder of a test's first, second run, if the settings say where; its journal goes there."""
+def _keep(item: pytest.Item, number: int) -> Callable[[Journal], object]:
+    """Begins the folder of a test's first, second run, if the settings say where; its journal goes there."""
     settings = item.config.stash[SETTINGS]
     if settings.kscen_archive is None:
-        return None
-    from pytest_kscen.reports.archive import begin, folder_name
+        return lambda _: None
+    from pytest_kscen.reports.archive import begin, check_free, folder_name
 
     test = own_id(item)
     facts = {
@@ -174,7 +175,9 @@ def _keep(item: pytest.Item, number: int) -> pathlib.Path | None:
         "again": how_to_run_again(item),
         "again_in": str(item.config.invocation_params.dir),
     }
-    return begin(settings.kscen_archive / folder_name(test, number), facts)
+    folder = settings.kscen_archive / folder_name(test, number)
+    check_free(folder)
+    return functools.partial(begin, folder, facts)
 
 
 def _tell(item: pytest.Item, run: Run) -> None:

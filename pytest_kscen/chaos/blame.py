@@ -1,7 +1,8 @@
 """Whose a trouble is, by the rules that a storage tester would go by; what cannot be told apart is nobody's proof.
 
 An incident explains a trouble if it covers it, acts, and has done so for long enough to be noticed. Of several that do, the
-one that explains it best has it, and of equals the first; whoever came earlier than that one may have done it too.
+one that explains it best has it, and of equals the first; whoever came earlier than that one may have done it too. What a
+volume suffers all of those that stop something may have done together.
 
 A link that is not made is explained by what acted before it was due, and for long enough since, but only if both ends are sure
 to be at work: while something is done to a machine or an agent of theirs, the link proves nothing.
@@ -81,6 +82,8 @@ class Suspect:
     """Its own troubles that are not over."""
     maybe: dict[Key, Aspect] = field(default_factory=dict)
     """Those that are perhaps its own, and are not over."""
+    left: dict[Key, str] = field(default_factory=dict)
+    """Of those, what an incident that is overtaken has left to it: which one."""
     volumes: dict[str, None] = field(default_factory=dict)
     """Those of which it has shaken a link."""
 
@@ -104,10 +107,15 @@ class Suspect:
     def shook(self, trouble: Aspect, at: float) -> None:
         self.shaken[trouble.key] = trouble
         self.maybe.pop(trouble.key, None)
+        self.left.pop(trouble.key, None)
         if trouble.kind == LINK:
             self.volumes[trouble.volume] = None
         if trouble.kind == MACHINE:
             self.acts(at)
+
+    def has(self, trouble: Aspect) -> bool:
+        """Whether it is its own, or perhaps."""
+        return trouble.key in self.shaken or trouble.key in self.maybe
 
     @property
     def in_trouble(self) -> list[Aspect]:
@@ -115,8 +123,9 @@ class Suspect:
         return [*self.shaken.values(), *self.maybe.values()]
 
     def is_rid_of(self, trouble: Aspect) -> bool:
-        """Whether it was its own, or perhaps."""
+        """Whether it had it."""
         own, perhaps = self.shaken.pop(trouble.key, None), self.maybe.pop(trouble.key, None)
+        self.left.pop(trouble.key, None)
         return bool(own or perhaps)
 
     def explains(self, trouble: Aspect, at: float) -> bool:
@@ -154,7 +163,9 @@ def whose(trouble: Aspect, suspects: Iterable[AnySuspect], at: float) -> tuple[A
     if not able or (trouble.due is not None and (trouble.excused or any(each.may_hold_up(trouble) for each in suspects))):
         return None, [each for each in suspects if each.may_explain(trouble)]
     best = able[0]
-    equals = [each for each in able if each.power == best.power]
-    if trouble.kind == VOLUME and len(equals) > 1:
-        return None, equals  # it may have taken all of them together
+    if trouble.kind == VOLUME:
+        needed = min(best.power, Power.STOPS)
+        together = [each for each in able if each.power >= needed]
+        if len(together) > 1:
+            return None, together
     return best, [each for each in able if each.since < best.since]

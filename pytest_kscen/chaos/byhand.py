@@ -19,7 +19,7 @@ from pytest_kscen.objects.numbers import is_whole
 
 def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Block:
     """All TCP between two machines, or these ports alone."""
-    _names(a=a, b=b)
+    _pair(a, b)
     if ports is None:
         return Block(EVERYTHING, (a,), (b,))
     valid = valid_ports(_listed("ports", ports))
@@ -28,25 +28,28 @@ def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Bloc
 
 def drbd_block(a: str, b: str, volume: str) -> Block:
     """One volume's link between two machines."""
-    _names(a=a, b=b, volume=volume)
+    _pair(a, b)
+    _names(volume=volume)
     return Block(DRBD, (a,), (b,), volume=volume)
 
 
 def split_brain(group_a: Iterable[str], group_b: Iterable[str]) -> Block:
     """All TCP between two groups of machines."""
-    return Block(SPLIT_BRAIN, _group("group_a", group_a), _group("group_b", group_b))
+    side_a, side_b = _group("group_a", group_a), _group("group_b", group_b)
+    _each_once((*side_a, *side_b))
+    return Block(SPLIT_BRAIN, side_a, side_b)
 
 
 def losses(a: str, b: str, loss: float) -> Losses:
     """This share of the packets between two machines, from 0 to 1."""
-    _names(a=a, b=b)
+    _pair(a, b)
     valid_loss(loss)
     return Losses((a, b), loss)
 
 
 def latency(a: str, b: str) -> Latency:
     """The link between two machines, loaded."""
-    _names(a=a, b=b)
+    _pair(a, b)
     return Latency((a, b))
 
 
@@ -74,6 +77,17 @@ def _names(**given: Any) -> None:
     for parameter, name in given.items():
         if not isinstance(name, str) or not name:
             raise ValueError(f"{parameter}={name!r}: give a name, as text")
+
+
+def _pair(a: Any, b: Any) -> None:
+    _names(a=a, b=b)
+    _each_once((a, b))
+
+
+def _each_once(machines: tuple[str, ...]) -> None:
+    for name in machines:
+        if machines.count(name) > 1:
+            raise ValueError(f"{name!r} is named twice: name each machine once")
 
 
 def _group(parameter: str, given: Any) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import JOBS, NODES
 from pytest_kscen.objects.storage import NAMESPACE as STORAGE
-from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS
+from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS, phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -38,6 +38,7 @@ FAMILY = "chaos.megatest/"  # how the labels begin that the Go megatest has in c
 SPARED = ("kube-node-lease", "kube-public", "kube-system", STORAGE)
 """The namespaces whose Jobs are the cluster's own."""
 BOOTS = 150.0  # seconds that a machine may take which was started again just now
+BEFORE, AFTER = "clear away before the run", "clear chaos away"
 COMMENT = re.compile(r'--comment "([^"]+)"|COMMENT="(?:/\* )?([^"*]+?)(?: \*/)?"')
 
 
@@ -50,10 +51,12 @@ async def clear_before(stage: Stage, *, everything: bool = True) -> None:
     if hands.parent and stage.parent:
         everywhere = "" if stage.parent.owned else hands.namespace
         of_parent = _anything if everything and stage.parent.owned else is_of_chaos
-        await _clear(hands.parent, CILIUM_NETWORK_POLICIES, everywhere, of_parent)
-        await _clear(hands.parent, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_past, functools.partial(take_back, hands))
+        await _clear(hands.parent, BEFORE, CILIUM_NETWORK_POLICIES, everywhere, of_parent)
+        undo = functools.partial(take_back, hands)
+        await _clear(hands.parent, BEFORE, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_past, undo=undo)
     everywhere = "" if stage.owned else NAMESPACE
-    jobs = await _clear(hands.nested, JOBS, everywhere, _is_not_spared if everything and stage.owned else is_of_chaos)
+    of_nested = _is_not_spared if everything and stage.owned else is_of_chaos
+    jobs = await _clear(hands.nested, BEFORE, JOBS, everywhere, of_nested)
     await _sweep(hands.nested, jobs)
 
 
@@ -65,21 +68,23 @@ async def clear_after(stage: Stage) -> None:
         return _labels(obj).get(RUN_LABEL) == stage.run_id
 
     async def clear_jobs() -> None:
-        await _sweep(hands.nested, await _clear(hands.nested, JOBS, NAMESPACE, is_ours))
+        await _sweep(hands.nested, await _clear(hands.nested, AFTER, JOBS, NAMESPACE, is_ours))
 
     steps: list[Coroutine[Any, Any, Any]] = [clear_jobs()]
     if hands.parent:
         undo, place = functools.partial(take_back, hands), hands.namespace
-        steps.append(_clear(hands.parent, CILIUM_NETWORK_POLICIES, place, is_ours))
-        steps.append(_clear(hands.parent, VIRTUAL_MACHINE_OPERATIONS, place, is_ours, undo))
+        steps.append(_clear(hands.parent, AFTER, CILIUM_NETWORK_POLICIES, place, is_ours))
+        steps.append(_clear(hands.parent, AFTER, VIRTUAL_MACHINE_OPERATIONS, place, is_ours, undo=undo))
     await _all(steps)
 
 
 async def _clear(
     actor: Actor,
+    action: str,
     resource: Resource,
     namespace: str,
     chosen: Callable[[Obj], bool],
+    *,
     undo: Callable[[Obj], Awaitable[None]] | None = None,
 ) -> list[Obj]:
     """What was there and is gone now; a cluster that does not know the resource has none."""
@@ -90,7 +95,7 @@ async def _clear(
 
     async def away(obj: Obj) -> None:
         metadata = obj["metadata"]
-        async with actor.doing("clear away", resource=resource.qualified, object=metadata["name"]):
+        async with actor.doing(action, resource=resource.qualified, object=metadata["name"]):
             if undo:
                 await undo(obj)
             await remove(actor, resource, metadata["name"], metadata.get("namespace", ""))
@@ -158,7 +163,7 @@ def is_of_chaos(obj: Obj) -> bool:
 
 def _is_past(operation: Obj) -> bool:
     """A stop of ours that nobody has taken back is, whatever has become of it."""
-    return is_of_chaos(operation) and ((operation.get("status") or {}).get("phase") in FINISHED or is_our_stop(operation))
+    return is_of_chaos(operation) and (phase_of(operation) in FINISHED or is_our_stop(operation))
 
 
 def _is_not_spared(job: Obj) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+from pytest_kscen.objects.virtualization import STOPPED, VIRTUAL_MACHINES, phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,14 @@ class Hands:
             if name not in machines:
                 known = ", ".join(machines) or "none"
                 raise Impossible(f"there is no virtual machine {name!r} in the namespace {self.namespace!r}; there are {known}")
+        return machines
+
+    async def must_run(self, names: Sequence[str]) -> dict[str, Obj]:
+        """The virtual machines, when these are among them and none is off."""
+        machines = await self.must_have(names)
+        for name in names:
+            if phase_of(machines[name]) == STOPPED:
+                raise Impossible(f"the virtual machine {name} is off: name one that runs, or end first what has stopped it")
         return machines
 
 

@@ -1,7 +1,8 @@
 """A run's one observer: it watches replicas, volumes, nodes and machines, and tells each incident what it has done to them.
 
 Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own, or perhaps its own, has been in trouble
-for a little while, unless others were on meanwhile that may keep it so: then nobody can tell.
+for a little while, unless others were on meanwhile that may keep it so: then nobody can tell, and what was left is waited for by
+those. What goes before it is well again was not seen to recover.
 
 A link that is to be made, and does not come within the time in which a lost one would have been noticed, is a trouble from then
 on. What its volume has suffered since it was due is judged once more.
@@ -22,7 +23,7 @@ from pytest_kscen.kube.informer import Informer, Ref
 from pytest_kscen.kube.looking import SharedInformers
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, volume_of
-from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES, phase_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -49,6 +50,10 @@ class Watched(Suspect):
 
     incident: Incident
     told: dict[tuple[object, ...], int] = field(default_factory=dict)
+    went: list[str] = field(default_factory=list)
+    """What it had in trouble and is there no more; from before its end only if nothing else was left then."""
+    mingled: list[str] = field(default_factory=list)
+    """Who left to it what was still in trouble at its end: how long its own took nobody can tell."""
     calm_since: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -117,6 +122,9 @@ class Observer:
         """The incident is undone: see how long its traces stay."""
         watched = self._watched[incident.id]
         watched.until = watched.calm_since = self._stage.journal.now
+        watched.mingled = list(dict.fromkeys(watched.left.values()))
+        if watched.in_trouble:
+            watched.went.clear()
         recovery = asyncio.get_running_loop().create_task(self._recovers(watched), name=f"recovery from {incident.id}")
         self._recoveries[incident.id] = recovery
         recovery.add_done_callback(lambda _: self._forget(incident.id))
@@ -149,7 +157,7 @@ class Observer:
         """What was well or in trouble before is forgotten: the next to watch begins with what is there then."""
         self._looking = None
         self._seen.clear()
-        self._troubles = troubles.Troubles(self._began, self._over, self._is_due)
+        self._troubles = troubles.Troubles(self._began, self._over, self._went, self._is_due)
         self._due: asyncio.Queue[tuple[float, Due]] | None = None
         self._unowned: dict[Key, tuple[float, Aspect]] = {}
 
@@ -175,13 +183,14 @@ class Observer:
             looking.create_task(ears.run(), name=NAME)
             for machine in machines:
                 looking.create_task(machine.run(), name=f"{NAME} of {machine.resource.plural}")
-                self._follow(ears, machine, troubles.phase, troubles.of_machine)
+                self._follow(ears, machine, phase_of, troubles.of_machine)
             self._follow(
                 ears,
                 replicas,
                 troubles.connections,
                 lambda replica, links: troubles.of_replica(replica, links, of_volume.of(volume_of(replica))),
                 unless=troubles.has_same_links,
+                may_go=lambda replica: not _goes(volumes.get(volume_of(replica))),
             )
             self._follow(
                 ears,
@@ -210,8 +219,12 @@ class Observer:
         aspects: Callable[[Obj, Said], Iterable[Aspect]],
         *,
         unless: Callable[[Obj, Obj], bool] = lambda _new, _old: False,
+        may_go: Callable[[Obj], bool] = lambda _old: False,
     ) -> None:
-        """An object's aspects are made of what it says: as long as it says the same, they stay as they are."""
+        """An object's aspects are made of what it says: as long as it says the same, they stay as they are.
+
+        Those of one that may go are asked of nobody once it has gone.
+        """
         shown: dict[Ref, tuple[Said, list[Aspect]]] = {}
 
         def handler(new: Obj | None, old: Obj | None) -> None:
@@ -227,7 +240,10 @@ class Observer:
                 shown[ref] = saying, now
             else:
                 del shown[ref]
-            self._troubles.see(before, now, going=bool(new and new["metadata"].get("deletionTimestamp")))
+            if new:
+                self._troubles.see(before, now, going=bool(new["metadata"].get("deletionTimestamp")))
+            else:
+                self._troubles.see(before, now, gone=not (old and may_go(old)))
 
         ears.on_change(informer, handler)
 
@@ -286,6 +302,12 @@ class Observer:
                 watched.calm_since = self._stage.journal.now
                 watched.changed.set()
 
+    def _went(self, trouble: Aspect) -> None:
+        for watched in self._watched.values():
+            if watched.has(trouble) and trouble.key not in watched.left:
+                watched.went.append(trouble.words)
+        self._over(trouble)
+
     async def _recovers(self, watched: Watched) -> None:
         incident = watched.incident
         try:
@@ -299,11 +321,16 @@ class Observer:
             self._actor.log(logging.WARNING, "not recovered from", incident=incident.id, waited=RECOVERY, left="; ".join(left))
         else:
             if others:
-                incident.note("incident-overtaken", by=others, left=_words(watched))
+                incident.note("incident-overtaken", by=[each.incident.id for each in others], left=_words(watched))
+                _leave_to(others, watched)
+            elif watched.went:
+                incident.note("incident-gone", left=watched.went)
+            elif watched.mingled:
+                incident.note("incident-mingled", others=watched.mingled)
             else:
                 incident.recovered(watched.calm_since)
 
-    async def _calm(self, watched: Watched) -> list[str]:
+    async def _calm(self, watched: Watched) -> list[Watched]:
         """Wait until all is well, and stays so. If others are on that cover what is not: who they are."""
         while True:
             watched.changed.clear()
@@ -317,9 +344,17 @@ class Observer:
                 watched.volumes.clear()  # what is certainly its own is over
                 await watched.changed.wait()
 
-    def _in_the_way(self, watched: Watched) -> list[str]:
+    def _in_the_way(self, watched: Watched) -> list[Watched]:
         on = [each for each in self._watched.values() if each.until is None and not each.asked]
-        return [each.incident.id for each in on if any(map(each.reach.covers, watched.in_trouble))]
+        return [each for each in on if any(map(each.reach.covers, watched.in_trouble))]
+
+
+def _leave_to(others: list[Watched], watched: Watched) -> None:
+    """They may be why it stays so: it is for them to wait for it."""
+    for other in others:
+        for trouble in filter(other.reach.covers, watched.in_trouble):
+            if not other.has(trouble):
+                other.maybe[trouble.key], other.left[trouble.key] = trouble, watched.incident.id
 
 
 def _words(watched: Watched) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pytest_kscen.chaos.replicas import node_of
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.storage import volume_of
+from pytest_kscen.objects.virtualization import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Key: TypeAlias = tuple[str, ...]
 
 LINK, VOLUME, NODE, MACHINE = "link", "volume", "node", "machine"
-CONNECTED, RUNNING = "Connected", "Running"
+CONNECTED = "Connected"
 REFUSING = ("StandAlone", "Disconnecting")
 """What an end says of a link that it does not try."""
 NOT_MADE = "the link of {volume} from {nodes[0]} to {nodes[1]} is not made ({state})"
@@ -71,14 +72,20 @@ class Due:
 class Troubles:
     """All troubles of one cluster, kept by the changes of its objects. Who listens hears of each beginning and each end.
 
-    Who listens hears as well of each link that is due from now on.
+    An end is that it is well again, or is asked of nobody any more; or that what was in trouble went before that. Who listens
+    hears as well of each link that is due from now on.
     """
 
     def __init__(
-        self, began: Callable[[Aspect], None], over: Callable[[Aspect], None], is_due: Callable[[Due], None] = lambda _: None
+        self,
+        began: Callable[[Aspect], None],
+        over: Callable[[Aspect], None],
+        went: Callable[[Aspect], None],
+        is_due: Callable[[Due], None] = lambda _: None,
     ) -> None:
         self._began = began
         self._over = over
+        self._went = went
         self._is_due = is_due
         self._well: dict[Key, None] = {}
         self._troubles: dict[Key, Aspect] = {}
@@ -89,19 +96,19 @@ class Troubles:
         self._due: dict[Key, Due] = {}
         """By either end."""
 
-    def see(self, old: list[Aspect], new: list[Aspect], *, going: bool) -> None:
-        """An object's aspects have changed; one that is being deleted may fail as it likes."""
+    def see(self, old: list[Aspect], new: list[Aspect], *, going: bool = False, gone: bool = False) -> None:
+        """An object's aspects have changed; one that is being deleted may fail as it likes, one that is gone is well no more."""
         there = [aspect.key for aspect in new]
         for aspect in old:
             if aspect.key not in there:
                 self._well.pop(aspect.key, None)
-                self._end(aspect.key)
+                self._end(aspect.key, self._went if gone else self._over)
                 self._is_not_tried(aspect)
         for aspect in new:
             key, may_fail = aspect.key, going or aspect.excused
             if aspect.well:
                 self._well[key] = None
-                self._end(key)
+                self._end(key, self._over)
             elif key in self._well and key not in self._troubles and not may_fail:
                 self._troubles[key] = aspect
                 self._began(aspect)
@@ -123,9 +130,9 @@ class Troubles:
             trouble = self._troubles[end.key] = end._replace(due=since, excused=down)
             self._began(trouble)
 
-    def _end(self, key: Key) -> None:
+    def _end(self, key: Key, tell: Callable[[Aspect], None]) -> None:
         if key in self._troubles:
-            self._over(self._troubles.pop(key))
+            tell(self._troubles.pop(key))
 
     def _is_tried(self, aspect: Aspect) -> None:
         here, there = _end_of(aspect), _other_end_of(aspect)
@@ -164,10 +171,6 @@ def readiness(node: Obj) -> Obj | None:
 def of_node(node: Obj, ready: Obj) -> list[Aspect]:
     name = node["metadata"]["name"]
     return [Aspect((NODE, name), ready["status"] == "True", ready.get("reason") or ready["status"], (name,))]
-
-
-def phase(machine: Obj) -> str | None:
-    return (machine.get("status") or {}).get("phase")
 
 
 def of_machine(machine: Obj, phase: str) -> list[Aspect]:

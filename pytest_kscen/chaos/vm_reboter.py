@@ -13,7 +13,7 @@ from pytest_kscen.chaos.incidents import PASSING, cause
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.recurring import ended, skipped
 from pytest_kscen.objects.numbers import valid_range
-from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS
+from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS, phase_of
 
 if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
@@ -71,7 +71,7 @@ class VmReboot:
         unfinished = [
             each["metadata"]["name"]
             for each in listing.items
-            if each["spec"].get("virtualMachineName") == machines[0] and (each.get("status") or {}).get("phase") not in FINISHED
+            if each["spec"].get("virtualMachineName") == machines[0] and phase_of(each) not in FINISHED
         ]
         if unfinished:
             raise Impossible(f"{machines[0]} has operations that are not finished: {', '.join(unfinished)}")

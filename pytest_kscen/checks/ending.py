@@ -5,10 +5,10 @@ What a test has left on is not healed until that is judged. What nobody looked a
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.checks.sharing import shared
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
 from pytest_kscen.objects.durations import in_words
 
@@ -115,7 +115,7 @@ def _unswept(ending: Ending, entry: Entry) -> None:
 
 
 def _ready(ending: Ending, entry: Entry) -> None:
-    ending.ready[sys.intern(entry.data["volume"])] = None
+    ending.ready[shared(entry.data["volume"])] = None
 
 
 def _shaken(ending: Ending, _: Entry) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.checks.sharing import shared
 from pytest_kscen.checks.verdict import UNKNOWN, VALID, Finding
 
 if TYPE_CHECKING:
@@ -39,13 +39,17 @@ class IncidentRecord:
     """What it may have done as well: nothing proves it."""
     overtaken: list[str] = field(default_factory=list)
     """Those that came over what it had shaken before that was well again: how long it would have taken nobody can tell."""
+    gone: list[str] = field(default_factory=list)
+    """What it had shaken, or perhaps, and went before it was well again: nobody saw it recover."""
+    mingled: list[str] = field(default_factory=list)
+    """Those whose traces it was left with, so that nobody can tell how long its own took."""
     spared: list[str] = field(default_factory=list)
     """Nodes among its targets to which nothing was done, because it was refused there, or came too late."""
     settled_at: float | None = None
-    """When it was told that it is recovered from: whatever came later is not its doing."""
-    felt_by: frozenset[str] = frozenset()
+    """When nothing of it was in trouble any more, as it was told: whatever came later is not its doing."""
+    felt_by: tuple[str, ...] = ()
     """The volumes of which something was its effect."""
-    perhaps_felt_by: frozenset[str] = frozenset()
+    perhaps_felt_by: tuple[str, ...] = ()
 
     @property
     def lasted(self) -> float | None:
@@ -78,6 +82,7 @@ class IncidentRecord:
             "lasted": self.lasted,
             "recovered_at": self.recovered_at,
             "recovery": self.recovery,
+            "had_effect": self.had_effect,
             "effects": self.effects,
             "lasting": self.lasting,
             "failed": self.failed,
@@ -85,17 +90,19 @@ class IncidentRecord:
             "unrecovered": self.unrecovered,
             "perhaps": self.perhaps,
             "overtaken": self.overtaken,
-            **({"spared": self.spared} if self.spared else {}),
+            "gone": self.gone,
+            "mingled": self.mingled,
+            "spared": self.spared,
         }
 
 
 def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
     """What the next entry says of any of them, by their ids."""
     if entry.what == "incident-started":
-        data, known = entry.data, sys.intern  # few names, told of many incidents
-        targets = {known(kind): [*map(known, names)] for kind, names in data["targets"].items()}
+        data = entry.data
+        targets = {shared(kind): [*map(shared, names)] for kind, names in data["targets"].items()}
         found[data["incident"]] = IncidentRecord(
-            data["incident"], known(data["profile"]), known(data["variant"]), targets, entry.at
+            data["incident"], shared(data["profile"]), shared(data["variant"]), targets, entry.at
         )
     elif entry.what in _READ:
         _READ[entry.what](found[entry.data["incident"]], entry)
@@ -103,15 +110,16 @@ def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
 
 def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
     """It may have been told as perhaps so, before it was proved."""
-    effect = sys.intern(entry.data["effect"])
+    effect = shared(entry.data["effect"])
     incident.effects.append(effect)
     incident.perhaps = [one for one in incident.perhaps if one != effect]
-    incident.felt_by |= _volume_of(entry)
+    incident.felt_by = _with_volume(incident.felt_by, entry)
 
 
-def _volume_of(entry: Entry) -> frozenset[str]:
-    """The one that it names, if any."""
-    return frozenset([sys.intern(entry.data["volume"])] if "volume" in entry.data else [])
+def _with_volume(known: tuple[str, ...], entry: Entry) -> tuple[str, ...]:
+    """And the one that the entry names, if any."""
+    volume = entry.data.get("volume")
+    return known if volume is None or volume in known else (*known, shared(volume))
 
 
 def _ended(incident: IncidentRecord, entry: Entry) -> None:
@@ -140,12 +148,22 @@ def _unrecovered(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _perhaps(incident: IncidentRecord, entry: Entry) -> None:
-    incident.perhaps.append(sys.intern(entry.data["effect"]))
-    incident.perhaps_felt_by |= _volume_of(entry)
+    incident.perhaps.append(shared(entry.data["effect"]))
+    incident.perhaps_felt_by = _with_volume(incident.perhaps_felt_by, entry)
 
 
 def _overtaken(incident: IncidentRecord, entry: Entry) -> None:
-    incident.overtaken = [*map(sys.intern, entry.data["by"])]
+    incident.overtaken = [*map(shared, entry.data["by"])]
+
+
+def _gone(incident: IncidentRecord, entry: Entry) -> None:
+    incident.gone = entry.data["left"]
+    incident.settled_at = entry.at
+
+
+def _mingled(incident: IncidentRecord, entry: Entry) -> None:
+    incident.mingled = [*map(shared, entry.data["others"])]
+    incident.settled_at = entry.at
 
 
 def _spared(incident: IncidentRecord, entry: Entry) -> None:
@@ -168,6 +186,8 @@ _READ: dict[str, Callable[[IncidentRecord, Entry], None]] = {
     "incident-unrecovered": _unrecovered,
     "incident-perhaps": _perhaps,
     "incident-overtaken": _overtaken,
+    "incident-gone": _gone,
+    "incident-mingled": _mingled,
     "incident-spared": _spared,
     "incident-lasting": _lasts,
 }

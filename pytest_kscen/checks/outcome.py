@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, overload
 
 import orjson
 
 from pytest_kscen.checks import beginning, ending, incidents, keeping, tally, volumes
+from pytest_kscen.checks.crashes import Crash
 from pytest_kscen.checks.tally import CREATE, Tally
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding, merged
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kscen.checks.incidents import IncidentRecord
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
     Check = Callable[[], Iterator[Finding]]
     Learner = Callable[[Entry], Any]
+
+BEST_FIRST = (volumes.STABLE, volumes.RECOVERED, volumes.INTERRUPTED, UNKNOWN, volumes.BROKEN)
 
 
 class Volumes(Sequence["VolumeRecord"]):
@@ -42,8 +47,17 @@ class Volumes(Sequence["VolumeRecord"]):
             raise KeyError(f"no volume {key!r}; there are {', '.join(record.name for record in self._records) or 'none'}")
         return self._records[key]
 
+    def __contains__(self, one: object) -> bool:
+        """A record, or the name of one."""
+        return any(one in (record.name, record) for record in self._records)
+
     def __len__(self) -> int:
         return len(self._records)
+
+    def __repr__(self) -> str:
+        """How many are how."""
+        counted = ", ".join(f"{count} {verdict}" for verdict in BEST_FIRST if (count := len(self._of(verdict))))
+        return f"<{len(self)} volume{'' if len(self) == 1 else 's'}{counted and ': '}{counted}>"
 
     def _of(self, verdict: str) -> list[VolumeRecord]:
         return [record for record in self._records if record.verdict == verdict]
@@ -112,19 +126,23 @@ class Outcome:
                 "findings": [{"check": one.check, "verdict": one.verdict, "why": one.why} for one in self.findings],
                 "lasted": self.lasted,
                 "stopped_early": self.stopped_early,
-                "actions": {action: one.as_json() for action, one in self.actions.items()},
-                "volumes": [volume.as_json() for volume in self.volumes],
-                "incidents": [incident.as_json() for incident in self.incidents],
+                "actions": self.actions,
+                "volumes": list(self.volumes),
+                "incidents": self.incidents,
                 "leftovers": self.leftovers,
                 "seed": self.seed,
                 "replayable": self.replayable,
             },
-            option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+            default=methodcaller("as_json"),  # one after the other, so that they are never all in memory
+            option=orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
         )
 
 
-def judge(journal: Iterable[Entry]) -> Outcome:
-    """The outcome of a journal, which is read once for all checks; one that crashes makes its part unknown."""
+def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome:
+    """The outcome of a journal, which is read once for all checks; one that crashes makes its part unknown.
+
+    `path` is where it was read from: whoever judges a run again is told which line a check crashed at.
+    """
     outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
     began, end = beginning.Beginning(), ending.Ending()
     actions: dict[str, Tally] = {}
@@ -165,10 +183,10 @@ def judge(journal: Iterable[Entry]) -> Outcome:
             try:
                 outcome.findings += check()
             except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged
-                crashes[check] = error
+                crashes[check] = Crash(error)
         if check in crashes:
             name = check.__name__.removeprefix("of_")
-            outcome.findings.append(Finding(name, UNKNOWN, f"the check crashed: {crashes[check]!r}"))
+            outcome.findings.append(Finding(name, UNKNOWN, crashes[check].told(path)))
     outcome.findings = [_doubted(one) if end.cluster_crashed else one for one in outcome.findings]
     return outcome
 
@@ -180,18 +198,18 @@ def _doubted(finding: Finding) -> Finding:
     return Finding(finding.check, UNKNOWN, f"the cluster has crashed, so that it may be its doing: {finding.why}")
 
 
-def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, Exception]:
-    """Tell each of every entry; whoever crashes, as is told here, hears no more."""
-    crashes: dict[Check, Exception] = {}
+def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, Crash]:
+    """Tell each of every entry, which is a line; whoever crashes, as is told here, hears no more."""
+    crashes: dict[Check, Crash] = {}
     hearing = list(learners.items())
     try:
-        for entry in journal:
+        for line, entry in enumerate(journal, 1):
             for check, learn in hearing:
                 try:
                     learn(entry)
                 except Exception as error:  # noqa: BLE001  # it is that check's alone
-                    crashes[check] = error
+                    crashes[check] = Crash(error, line, entry)
                     hearing = [one for one in hearing if one[0] is not check]
     except Exception as error:  # noqa: BLE001  # of what cannot be read nobody has judged anything
-        crashes = {**dict.fromkeys(learners, error), **crashes}
+        crashes = {**dict.fromkeys(learners, Crash(error)), **crashes}
     return crashes

@@ -13,6 +13,7 @@ ATTACH, ATTACH_AT_FIRST = "attach", "attach at first"
 DETACH, DETACH_EVERYWHERE = "detach", "detach everywhere"
 RESIZE = "resize the volume"
 TAKE = "delete a replica"
+CLEAR = "clear away before the run"
 
 
 @dataclass(slots=True)

@@ -6,19 +6,18 @@ our doing is broken whatever it counted, and one that nobody checked to the end 
 
 from __future__ import annotations
 
-import sys
 from array import array
 from bisect import bisect_right
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.checks.excuses import excused, peace
+from pytest_kscen.checks.sharing import shared, shared_names
 from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE, DETACH, DETACH_EVERYWHERE, RESIZE, TAKE
 from pytest_kscen.checks.verdict import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytest_kscen.checks.beginning import Beginning
     from pytest_kscen.checks.incidents import IncidentRecord
@@ -70,12 +69,12 @@ class VolumeRecord:
     stopped_at: float | None = None
     crash: str = ""
     placed_at: array[float] = field(default_factory=lambda: array("d"))
-    placed_on: list[tuple[str, ...]] = field(default_factory=list)
+    placed_on: tuple[tuple[str, ...], ...] = ()
     """Which nodes had its replicas, and since when each time. In what follows, what few have costs the others nothing."""
     taken: tuple[tuple[float, float], ...] = ()
     """When we deleted one of its replicas ourselves: since when we tried, and when that was answered."""
-    changed_at: dict[str, float] = field(default_factory=dict)
-    """When each condition last changed."""
+    odd_since: tuple[tuple[str, float], ...] = ()
+    """The conditions that have changed an odd number of times, and when they last did."""
     waited_for: bool = False
     """Whether it had the time to become ready."""
     deleting_at: float | None = None
@@ -135,12 +134,14 @@ class VolumeRecord:
         return {
             "name": self.name,
             "storage_class": self.storage_class,
+            "nodes": self.nodes,
             "transitions": self.transitions,
             "ready_at": self.ready_at,
             "stopped_at": self.stopped_at,
             "lost_at": self.lost_at,
             "crash": self.crash,
             "attached": self.attached,
+            "asked_at": self.asked_at,
             **{name: [asdict(one) for one in getattr(self, name)] for name in ("unattached", "undetached", "unresized", "stuck")},
             "verdict": self.verdict,
         }
@@ -160,8 +161,7 @@ class Stories:
         """What the next entry says of any of them."""
         what, data = entry.what, entry.data
         if what == "volume":
-            transitions = dict.fromkeys(self._beginning.conditions, 0)
-            record = VolumeRecord(sys.intern(data["volume"]), sys.intern(data["storage_class"]), transitions)
+            record = VolumeRecord(shared(data["volume"]), shared(data["storage_class"]), _uncounted(self._beginning.conditions))
             self._latest[record.name] = record
             self._found.append(record)
         elif what in _ENDS:
@@ -189,7 +189,11 @@ class Stories:
 
 def _checked(volume: VolumeRecord, entry: Entry) -> None:
     volume.ready_at = entry.at
-    volume.transitions = dict.fromkeys(map(sys.intern, entry.data["conditions"]), 0)
+    volume.transitions, volume.odd_since = _uncounted(entry.data["conditions"]), ()
+
+
+def _uncounted(conditions: Iterable[str]) -> dict[str, int]:
+    return dict.fromkeys(map(shared, conditions), 0)
 
 
 def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
@@ -198,9 +202,11 @@ def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _changed(volume: VolumeRecord, entry: Entry) -> None:
-    condition = sys.intern(entry.data["condition"])
+    condition = shared(entry.data["condition"])
     volume.transitions[condition] += 1
-    volume.changed_at[condition] = entry.at
+    volume.odd_since = tuple(one for one in volume.odd_since if one[0] != condition)
+    if volume.transitions[condition] % 2:
+        volume.odd_since += ((condition, entry.at),)
 
 
 def _stopped(volume: VolumeRecord, entry: Entry) -> None:
@@ -213,13 +219,7 @@ def _never_ready(volume: VolumeRecord, entry: Entry) -> None:
 
 def _placed(volume: VolumeRecord, entry: Entry) -> None:
     volume.placed_at.append(entry.at)
-    volume.placed_on.append(_seats(*map(sys.intern, entry.data["nodes"])))  # few names, told of many volumes
-
-
-@lru_cache(maxsize=1024)
-def _seats(*nodes: str) -> tuple[str, ...]:
-    """The same ones for all who are there."""
-    return nodes
+    volume.placed_on += (shared_names(*entry.data["nodes"]),)
 
 
 def _went(volume: VolumeRecord, entry: Entry) -> None:
@@ -253,7 +253,7 @@ def _attached(volume: VolumeRecord, entry: Entry) -> None:
 
 def _requested(volume: VolumeRecord, entry: Entry) -> None:
     if entry.data["result"] == "done":
-        volume.asked_at[entry.data["node"]] = entry.at
+        volume.asked_at[shared(entry.data["node"])] = entry.at
     else:
         volume.unattached += _undone(entry)
 
@@ -349,7 +349,7 @@ def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
         return BROKEN
     if volume.unchecked or volume.stopped_at is None:
         return UNKNOWN
-    odd = [volume.changed_at[condition] for condition, count in volume.transitions.items() if count % 2]
+    odd = [since for _, since in volume.odd_since]
     never_ready = [min([volume.stopped_at, *volume.placed_at[:1]])]
     if doubtful := odd if volume.ready_at is not None else never_ready:
         told = all(excused(volume, since, volume.stopped_at, shaken) for since in doubtful)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextvars
-import heapq
 import itertools
 import logging
 import math
 import threading
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock.stall import Busy, stalled
@@ -96,15 +96,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             while not (done() or self._stopping):
                 if self._arrivals:
                     self._let_in()
-                elif self._ready:
-                    self._run_round()
+                elif count := len(self._ready):
+                    self._steps += count
+                    if self._steps > STEPS_PER_INSTANT:
+                        self._look_at()
+                    self._run(self._ready, count)  # and nobody who comes meanwhile
                 elif (due := self.next_timer()) is not None and due <= self.instant:
                     self._fire(self.instant)
                 elif settled and settled():
                     return
                 elif self._work.under_way:
-                    if not self._work.deliver(in_order=self._replayable):
-                        self.wait_for_arrivals()
+                    self._await_work()
                 elif pace:
                     self._stroll(pace)
                 else:
@@ -118,13 +120,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         while self._arrivals:
             self._ready.append(self._arrivals.popleft())
 
-    def _run_round(self) -> None:
-        """Whoever can run now, and nobody who comes meanwhile."""
-        count = len(self._ready)
-        self._steps += count
-        if self._steps > STEPS_PER_INSTANT:
-            self._look_at()
-        self._run(self._ready, count)
+    def _await_work(self) -> None:
+        """Take an answer from a thread, or wait for one."""
+        if not self._work.deliver(in_order=self._replayable):
+            self.wait_for_arrivals()
 
     def _run(self, handles: collections.deque[Handle], count: int) -> None:
         """So many of them."""
@@ -177,7 +176,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Move to the next instant at which something is due."""
         timers, background = self._timers, self._background
         while timers and timers[0][2].cancelled():
-            heapq.heappop(timers)
+            heappop(timers)
         if not timers:
             raise stalled("nothing can run and no timer is set" + " but heartbeats" * bool(background), self._tasks)
         due = min(timers[0][0], background[0][0]) if background else timers[0][0]
@@ -190,15 +189,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._fire(due)
 
     def _fire(self, due: float) -> None:
-        timers, background = self._timers, self._background
+        timers, background, ready = self._timers, self._background, self._ready
         if background and background[0][0] == due:
             while timers and timers[0][0] == due:
-                heapq.heappush(background, heapq.heappop(timers))
+                heappush(background, heappop(timers))
             timers = background
         while timers and timers[0][0] <= due:
-            item = heapq.heappop(timers)[2]
+            item = heappop(timers)[2]
             if isinstance(item, Handle):
-                self._ready.append(item)
+                ready.append(item)
             elif not item.cancelled():
                 item.set_result(None)
 
@@ -210,7 +209,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def sleeper(self, seconds: float, *, background: bool) -> asyncio.Future[None]:
         """A future that is done after this time: lighter than a timer that sets one."""
         future: asyncio.Future[None] = asyncio.Future(loop=self)
-        heapq.heappush(self._background if background else self._timers, (self.instant + seconds, next(self._sequence), future))
+        heappush(self._background if background else self._timers, (self.instant + seconds, next(self._sequence), future))
         return future
 
     def next_timer(self) -> float | None:
@@ -223,7 +222,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def call_at(self, when: float, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         handle = Handle(when, call, context)
-        heapq.heappush(self._timers, (when, next(self._sequence), handle))
+        heappush(self._timers, (when, next(self._sequence), handle))
         return handle
 
     def call_later(self, delay: float, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]

@@ -25,10 +25,13 @@ def elapsed() -> float:
 
 
 class WallClock:
-    """Real time."""
+    """Real time, as the machine had it when this clock was made: whoever sets the machine's own moves nobody here."""
+
+    def __init__(self) -> None:
+        self._epoch = time.time() - time.monotonic()
 
     def now(self) -> float:
-        return time.time()
+        return self._epoch + time.monotonic()
 
     async def sleep(self, seconds: float, *, background: bool = False) -> None:  # noqa: ARG002
         await asyncio.sleep(seconds)

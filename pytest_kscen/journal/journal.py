@@ -7,16 +7,18 @@ off: what comes after it would be judged as if nothing were missing.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import io
 import json
 import os
 import tempfile
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
+
+from pytest_kscen.journal.course import Course
 
 if TYPE_CHECKING:
     import pathlib
@@ -32,6 +34,10 @@ BLOCK = 1 << 16
 
 class JournalDamaged(ValueError):
     """A line of its file is not what was written; the message says which, and what is wrong with it."""
+
+
+class JournalTaken(ValueError):
+    """Another that is open writes to its file."""
 
 
 class JournalLost(Exception):
@@ -59,6 +65,7 @@ class Journal:
         self.path = path
         self._clock = clock
         self._began = clock.now()
+        self._pen = threading.RLock()  # on the wall's clock a test and its actors write in threads of their own
         self._file: BinaryIO = _opened(path) if path else io.BytesIO()
         self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
@@ -77,9 +84,10 @@ class Journal:
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
         if self._is_lost:
             return
-        at = round(self._clock.now() - self._began, 6)
         try:
-            self._put(_line({"at": at, "who": who, "what": what, **data}))
+            with self._pen:
+                at = round(self._clock.now() - self._began, 6)
+                self._put(_line({"at": at, "who": who, "what": what, **data}))
         except OSError as error:
             self._lose(error)
             return
@@ -95,6 +103,18 @@ class Journal:
         if self.when_lost is None:
             raise lost
         self.when_lost(lost)
+
+    def keep_in(self, path: pathlib.Path) -> None:
+        """Go on in this file, which outlives it and begins with all that was written so far; `JournalTaken` if it is another's."""
+        file = _opened(path)
+        with self._pen:
+            past, written = self._file, self.content()
+            self._file, self.path = file, path
+            past.close()
+            try:
+                _write_all(self._file, written)
+            except OSError as error:
+                self._lose(error)
 
     def _put(self, line: bytes) -> None:
         _write_all(self._file, line)
@@ -132,9 +152,10 @@ class Journal:
         """What has been written so far, while writing may go on: the file's own place stays at its end."""
         offset = 0
         while True:
-            self._file.seek(offset)
-            block = self._file.read(BLOCK)
-            self._file.seek(0, os.SEEK_END)
+            with self._pen:
+                self._file.seek(offset)
+                block = self._file.read(BLOCK)
+                self._file.seek(0, os.SEEK_END)
             if not block:
                 return
             offset += len(block)
@@ -168,10 +189,16 @@ class Witness:
 
 
 def _opened(path: pathlib.Path) -> BinaryIO:
-    """Locked as long as it is open, which a process that dies leaves to nobody."""
-    file = path.open("w+b", buffering=0)
-    with contextlib.suppress(OSError):  # some file systems know no locks
+    """Empty, and locked as long as it is open, which a process that dies leaves to nobody. Another's is left as it is."""
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
+    try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise JournalTaken(f"a run that is still on writes to {path}") from None
+    except OSError:  # some file systems know no locks
+        pass
+    file.truncate()
     return file
 
 
@@ -194,10 +221,15 @@ def read(path: pathlib.Path) -> list[Entry]:
 
 def stored(path: pathlib.Path) -> Iterator[Entry]:
     """The same, entry by entry."""
+    course = Course()
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if line.endswith(b"\n"):
-                yield _stored(line, f"{path}:{number}")
+            where = f"{path}:{number}"
+            entry = _stored(line, where) if line.endswith(b"\n") else None
+            if why := course.against(entry.at, entry.what) if entry else course.against_a_cut:
+                raise JournalDamaged(f"{where}: {why}")
+            if entry:
+                yield entry
 
 
 def _stored(line: bytes, where: str) -> Entry:

@@ -52,7 +52,8 @@ class OwnWrites(ForwardingApi):
 
     async def _see(self, about: Hashable) -> None:
         for resource, version in self._written.pop(about, {}).items():
-            if informer := self._informers.known(resource):
+            informer = self._informers.known(resource)
+            if informer and not informer.has_reached(version):
                 await informer.reached(version)
         for resource, ref, uid in self._removed.pop(about, ()):
             if informer := self._informers.known(resource):

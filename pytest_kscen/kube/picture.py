@@ -42,7 +42,7 @@ def is_newer(version: str, other: str) -> bool:
 
 
 def _is_alike(new: Obj, old: Obj) -> bool:
-    """Whether only the rest was written: spec, labels, owners, the name and the namespace are what they were."""
+    """Whether only the rest was written, told at a glance: what lasting keys are made of are the same objects as before."""
     now, before = new["metadata"], old["metadata"]
     return (
         new.get("spec") is old.get("spec")
@@ -55,34 +55,28 @@ NO_KEYS: list[Hashable] = []
 
 
 class Index:
-    """The objects of a picture by the keys that a function finds in them."""
+    """Where a picture's objects are, by the keys that a function finds in them."""
 
-    def __init__(self, keys: Keys, *, lasting: bool) -> None:
+    def __init__(self, objects: dict[Ref, Obj], keys: Keys) -> None:
+        self._objects = objects
         self._keys = keys
-        self._lasting = lasting
-        self._shelves: dict[Hashable, dict[Ref, Obj]] = {}
+        self._shelves: dict[Hashable, dict[Ref, None]] = {}
         self._known: dict[Ref, list[Hashable]] = {}
         """The keys that were found in each."""
 
     def of(self, key: Hashable) -> list[Obj]:
         shelf = self._shelves.get(key)
-        return list(shelf.values()) if shelf else []
+        return [*map(self._objects.__getitem__, shelf)] if shelf else []
 
     def clear(self) -> None:
         self._shelves.clear()
         self._known.clear()
 
-    def see(self, ref: Ref, new: Obj | None, *, is_alike: bool = False) -> None:
-        """It is alike if those parts of it are the same objects as before of which lasting keys are made."""
+    def see(self, ref: Ref, new: Obj | None) -> None:
         before = self._known.get(ref, NO_KEYS)
-        if is_alike and self._lasting:
-            wanted = before
-        else:
-            wanted = list(self._keys(new)) if new else NO_KEYS
-            if wanted != before:
-                self._move(ref, before, wanted)
-        for key in wanted:
-            self._shelves[key][ref] = new  # type: ignore[assignment]  # no key without a new object
+        wanted = list(self._keys(new)) if new else NO_KEYS
+        if wanted != before:
+            self._move(ref, before, wanted)
 
     def _move(self, ref: Ref, before: list[Hashable], wanted: list[Hashable]) -> None:
         for key in before:
@@ -91,7 +85,7 @@ class Index:
                 if not self._shelves[key]:
                     del self._shelves[key]
         for key in wanted:
-            self._shelves.setdefault(key, {})
+            self._shelves.setdefault(key, {})[ref] = None
         if wanted:
             self._known[ref] = wanted
         else:
@@ -107,6 +101,8 @@ class Picture:
         self.version = ""
         self._handlers: list[Handler] = []
         self._indexes: dict[Hashable, Index] = {}
+        self._lasting: list[Index] = []
+        self._passing: list[Index] = []
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     def get(self, name: str, namespace: str = "") -> Obj | None:
@@ -118,7 +114,8 @@ class Picture:
     def index(self, name: Hashable, keys: Keys, *, lasting: bool = False) -> Index:
         """The index of this name, which all who ask share. Lasting keys are made of spec, labels, owners and place."""
         if name not in self._indexes:
-            index = self._indexes[name] = Index(keys, lasting=lasting)
+            index = self._indexes[name] = Index(self.objects, keys)
+            (self._lasting if lasting else self._passing).append(index)
             for ref, obj in self.objects.items():
                 index.see(ref, obj)
         return self._indexes[name]
@@ -187,20 +184,21 @@ class Picture:
                 if not future.done() and held():
                     future.set_result(None)
 
-    def _put(self, ref: Ref, new: Obj) -> None:
-        old = self.objects.get(ref)
-        self.objects[ref] = new
-        self._tell(ref, new, old)
-
     def _remove(self, ref: Ref) -> None:
-        if old := self.objects.pop(ref, None):
-            self._tell(ref, None, old)
+        if ref in self.objects:
+            self._put(ref, None)
 
-    def _tell(self, ref: Ref, new: Obj | None, old: Obj | None) -> None:
-        if self._indexes:
-            is_alike = new is not None and old is not None and _is_alike(new, old)
-            for index in self._indexes.values():
-                index.see(ref, new, is_alike=is_alike)
+    def _put(self, ref: Ref, new: Obj | None) -> None:
+        old = self.objects.get(ref)
+        if new:
+            self.objects[ref] = new
+        else:
+            del self.objects[ref]
+        for index in self._passing:
+            index.see(ref, new)
+        if self._lasting and not (new and old and _is_alike(new, old)):
+            for index in self._lasting:
+                index.see(ref, new)
         try:
             for handler in self._handlers:
                 handler(new, old)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.machinery.schema.mismatch import Mismatch, Undecodable
@@ -52,7 +51,7 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
         raise BadRequest(why)
     if kind.custom:
         cause = Cause.invalid("kind", name, f"must be {resource.kind}")
-        raise invalid(replace(resource, kind=name), _stated_name(body), [cause])
+        raise invalid(resource._replace(kind=name), _stated_name(body), [cause])
     group, _, short = version.rpartition("/")
     why = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
     if _is_known(group, short, name):

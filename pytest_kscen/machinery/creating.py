@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import Answer
-from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.metadata import doubtful_finalizers, without_repetition, wrong_in_new
@@ -38,14 +37,14 @@ async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
     """Bring a decoded object into being; an update and an apply may do so too."""
     without_repetition(obj["metadata"], request.warnings, after_admission=False)
     track(kind, request, obj, None, core.clock.now())
-    review = Review("CREATE", request, core, obj, None)
-    if waiting := core.admission.mutate(review):
+    review = core.admission.review("CREATE", request, core, obj, None)
+    if review and (waiting := core.admission.mutate(review)):
         await waiting
     fill_in(core, kind, request, obj)
     if causes := _wrong(kind, obj):
         raise invalid(kind.resource, obj["metadata"]["name"], causes)
     request.warnings += [*kind.rules.warn(obj, None), *doubtful_finalizers(kind, obj, None)]
-    if waiting := core.admission.validate(review):
+    if review and (waiting := core.admission.validate(review)):
         await waiting
     return Answer(_commit(core, kind, request, obj), 201)
 

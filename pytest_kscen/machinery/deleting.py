@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.requests import Answer
-from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.graceful import Plan, plan
 from pytest_kscen.machinery.namespaces import NAMESPACES, begin_termination
@@ -70,7 +69,7 @@ def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> No
     if not (options.precondition_uid or options.precondition_version):
         return
     uid, version = old["metadata"]["uid"], old["metadata"]["resourceVersion"]
-    resource = replace(kind.resource, plural=kind.resource.kind)
+    resource = kind.resource._replace(plural=kind.resource.kind)
     if options.precondition_uid not in {"", uid}:
         why = f"the UID in the precondition ({options.precondition_uid}) does not match the UID in record ({uid})."
         raise conflict(resource, name, f"{why} The object might have been deleted and then recreated")
@@ -80,8 +79,8 @@ def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> No
 
 
 async def admit(core: Core, request: Request, old: Obj) -> None:
-    review = Review("DELETE", request, core, None, old)
-    await core.admission.admit(review)
+    if review := core.admission.review("DELETE", request, core, None, old):
+        await core.admission.admit(review)
 
 
 def carry_out(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, Plan]:

@@ -95,7 +95,7 @@ def _finalizers(kind: Kind, present: list[str], options: Options) -> list[str]:
     wanted = _dependents_end(kind, present, options)
     rest = [each for each in present if each not in {ORPHAN, FOREGROUND}]
     found = [*rest, wanted] if wanted else rest
-    return present if sorted(found) == sorted(present) else found
+    return present if set(found) == set(present) else found  # where one is told twice it stays so
 
 
 def _dependents_end(kind: Kind, present: list[str], options: Options) -> str:

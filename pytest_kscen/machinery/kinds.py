@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kscen.machinery.core import Core
     from pytest_kscen.machinery.patching.ownership import Writer
     from pytest_kscen.machinery.patching.shapes import Shape
+    from pytest_kscen.machinery.subresources.routing import Handler
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.names import Check
     from pytest_kscen.objects.resources import Obj, Resource
@@ -175,6 +176,8 @@ class Kind:
     structure: Obj | None = None  # a custom kind's openAPIV3Schema; a built-in kind has its recorded definition
     shape: Shape | None = field(default=None, compare=False, repr=False)  # what patching.shape_of has made of it
     writers: dict[tuple[str, ...], Writer] = field(default_factory=dict, compare=False, repr=False)  # and patching.writer_of
+    handlers: dict[tuple[str, str], Handler] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """Who answers, by verb and subresource; looked up when somebody first asks."""
     conversion: Conversion | None = None
     api_version: str = field(init=False)
     home: tuple[str, str] = field(init=False)  # the group and the plural under which the store keeps it

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.requests import Answer, Request, Watch
     from pytest_kscen.machinery.admission import Admission
     from pytest_kscen.machinery.kinds import Kind, Kinds
+    from pytest_kscen.machinery.subresources.routing import Handler
     from pytest_kscen.objects.resources import Resource
 
 VERBS = {
@@ -40,12 +41,11 @@ class ApiServer:
 
     async def handle(self, request: Request) -> Answer:
         kind = self.core.kind_of(request)
-        if request.subresource:
-            verb = handler_of(kind, request)
-        else:
-            _refuse_verb(kind, request.verb)
-            verb = VERBS[request.verb] if kind.is_stored else unstored(kind, request)
-        answer = await verb(self.core, kind, request)
+        way = request.verb, request.subresource
+        handler = kind.handlers.get(way)
+        if handler is None:
+            handler = kind.handlers[way] = _handler(kind, request)
+        answer = await handler(self.core, kind, request)
         if kind.rules.afterwards and request.verb not in READING:
             kind.rules.afterwards(self.core)
         return answer
@@ -63,6 +63,13 @@ class ApiServer:
 
     async def resources(self) -> list[Resource]:
         return [kind.resource for kind in self.core.kinds.preferred() if {*kind.verbs} >= KEPT]
+
+
+def _handler(kind: Kind, request: Request) -> Handler:
+    if request.subresource:
+        return handler_of(kind, request)
+    _refuse_verb(kind, request.verb)
+    return VERBS[request.verb] if kind.is_stored else unstored(kind, request)
 
 
 def _refuse_verb(kind: Kind, verb: str) -> None:

@@ -90,7 +90,8 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(self.revision)
         old = bucket.put(name, obj)
         self._objects[key] = obj
-        shelf.publish(Change(self.revision, Event("ADDED" if old is None else "MODIFIED", obj), old))
+        event = tuple.__new__(Event, ("ADDED" if old is None else "MODIFIED", obj))  # twice as fast as Event(...): so many are made
+        shelf.publish(Change(self.revision, event, old))
         self._written[key] = None
         if self.stir:
             self.stir()

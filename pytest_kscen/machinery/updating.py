@@ -6,11 +6,9 @@ other begins again from what is there now, as Kubernetes does.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.requests import JSON_PATCH, MERGE_PATCH, Answer
-from pytest_kscen.machinery.admission import Review
 from pytest_kscen.machinery.bodies import decode, misnamed, refuse_other_name, stated_version
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.creating import make
@@ -99,11 +97,11 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         old = kind.shown(stored)
         new = make_new(old)
         track(kind, request, new, old, core.clock.now())
-        review = Review("UPDATE", request, core, new, old)
-        if waiting := core.admission.mutate(review):
+        review = core.admission.review("UPDATE", request, core, new, old)
+        if review and (waiting := core.admission.mutate(review)):
             await waiting
         _judge(core, kind, request, new, old)
-        if waiting := core.admission.validate(review):
+        if review and (waiting := core.admission.validate(review)):
             await waiting
         if core.store.get(key) is stored:
             kept = kind.kept(new)
@@ -117,9 +115,13 @@ def _judge(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None
     """Everything that the server has to say between those who change the object and those who only judge it."""
     rules, subresource = kind.rules, request.subresource
     without_repetition(new["metadata"], request.warnings, after_admission=True)
-    _refuse_stale(kind, request, new["metadata"], old["metadata"])
-    prepare(core, kind, request, new, old)
+    if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
+        _refuse_stale(kind, request, new["metadata"], old["metadata"])
     part = rules.parts.get(subresource)
+    if part and part.keeps_metadata:
+        part.prepare(new, old, core)
+    else:
+        _prepare(core, kind, request, new, old)
     metadata, before = new["metadata"], old["metadata"]
     is_as_before = (part and part.keeps_metadata) or is_untouched(metadata, before)
     causes = [] if is_as_before else [*wrong_in_update(kind, metadata, before, subresource)]
@@ -134,25 +136,20 @@ def _judge(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None
 
 
 def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    if new.get("resourceVersion") == old["resourceVersion"]:
-        return
     if not (stated := stated_version(new)):
         if not kind.rules.unconditional_update:
             cause = Cause.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(replace(kind.resource, kind=kind.resource.plural), request.name, [cause])
+            raise invalid(kind.resource._replace(kind=kind.resource.plural), request.name, [cause])
         new["resourceVersion"] = old["resourceVersion"]
     elif stated != int(old["resourceVersion"]):
         raise conflict(kind.resource, request.name, STALE)
 
 
-def prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
+def _prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
     """Put back what this request may not change, and count the generation."""
     before = old["metadata"]
     rules = kind.rules
     part = rules.parts.get(request.subresource)
-    if part and part.keeps_metadata:
-        part.prepare(new, old, core)
-        return
     _carry(new["metadata"], before, "generation")
     if part:
         part.prepare(new, old, core)
@@ -180,7 +177,7 @@ def _carry(new: Obj, old: Obj, name: str) -> None:
 
 def _commit(core: Core, kind: Kind, key: Key, new: Obj, old: Obj, *, kept: Obj, part: str) -> Obj:
     """What the object is from now on, as it is shown; `kept` is how the store has it, `part` what was most likely changed."""
-    if _is_released(new, old):
+    if old["metadata"].get("deletionTimestamp") and _is_released(new, old["metadata"]):
         remove(core, kind, key)
     elif alike(new.get(part), old.get(part)) and _is_same(new, old):
         return old
@@ -196,13 +193,10 @@ def remove(core: Core, kind: Kind, key: Key) -> Obj:
     return last
 
 
-def _is_released(new: Obj, old: Obj) -> bool:
-    """Whether a deletion waited for the last finalizer alone, and this write took it away."""
-    metadata = old["metadata"]
-    if new["metadata"].get("finalizers") or not metadata.get("deletionTimestamp"):
-        return False
+def _is_released(new: Obj, before: Obj) -> bool:
+    """Whether the deletion of an object that had this metadata waited for the last finalizer alone, and this write took it away."""
     waits_for_namespace = new["kind"] == "Namespace" and (new.get("spec") or {}).get("finalizers")
-    return not metadata.get("deletionGracePeriodSeconds") and not waits_for_namespace
+    return not (new["metadata"].get("finalizers") or before.get("deletionGracePeriodSeconds") or waits_for_namespace)
 
 
 def _is_same(new: Obj, old: Obj) -> bool:

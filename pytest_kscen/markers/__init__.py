@@ -30,6 +30,8 @@ __all__ = [
 
 OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
 DECLARING = ("cluster", WORKFLOW, *OF_A_PLAN)
+BARE = ("megatest", "scenario", "controlplane", PLAN_FROM_COMMAND_LINE)
+"""They take no parameters."""
 HOW_TO_RUN = "call scenario_runner.run(), or enter `with scenario_runner as run`"
 
 MARKERS = (
@@ -49,14 +51,21 @@ def check(items: Iterable[pytest.Item]) -> list[str]:
     items = list(items)
     concerned: dict[str, list[str]] = {}
     for item in items:
-        if any(item.get_closest_marker(name) for name in DECLARING):
-            for complaint in dict.fromkeys(_complaints(item)):
-                concerned.setdefault(complaint, []).append(item.nodeid)
+        for complaint in dict.fromkeys([*_not_bare(item), *_complaints(item)]):
+            concerned.setdefault(complaint, []).append(item.nodeid)
     of_tests = (f"{first}{f' and {len(more)} more' if more else ''}: {said}" for said, (first, *more) in concerned.items())
     return [*unusable(items), *of_tests]
 
 
+def _not_bare(item: pytest.Item) -> Iterator[str]:
+    for name in BARE:
+        if any(mark.args or mark.kwargs for mark in item.iter_markers(name)):
+            yield f"@pytest.mark.{name} takes no parameters: write it without"
+
+
 def _complaints(item: pytest.Item) -> list[str]:
+    if not any(item.get_closest_marker(name) for name in DECLARING):
+        return []
     said = list(_unused(item))
     for read in (cluster_wish, plan, workflow_wish):
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan
+from pytest_kscen.markers.planning import PLAN_FROM_COMMAND_LINE, plan, reached
 from pytest_kscen.options import OPTIONS, SETTINGS
 from pytest_kscen.options.general import DURATION
 from pytest_kscen.options.megatest import CHURN, PARENT_KUBECONFIG, VM_NAMESPACE
@@ -37,12 +37,15 @@ def idle(items: Sequence[pytest.Item]) -> list[str]:
     if not flags:
         return []
     there = {name for item in items for name in _acting(item)}
-    lacking: dict[str, list[str]] = {}
+    used = {flag for item in items for flag in reached(item)}
+    why: dict[str, list[str]] = {}
     for option in flags:
         kinds = _kinds(option)
         if not there.intersection(kinds):
-            lacking.setdefault(" or ".join(kinds), []).append(option.flag)
-    return [f"{', '.join(said)}: without effect, no selected test has {kinds}" for kinds, said in lacking.items()]
+            why.setdefault(f"no selected test has {' or '.join(kinds)}", []).append(option.flag)
+        elif isinstance(option.effect, Fills) and option.flag not in used:
+            why.setdefault(f"each marker that it could fill says its own {option.effect.parameter}", []).append(option.flag)
+    return [f"{', '.join(said)}: without effect, {reason}" for reason, said in why.items()]
 
 
 def idle_in_runs(config: pytest.Config, asked: Container[str]) -> list[str]:

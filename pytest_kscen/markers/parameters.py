@@ -11,7 +11,7 @@ from pytest_kscen.options.option import LEAST, MOST, Fills
 from pytest_kscen.options.settings import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pytest
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.options.option import Option
 
 RANGES = {"tuple[float, float]": float, "tuple[int, int]": int}
+DURATION = "Duration"
 
 
 class Bound(NamedTuple):
@@ -57,11 +58,20 @@ def settled(declared: Mapping[str, Any], kind: type[Any], name: str, settings: S
         if number is not None:
             found |= _range(declared, field, name, settings, whole=number is int)
         elif field.name in declared:
-            value = declared[field.name]
-            found[field.name] = tuple(value) if isinstance(value, list) else value
+            found[field.name] = _one(field, declared[field.name])
         elif given := _given(name, field.name, None, settings):
             found[field.name] = given.value
     return found
+
+
+def left_open(name: str, declared: Mapping[str, Any], made: object = None) -> Iterator[str]:
+    """The flags that fill what is not declared of the kind that goes by this name, and what its actors ask for."""
+    for option, fills in _filling(name):
+        if fills.actor and not getattr(made, fills.actor):
+            continue
+        said = declared.get(fills.parameter)
+        if fills.parameter not in declared or (fills.bound is not None and (said is None or said[fills.bound] is None)):
+            yield option.flag
 
 
 def filled_by(name: str, settings: Settings) -> dict[str, str]:
@@ -71,6 +81,12 @@ def filled_by(name: str, settings: Settings) -> dict[str, str]:
         if given := settings.given.get(option.flag):
             said[fills.parameter] = " and ".join(filter(None, (said.get(fills.parameter), given.source)))
     return said
+
+
+def _one(field: Any, value: Any) -> Any:
+    if field.type == DURATION:
+        return _seconds(field.name, value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _range(declared: Mapping[str, Any], field: Any, name: str, settings: Settings, *, whole: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.markers.obligations import unmet
-from pytest_kscen.markers.parameters import filled_by, keywords_of_all, settled
+from pytest_kscen.markers.parameters import filled_by, keywords_of_all, left_open, settled
 from pytest_kscen.markers.wish import backend_of
 from pytest_kscen.options import OPTIONS, SETTINGS
 from pytest_kscen.options.megatest import CHURN
@@ -40,13 +40,25 @@ def plan(item: pytest.Item) -> Plan:
     return declared
 
 
+def reached(item: pytest.Item) -> Iterator[str]:
+    """The flags that fill what a sound plan's markers leave open, if there is whoever asks for it."""
+    from pytest_kscen.chaos.profiles import kind_of
+    from pytest_kscen.megatest.churn import Churn
+
+    declared = plan(item)
+    if declared.churn:
+        yield from left_open(CHURN, keywords_of_all(item, CHURN, Churn), declared.churn)
+    chaos = [(kind_of(mark.args[0], mark.kwargs).profile, mark.kwargs) for mark in item.iter_markers("chaos")]
+    marked = [profile for profile, _ in chaos]
+    chaos += [(profile, {}) for profile in declared.declared if profile not in marked]
+    for profile, said in chaos:
+        yield from left_open(profile, said)
+
+
 def _switched_on(item: pytest.Item, settings: Settings) -> Iterator[SwitchesOn]:
     """What the command line adds to a test that takes its plan from there."""
-    mark = item.get_closest_marker(PLAN_FROM_COMMAND_LINE)
-    if mark is None:
+    if item.get_closest_marker(PLAN_FROM_COMMAND_LINE) is None:
         return
-    if mark.args or mark.kwargs:
-        raise ValueError(f"@pytest.mark.{PLAN_FROM_COMMAND_LINE} takes no parameters")
     for option in OPTIONS:
         if isinstance(option.effect, SwitchesOn) and settings.of(option):
             yield option.effect

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.objects import quantities
-from pytest_kscen.objects.numbers import is_range, is_whole, no_range, valid_range
+from pytest_kscen.objects.numbers import is_number, is_range, is_whole, no_range, valid_range
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.durations import Duration
 
 DEFAULT_CLASSES = ("availability", "consistency-and-availability")
 
@@ -33,6 +36,8 @@ class Churn:
     replica_creator: bool = False
     replica_creator_period: tuple[float, float] = (30.0, 300.0)
     pod_destroyer: bool = False
+    patience: Duration = 600.0
+    """Within which a volume has to become ready."""
 
     def __post_init__(self) -> None:
         classes: object = self.storage_classes
@@ -43,6 +48,8 @@ class Churn:
         for name in ("resizer", "replica_destroyer", "replica_creator", "pod_destroyer"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name}={getattr(self, name)!r}: give True or False")  # noqa: TRY004  # all of a plan's faults are
+        if not is_number(self.patience):
+            raise ValueError(f"patience={self.patience!r}: give a time, more than zero")
         self._check_ranges()
         self._check_sizes()
 

@@ -32,6 +32,8 @@ class Destiny:
     size: str
     lifetime: float = math.inf
     """Seconds from ready on; for ever is as long as the run lasts."""
+    patience: float = 600.0
+    """Seconds from its creation within which it has to become ready. What lives for ever is waited for as long as the run is on."""
     attachments: int = 0
     attacher_period: Seconds | None = None
     growth: Growth | None = None
@@ -45,6 +47,7 @@ def draw(chance: Stream, churn: Churn) -> Destiny:
         storage_class=chance.choice(churn.storage_classes),
         size=churn.size,
         lifetime=chance.between(*churn.lifetime),
+        patience=churn.patience,
         attachments=attachments_for(chance.below(100)),
         attacher_period=churn.attacher_period,
         growth=Growth(churn.resizer_period, churn.resizer_step, churn.max_size) if churn.resizer else None,

@@ -32,6 +32,8 @@ class Season:
     """What churn itself does to the storage's pods: over when the last one is replaced."""
     running: dict[str, None] = field(default_factory=dict)
     """The volumes that churn has begun and that are not gone."""
+    awaited: dict[str, float] = field(default_factory=dict)
+    """Until when volumes that are not ready yet have the time for it, also if the run's time is up before that."""
     _view: View | None = None
 
     @property

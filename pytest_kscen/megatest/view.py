@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_kscen.kube.looking import SharedInformers
@@ -113,7 +114,7 @@ class View:
         try:
             with self.listening(volume, look, to=to):
                 look()
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(None if math.isinf(timeout) else timeout):
                     return await future  # type: ignore[no-any-return]
         except TimeoutError:
             raise TimeoutError(f"{awaited} within {timeout:g} s") from None

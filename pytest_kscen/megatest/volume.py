@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Life = Callable[[], Coroutine[Any, Any, None]]
 
-PATIENCE = 600.0  # seconds within which a volume has to become ready, and to go
+PATIENCE = 600.0  # seconds within which a volume has to go
 TRY_AGAIN = 60.0
 AT_LAST, SOON = 30.0, 5.0  # after the run's end so long, and so often, if it is not said that it may pass
 MOST_ATTACHMENTS = 2
@@ -85,7 +85,7 @@ async def _from_creation_to_deletion(rv: Subject, actor: Actor, destiny: Destiny
         stop = Signal()
         attacher = crew.create_task(attach_and_detach(rv, destiny.attacher_period, stop), name=f"volume-attacher/{rv.name}")
         shakers = [crew.create_task(life, name=f"{role}/{rv.name}") for role, life in _shakers(rv, destiny)]
-        await _until_its_end(rv, actor, destiny.lifetime)
+        await _until_its_end(rv, actor, destiny)
         stop.give()
         await attacher
         if rv.season.heals:
@@ -143,10 +143,14 @@ async def _attach_at_first(rv: Subject, actor: Actor, nodes: Sequence[str]) -> l
     return uids
 
 
-async def _until_its_end(rv: Subject, actor: Actor, lifetime: float) -> None:
-    """Its end is its lifetime's, or the run's. A run that is frozen starts no checker any more."""
-    frozen = rv.season.frozen
-    if not await unless(rv.season.over, _becomes_ready(rv, actor)) or frozen.given:
+async def _until_its_end(rv: Subject, actor: Actor, destiny: Destiny) -> None:
+    """Its end is its lifetime's, or the run's. A run that is frozen starts no checker any more.
+
+    Churn gives up one that does not become ready; whoever made one by hand has it until the run is over.
+    """
+    frozen, lifetime = rv.season.frozen, destiny.lifetime
+    became = await unless(rv.season.over, _becomes_ready(rv, actor, destiny))
+    if not became or frozen.given:
         return
     checker = asyncio.get_running_loop().create_task(_checked(rv, actor), name=f"volume-checker/{rv.name}")
     try:
@@ -164,17 +168,20 @@ async def _checked(rv: Subject, actor: Actor) -> None:
         actor.log(logging.ERROR, "the checker crashed", volume=rv.name, error=repr(error))
 
 
-async def _becomes_ready(rv: Subject, actor: Actor) -> bool:
+async def _becomes_ready(rv: Subject, actor: Actor, destiny: Destiny) -> bool:
     def ready() -> bool:
         return rv.health.is_ready(rv.volume)
 
     became = False
+    patience = math.inf if math.isinf(destiny.lifetime) else destiny.patience
+    rv.season.awaited[rv.name] = actor.clock.now() + destiny.patience
     async with attempt(actor, "wait until the volume is ready", volume=rv.name), shortcomings_noted(rv, actor):
-        became = await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=f"{rv.name} was not ready", to=(VOLUME,))
+        became = await rv.view.until(rv.name, ready, timeout=patience, awaited=f"{rv.name} was not ready", to=(VOLUME,))
+    rv.season.awaited.pop(rv.name, None)
     if became:
         actor.note("ready", volume=rv.name)
     else:
-        actor.note("never-ready", volume=rv.name, waited=PATIENCE)
+        actor.note("never-ready", volume=rv.name, waited=patience)
     return became
 
 

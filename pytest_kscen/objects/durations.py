@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import re
 from datetime import timedelta
+from typing import TypeAlias
 
+Duration: TypeAlias = float
+"""Seconds, which people may write as a duration."""
 UNITS = {"ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 """In nanoseconds; days and weeks are not always of one length, and Go has none."""
 PART = re.compile(rf"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?(?P<unit>{'|'.join(sorted(UNITS, key=len, reverse=True))})")
@@ -15,7 +18,8 @@ MOST_DIGITS, LONGEST = 19, 2**63 - 1
 
 def seconds_of(duration: str | float | timedelta) -> float:
     """How many seconds a length of time is; a string needs its unit."""
-    seconds = _seconds(duration)
+    is_one = isinstance(duration, str | int | float | timedelta) and not isinstance(duration, bool)
+    seconds = _seconds(duration) if is_one else math.nan
     if not math.isfinite(seconds) or seconds < 0:
         raise ValueError(f"{duration!r} is no length of time: write seconds, zero or more, or a string such as '90s' or '1h30m'")
     return seconds

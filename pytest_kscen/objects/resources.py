@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Obj: TypeAlias = dict[str, Any]
 """A Kubernetes object, plain JSON. One that came from a cluster is shared: make a new one instead of changing it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """A row of the API's discovery."""
 
     group: str
@@ -18,9 +16,6 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
-
-    def __hash__(self) -> int:
-        return hash(self.plural)  # which tells nearly all from each other, and is at hand
 
     @property
     def api_version(self) -> str:

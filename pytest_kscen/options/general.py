@@ -38,7 +38,7 @@ GENERAL = (
         "where clusters come from (default: embedded, or kubeconfig with --kubeconfig)",
     ),
     KUBECONFIG,
-    Option("--kscen-context", str, "NAME", "the kubeconfig's context (default: its current one)"),
+    Option("--kscen-context", values.context, "NAME", "the kubeconfig's context (default: its current one)"),
     Option("--kscen-seed", _seed, "N|random", "the seed of every test (default: each test's own, from its id)"),
     DURATION,
     Option(

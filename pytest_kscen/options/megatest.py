@@ -71,6 +71,7 @@ MEGATEST = (
     _switch("--enable-volume-replica-destroyer", "delete volumes' replicas", SwitchesOn(parameter="replica_destroyer")),
     _switch("--enable-volume-replica-creator", "add Access and TieBreaker replicas", SwitchesOn(parameter="replica_creator")),
     VOLUME_HEALTH,
+    _time("--kscen-volume-patience", "most time within which a new volume has to become ready", "10m", _churn("patience")),
     _size("--kscen-volume-size", "the size of a new volume", "100Mi", _churn("size")),
     _size("--kscen-volume-size-max", "no volume grows above it", "1Gi", Fills((CHURN,), "max_size", actor="resizer")),
 )

@@ -46,6 +46,12 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
+def context(text: str) -> str:
+    if not text.strip():
+        raise ValueError(f"{text!r} is no context: name one, or leave it out for the kubeconfig's current one")
+    return text
+
+
 def namespace(text: str) -> str:
     from pytest_kscen.objects.names import dns1123_label
 
@@ -68,7 +74,7 @@ def quantity(text: str) -> str:
 
 def switch(text: str) -> bool:
     if text.lower() not in TRUE + FALSE:
-        raise ValueError(f"{text!r} is neither true nor false")
+        raise ValueError(f"{text!r} is neither true nor false: give one of the two")
     return text.lower() in TRUE
 
 
@@ -80,6 +86,8 @@ def existing_file(text: str) -> pathlib.Path:
 
 
 def folder(text: str) -> pathlib.Path:
+    if not text.strip():
+        raise ValueError(f"{text!r} is no folder: name one in which runs can be kept")
     path = pathlib.Path(text).expanduser()
     if path.exists() and not path.is_dir():
         raise ValueError(f"{text!r} is not a folder")

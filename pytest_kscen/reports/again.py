@@ -35,4 +35,4 @@ def _outcome(path: pathlib.Path) -> Outcome:
     journal = read(path)
     if not journal:
         raise Unknown(f"{path} is empty: the run was killed before anything happened in it, and there is nothing to judge")
-    return judge(journal)
+    return judge(journal, path)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from pytest_kscen.checks.volumes import STABLE
+from pytest_kscen.checks.verdict import INVALID, UNKNOWN
+from pytest_kscen.checks.volumes import BROKEN, STABLE
 from pytest_kscen.objects.durations import in_words
 from pytest_kscen.reports.story import kind_of_fault, story
 from pytest_kscen.reports.summary import summary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_kscen.checks.incidents import IncidentRecord
     from pytest_kscen.checks.outcome import Outcome
     from pytest_kscen.journal import Journal
@@ -18,12 +22,24 @@ MOST_STORIES = 20
 LARGEST_JOURNAL = 20 * 1024 * 1024  # bytes; a report is loaded by a browser
 
 
+class Failed(AssertionError):
+    """Allure shows what ends with it as failed."""
+
+
+class Unjudged(Exception):
+    """Allure shows what ends with it as broken."""
+
+
+COLOURS = {INVALID: Failed, BROKEN: Failed, UNKNOWN: Unjudged}
+"""What a step ends with, so that it has the colour of its verdict."""
+
+
 def attach(outcome: Outcome, journal: Journal, title: str) -> None:
     """To be called inside the test, while Allure listens."""
     import allure
 
     text, json = allure.attachment_type.TEXT, allure.attachment_type.JSON
-    with allure.step(f"{title}: {outcome.judged} after {in_words(outcome.lasted)}"):
+    with _step(f"{title}: {outcome.judged} after {in_words(outcome.lasted)}", outcome.judged, outcome.explain()):
         allure.attach("\n".join(summary(outcome)), "summary", text)
         allure.attach(outcome.as_json(), "outcome.json", json)
         if journal.size <= LARGEST_JOURNAL:
@@ -34,8 +50,18 @@ def attach(outcome: Outcome, journal: Journal, title: str) -> None:
                     with allure.step(effect):
                         """Steps are Allure's lines."""
         for volume in [one for one in outcome.volumes if one.verdict != STABLE][:MOST_STORIES]:
-            with allure.step(f"{volume.verdict}: {volume.name}"):
+            with _step(f"{volume.verdict}: {volume.name}", volume.verdict, volume.unjudged):
                 allure.attach("\n".join(story(journal, volume.name)), f"the story of {volume.name}", text)
+
+
+@contextlib.contextmanager
+def _step(title: str, verdict: str, why: str) -> Iterator[None]:
+    import allure
+
+    with contextlib.suppress(Failed, Unjudged), allure.step(title):
+        yield
+        if verdict in COLOURS:
+            raise COLOURS[verdict](why)
 
 
 def incident_in_words(incident: IncidentRecord) -> str:

@@ -1,11 +1,12 @@
 """A run's folder: journal, outcome, summary, the stories of volumes that moved, seed, options, the line that runs it again.
 
-It is there from the run's beginning, with a journal that is written as things happen: a run that is killed leaves that. What
-is judged comes when the run is over.
+It is there from when nothing refuses the run, with a journal that is written as things happen: a run that is killed leaves
+that. What is judged comes when the run is over.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from typing import TYPE_CHECKING, Any
@@ -13,32 +14,84 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.checks.volumes import STABLE
-from pytest_kscen.journal import is_being_written
+from pytest_kscen.journal import JournalTaken, is_being_written
 from pytest_kscen.reports.command import JOURNAL
 from pytest_kscen.reports.story import story
 from pytest_kscen.reports.summary import summary
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pytest_kscen.checks.outcome import Outcome
     from pytest_kscen.journal import Journal
 
+FACTS = "run.json"
 LONGEST = 150
+AMBIGUOUS = re.compile(r"[^\w./:]")  # what another name may have as well, once it is changed
 STORIES = 50  # volumes that moved, at most; `python -m pytest_kscen story` tells any
 
 
-def begin(folder: pathlib.Path, facts: dict[str, Any]) -> pathlib.Path:
-    """Where the journal is to be written; an earlier run of the same test gives way, if it is over."""
+def check_free(folder: pathlib.Path) -> None:
+    """Nobody who is still on writes there."""
+    if is_being_written(folder / JOURNAL):
+        raise _taken(folder)
+
+
+def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None:
+    """The journal goes on in this folder; what was left there of this run of the test gives way, and what was of later ones."""
     folder.mkdir(parents=True, exist_ok=True)
-    journal = folder / JOURNAL
-    if is_being_written(journal):
-        raise ValueError(f"a run that is still on writes to {folder}: wait for its end, or give another --kscen-archive")
-    for stale in (journal, folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
+    try:
+        journal.keep_in(folder / JOURNAL)
+    except JournalTaken:
+        raise _taken(folder) from None
+    _clear(folder)
+    for later in [*_later_runs(folder, facts["test"])]:
+        _remove(later)
+    (folder / FACTS).write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
+
+
+def _taken(folder: pathlib.Path) -> ValueError:
+    return ValueError(f"a run that is still on writes to {folder}: wait for its end, or give another --kscen-archive")
+
+
+def _clear(folder: pathlib.Path) -> None:
+    """Of what comes when a run is over."""
+    for stale in (folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
         stale.unlink(missing_ok=True)
-    (folder / "run.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
-    return journal
+
+
+def _later_runs(folder: pathlib.Path, test: str) -> Iterator[pathlib.Path]:
+    """Of the same test: what is there of them before they have begun is an earlier session's."""
+    number = _number(folder, test)
+    for other in folder.parent.glob(f"{folder_name(test, 1)}-*") if number else ():
+        if _number(other, test) > number and _is_of(other, test) and not is_being_written(other / JOURNAL):
+            yield other
+
+
+def _number(folder: pathlib.Path, test: str) -> int:
+    """Which run of the test has a folder of this name; 0 if none has."""
+    first, last = folder_name(test, 1), folder.name.rpartition("-")[2]
+    number = 1 if folder.name == first else int(last) if last.isdecimal() else 0
+    return number if number and folder.name == folder_name(test, number) else 0
+
+
+def _is_of(folder: pathlib.Path, test: str) -> bool:
+    """Whether we have made it, for this test."""
+    with contextlib.suppress(OSError, ValueError):
+        facts = orjson.loads((folder / FACTS).read_bytes())
+        return not folder.is_symlink() and isinstance(facts, dict) and facts.get("test") == test
+    return False
+
+
+def _remove(folder: pathlib.Path) -> None:
+    """What is ours; somebody else's files stay, and where they are."""
+    _clear(folder)
+    for stale in (folder / JOURNAL, folder / FACTS):
+        stale.unlink(missing_ok=True)
+    for place in (folder / "stories", folder):
+        with contextlib.suppress(OSError):
+            place.rmdir()
 
 
 def finish(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
@@ -62,6 +115,6 @@ def folder_name(test: str, number: int) -> str:
     name = re.sub(r"[^\w.\-]+", "-", test.replace("::", "-").replace("/", "-")).strip("-")
     outside = name.startswith("..")
     name = name.lstrip("-.") if outside else name
-    if "[" in test or outside or len(name) > LONGEST:
+    if AMBIGUOUS.search(test) or outside or len(name) > LONGEST:
         name = f"{name[:LONGEST]}-{hashlib.sha256(test.encode()).hexdigest()[:8]}"
     return name if number == 1 else f"{name}-{number}"

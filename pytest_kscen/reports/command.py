@@ -16,6 +16,8 @@ from pytest_kscen.reports.story import story
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pytest_kscen.checks.outcome import Outcome
+
 JOURNAL = "journal.jsonl"
 MOST = 20  # names in a message
 
@@ -47,11 +49,20 @@ def tell(lines: Iterable[str]) -> None:
 
 
 def _told(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
-    journal = read(journal_in(folder))
-    told = judge(journal).volumes
+    path = journal_in(folder)
+    journal = read(path)
+    outcome = judge(journal, path)
+    told = outcome.volumes
+    if not told and (crashed := _crashes(outcome)):
+        raise Unknown(crashed[0])
     if wanted is None:
-        return [f"{one.verdict:<11} {one.name}" for one in told]
+        return [f"{one.verdict:<11} {one.name}" for one in told] or [f"the run has no volume; lines in its journal: {len(journal)}"]
     return story(journal, _one_of(list(dict.fromkeys(one.name for one in told)), wanted))
+
+
+def _crashes(outcome: Outcome) -> list[str]:
+    """Why nobody knows the volumes."""
+    return [one.why for one in outcome.findings if one.check == "volumes" and "crashed" in one.why]
 
 
 def journal_in(folder: pathlib.Path) -> pathlib.Path:

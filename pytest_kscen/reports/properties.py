@@ -32,6 +32,8 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         ("kscen.incidents.recovered", len(recoveries.times)),
         ("kscen.incidents.overtaken", recoveries.overtaken),
         ("kscen.incidents.unrecovered", recoveries.unrecovered),
+        ("kscen.incidents.gone", recoveries.gone),
+        ("kscen.incidents.mingled", recoveries.mingled),
         *([("kscen.recovery.longest", round(recoveries.longest, 3))] if recoveries.times else []),
         ("kscen.leftovers", len(outcome.leftovers)),
     ]

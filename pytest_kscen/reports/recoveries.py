@@ -18,6 +18,8 @@ class Recoveries:
     times: list[float]
     overtaken: int
     unrecovered: int
+    gone: int
+    mingled: int
     unseen: int
     """Nobody waited for it, or it was on to the end."""
 
@@ -27,12 +29,21 @@ class Recoveries:
         times = [one.recovery for one in effective if one.recovery is not None]
         overtaken = sum(bool(one.overtaken) for one in effective)
         unrecovered = sum(bool(one.unrecovered) for one in effective)
-        return cls(times, overtaken, unrecovered, len(effective) - len(times) - overtaken - unrecovered)
+        gone = sum(bool(one.gone) for one in effective)
+        mingled = sum(bool(one.mingled) for one in effective)
+        unseen = len(effective) - len(times) - overtaken - unrecovered - gone - mingled
+        return cls(times, overtaken, unrecovered, gone, mingled, unseen)
 
     @property
     def longest(self) -> float:
         return max(self.times)
 
     def without_a_time(self) -> Iterator[str]:
-        counts = {"overtaken": self.overtaken, "not recovered": self.unrecovered, "not waited for": self.unseen}
+        counts = {
+            "overtaken": self.overtaken,
+            "not recovered": self.unrecovered,
+            "shook what went before it was well": self.gone,
+            "mingled with what others left": self.mingled,
+            "not waited for": self.unseen,
+        }
         yield from (f"{count} {word}" for word, count in counts.items() if count)

@@ -165,5 +165,9 @@ _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "incident-not-undone": lambda data: f"is perhaps not undone: {data['error']}",
     "incident-recovered": lambda data: f"is recovered from, {data['took']:g} s after its end",
     "incident-overtaken": lambda data: f"is overtaken by {', '.join(data['by'])} before it is recovered from",
+    "incident-gone": lambda data: f"is not seen to be recovered from, for it went first: {'; '.join(data['left'])}",
+    "incident-mingled": lambda data: (
+        f"is recovered from with what {', '.join(data['others'])} left: nobody can tell how long each took"
+    ),
     "incident-unrecovered": lambda data: f"is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}",
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.checks.tally import CREATE, DELETE, READY
+from pytest_kscen.checks.tally import CLEAR, CREATE, DELETE, READY
 from pytest_kscen.checks.verdict import UNKNOWN
 from pytest_kscen.checks.volumes import BROKEN, INTERRUPTED, RECOVERED, STABLE
 from pytest_kscen.objects.durations import in_words
@@ -37,6 +37,7 @@ def summary(outcome: Outcome) -> list[str]:
         *_errors(outcome),
         *_cut_short(outcome),
         *_incidents(outcome.incidents),
+        *_cleared(outcome),
         *_transitions(moved),
         *_leftovers(outcome),
     ]
@@ -49,6 +50,7 @@ def brief(outcome: Outcome) -> list[str]:
         *_volumes(outcome),
         *_errors(outcome),
         *_profiles(outcome.incidents),
+        *_cleared(outcome),
         *_interrupted(outcome),
         *list(_transitions(unwell))[:MOST_ROWS],
         *_more(len(unwell) - MOST_ROWS),
@@ -121,6 +123,12 @@ def _shaken(own: Sequence[IncidentRecord], *, average: bool = False) -> str:
         recovered = [f"{len(times)} recovered in {mean}{told.longest:.1f} s at most"]
     effective = f"{_plural(len(own), 'incident')}, {sum(incident.had_effect for incident in own)} with an effect"
     return "; ".join([effective, *recovered, *told.without_a_time()])
+
+
+def _cleared(outcome: Outcome) -> Iterator[str]:
+    """What an earlier run has left; before declared chaos on clusters that are ours, whatever else might pass for chaos too."""
+    if (tally := outcome.actions.get(CLEAR)) and tally.done:
+        yield f"  cleared away before the run: {_plural(tally.done, 'object')}"
 
 
 def _interrupted(outcome: Outcome) -> Iterator[str]:

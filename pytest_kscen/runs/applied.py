@@ -24,7 +24,9 @@ class Applied:
         self._objects: dict[tuple[Resource, str, str], None] = {}
 
     async def apply(self, objects: tuple[Obj, ...], available_within: float | None) -> None:
-        """Make them, or make them so; then wait until they are what they shall be."""
+        """Make them, or make them so; then wait until they are what they shall be. What is no object is refused before that."""
+        for obj in objects:
+            _valid(obj)
         applied = [await self._apply(obj) for obj in objects]
         if available_within is not None:
             end = self._actor.clock.now() + available_within
@@ -66,3 +68,12 @@ class Applied:
             await wait_for(
                 *(self._actor.api, self._actor.clock, resource, name, namespace), condition=lambda obj: obj is None, timeout=GONE
             )
+
+
+def _valid(obj: object) -> None:
+    parts = obj if isinstance(obj, dict) else {}
+    metadata = parts.get("metadata")
+    named = {**parts, "metadata.name": metadata.get("name") if isinstance(metadata, dict) else None}
+    for field in ("apiVersion", "kind", "metadata.name"):
+        if not isinstance(named.get(field), str) or not named[field]:
+            raise ValueError(f"what is to be applied has no {field}: {obj!r}")

@@ -29,13 +29,17 @@ class Held:
         self._incident = incident
         self._record = record
         self._run = run
+        self._was_undone = False
 
     def end(self) -> None:
         """Undo it, and see that it is undone."""
+        self._was_undone = True
         self._run.call(self._incident.end())
 
     def __enter__(self) -> IncidentRecord:
         """What is known of it by now; the run's outcome has the same."""
+        if self._was_undone:
+            raise RuntimeError(f"{self._incident.id} is over: state the fault anew, as in `with run.chaos.…`")
         return self._record
 
     def __repr__(self) -> str:

@@ -25,7 +25,7 @@ from pytest_kscen.runs.preflight import preflight
 from pytest_kscen.runs.tenure import Tenure
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from pytest_kscen.chaos.incidents import Incident
@@ -79,16 +79,20 @@ class Life:
         """Whether nobody has said stop, and nobody has crashed."""
         return not self._word.given
 
-    async def begin(self, duration: float | None) -> None:
+    async def begin(self, duration: float | None, let_in: Callable[[], object]) -> None:
+        """`let_in` hears that nothing refuses the run, before it does more than to hold a Lease."""
         watched = list(self.stage.health.conditions)
         declared = {"churn": self._plan.churn is not None, "chaos": self._plan.declared, "conditions": watched}
         label = f"{RUN_LABEL}={self.stage.run_id}"
         self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared)
         await preflight(self.stage, self._plan)
-        if self._plan.chaos or self.stage.parent:  # whoever conducts a run itself may cause faults of which no plan tells
+        may_shake = self._plan.chaos or self.stage.parent  # whoever conducts a run itself may cause faults of which no plan tells
+        if may_shake:
             await self._tenure.claim(self._word)
-            if not self.goes_on:
-                return
+        let_in()
+        if not self.goes_on:
+            return
+        if may_shake:
             await clear_before(self.stage, everything=bool(self._plan.chaos))
         if self._plan.churn:
             self.start(multivolume(self.stage, self._plan.churn, self.season), "multivolume")
@@ -188,7 +192,7 @@ class Life:
 
     async def _judge_liveness(self) -> None:
         """Whoever hurries does not wait for it, and it stays unknown."""
-        found = await unless(self.season.abandoned, late(self.stage))
+        found = await unless(self.season.abandoned, late(self.stage, self.season.awaited))
         if found is not None:
             self._director.note("liveness", late=found)
 

@@ -31,7 +31,9 @@ class Plan:
     """Where a volume's health is read: the name of a source in objects.volume_health."""
 
     def without_incidents(self, duration: float) -> Iterator[str]:
-        """The profiles that can have none in a run of this length and of nothing but the plan, each with the reason."""
+        """Why a run of this length and of nothing but the plan has none, for each profile that can have none."""
+        if not self.churn and not self.chaos:
+            yield "nothing is declared: this run makes no volumes and does no chaos: mark the test with volume_churn or chaos"
         for profile in self.chaos:
             if profile.soonest >= duration:
                 yield (

@@ -43,11 +43,18 @@ DAY = 86400.0  # a run without an end is lived through day by day
 class Run:
     """One run of one plan on one cluster."""
 
-    def __init__(self, cluster: Cluster, plan: Plan, parent: Parent | None = None, journal: pathlib.Path | None = None) -> None:
-        """`journal` is where that is kept."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        parent: Parent | None = None,
+        keep: Callable[[Journal], object] = lambda _: None,
+    ) -> None:
+        """`keep` puts the journal where it is to be; it is asked once nothing else refuses the run."""
         self.cluster = cluster
         self.plan = plan
-        self.journal = Journal(cluster.runner.clock, journal)
+        self.journal = Journal(cluster.runner.clock)
+        self._keep = keep
         self.stage = Stage(
             cluster.api,
             cluster.runner.clock,
@@ -89,7 +96,7 @@ class Run:
         self._heard = self.signals.enter_context(heed)
         self._attention.callback(self.cluster.runner.hear_of_crashes(self.life.hear_of_cluster))
         try:
-            self.call(self.life.begin(duration))
+            self.call(self.life.begin(duration, lambda: self._keep(self.journal)))
         except BaseException:
             with contextlib.suppress(Exception):  # what kept it from beginning is what is raised
                 self._call_in_any_case(self.life.break_off())
@@ -129,6 +136,7 @@ class Run:
     def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
         """Let time pass until the condition holds; a TimeoutError says what did not."""
         self.must_be_on()
+        seconds_of(timeout)
 
         @functools.wraps(condition)
         def held() -> object:

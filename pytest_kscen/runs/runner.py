@@ -45,12 +45,13 @@ class ScenarioRunner:
         default_duration: float | None = None,
         terms: Terms = TERMS,
         parent: Callable[[], Parent | None] = lambda: None,
-        keep: Callable[[int], pathlib.Path | None] = lambda _: None,
+        keep: Callable[[int], Callable[[Journal], object]] = lambda _: lambda _: None,
         tell: Callable[[Run], None] = lambda _: None,
     ) -> None:
         """`parent` opens the parent cluster, if there is to be one.
 
-        `keep` says where the journal of the first, the second run or scenario is to be, and `tell` hears of each run that is over.
+        `keep` refuses the first, the second run or scenario, or says how its journal comes to its place; `tell` hears of each run
+        that is over.
         """
         self.cluster = cluster
         self.plan = plan
@@ -122,7 +123,12 @@ class ScenarioRunner:
         return self.played[-1]
 
     def _new_journal(self) -> Journal:
-        return Journal(self.cluster.runner.clock, self._keep(len(self.runs) + len(self.played) + 1))
+        journal = Journal(self.cluster.runner.clock)
+        self._next_place()(journal)
+        return journal
+
+    def _next_place(self) -> Callable[[Journal], object]:
+        return self._keep(len(self.runs) + len(self.played) + 1)
 
     @property
     def theatre(self) -> Theatre:
@@ -168,9 +174,10 @@ class ScenarioRunner:
 
     def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
         self._check_whereabouts()
+        place = self._next_place()
         bring_storage(self.cluster, self.plan.health)
         parent = self._parent() if needs_parent else None
-        run = Run(self.cluster, self.plan, parent, self._keep(len(self.runs) + len(self.played) + 1))
+        run = Run(self.cluster, self.plan, parent, place)
         self.runs.append(run)
         run.begin(duration)
         self._on = run

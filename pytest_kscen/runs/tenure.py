@@ -60,7 +60,8 @@ class Tenure:
         patient = RetryingApi(api, clock, self._stage.chance.stream(f"lease of {where}"))
         lease = Lease(patient, clock, NAME, namespace, who)
         try:
-            holder = await lease.claim(word)
+            async with self._stage.actor(NAME).doing("claim the Lease", where=where):  # it may wait for one that was killed
+                holder = await lease.claim(word)
         except Forbidden as error:
             raise PreflightRefused(FORBIDDEN.format(where=where, namespace=namespace, error=error.message)) from None
         except NotFound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import copy
 from typing import TYPE_CHECKING
 
 from pytest_kscen.megatest.churn import Churn
@@ -11,9 +11,11 @@ from pytest_kscen.megatest.placement import nodes_of
 from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.subject import Subject
 from pytest_kscen.megatest.unready import shortcomings
-from pytest_kscen.megatest.volume import make
+from pytest_kscen.megatest.volume import MOST_ATTACHMENTS, make
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.names import dns1123_subdomain
+from pytest_kscen.objects.numbers import is_whole
 from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
 from pytest_kscen.reports.story import told_lacks
 from pytest_kscen.runs.preflight import NO_STORAGE
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.runs.run import Run
 
 PATIENCE = 60.0  # seconds within which the API has to show a volume that was made
+LONGEST_NAME = 120  # of a volume, by the storage's definition: its replicas' names are longer
 
 
 class Volume:
@@ -30,24 +33,30 @@ class Volume:
 
     def __init__(self, destiny: Destiny, rv: Subject) -> None:
         self._rv = rv
-        self.name = destiny.name
-        self.storage_class = destiny.storage_class
-        self._attachments = destiny.attachments
+        self._destiny = destiny
         self._view = rv.view
 
     @property
+    def name(self) -> str:
+        return self._destiny.name
+
+    @property
+    def storage_class(self) -> str:
+        return self._destiny.storage_class
+
+    @property
     def object(self) -> Obj | None:
-        """The ReplicatedVolume; None when it is gone. Never change it."""
-        return self._view.volume(self.name)
+        """The ReplicatedVolume; None when it is gone. It is the caller's own, as everything here is."""
+        return copy.deepcopy(self._rv.volume)
 
     @property
     def replicas(self) -> list[Obj]:
-        return self._view.replicas(self.name)
+        return copy.deepcopy(self._view.replicas(self.name))
 
     @property
     def nodes(self) -> list[str]:
         """Where it has replicas, those with data first."""
-        return nodes_of(self.replicas)
+        return nodes_of(self._view.replicas(self.name))
 
     @property
     def attached_to(self) -> list[str]:
@@ -56,16 +65,17 @@ class Volume:
 
     def ready(self) -> bool:
         """Whether everything that it promises holds, and it is attached to as many nodes as was asked."""
-        return self._rv.health.is_ready(self.object) and len(self.attached_to) >= self._attachments
+        return self._rv.health.is_ready(self._rv.volume) and len(self.attached_to) >= self._destiny.attachments
 
     healthy = ready
 
     def standing(self) -> str:
         """What it lacks, for whoever has waited for it in vain."""
-        if self.object is None:
+        if self._rv.volume is None:
             return f"the volume {self.name} is ready: it is not there"
         told = told_lacks(shortcomings(self._rv))
-        attached = f"attached to {len(self.attached_to)} of {self._attachments} nodes" if self._attachments else ""
+        wanted = self._destiny.attachments
+        attached = f"attached to {len(self.attached_to)} of {wanted} nodes" if wanted else ""
         return f"the volume {self.name} is ready: {'; '.join(filter(None, (told, attached)))}"
 
     def __repr__(self) -> str:
@@ -85,14 +95,15 @@ class VolumesByHand:
         What the API refuses, it says: `objects.errors.AlreadyExists` of a volume that others made.
         """
         self._run.must_be_on()
-        if attach not in {0, 1, 2}:
+        if not is_whole(attach, least=0) or attach > MOST_ATTACHMENTS:
             raise ValueError(f"attach={attach!r}: a volume can be attached to 0, 1 or 2 nodes")
+        _check_name(name)
         if name in self._names:
             raise ValueError(f"name={name!r}: this run has made a volume of this name")
-        Churn((storage_class,), size=size)
+        Churn(size=size)
         self._run.call(self._look_up(storage_class))
         drawn = f"mgt-{self._run.stage.chance.stream('volumes by hand').uid()}"
-        return self._run.do(self._begin(Destiny(name or drawn, storage_class, size, math.inf, attach)))
+        return self._run.do(self._begin(Destiny(name or drawn, storage_class, size, attachments=attach)))
 
     async def _look_up(self, storage_class: str) -> None:
         try:
@@ -114,3 +125,11 @@ class VolumesByHand:
             self._run.life.start(life(), name)
             await rv.view.until(name, lambda: rv.volume, timeout=PATIENCE, awaited=f"the volume {name} was not there")
         return Volume(destiny, rv)
+
+
+def _check_name(name: object) -> None:
+    """An empty one is drawn."""
+    if isinstance(name, str) and (not name or (len(name) <= LONGEST_NAME and not dns1123_subdomain(name))):
+        return
+    may_be = f"{LONGEST_NAME} of a-z, 0-9, - and . at most, with a-z or 0-9 at either end and beside each ."
+    raise ValueError(f"name={name!r}: give {may_be}, as in my-volume")

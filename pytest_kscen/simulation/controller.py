@@ -64,11 +64,11 @@ class Controller(Generic[K]):
         if seconds <= 0:  # but not before everybody else has had a turn
             loop.call_soon(self.enqueue, key)
             return
-        promised = self._later.get(key)
-        if promised is None or loop.time() + seconds < promised.when():
+        when, promised = loop.time() + seconds, self._later.get(key)
+        if promised is None or when < promised.when():
             if promised:
                 promised.cancel()
-            self._later[key] = loop.call_later(seconds, self._due, key)
+            self._later[key] = loop.call_at(when, self._due, key)
 
     def _due(self, key: K) -> None:
         del self._later[key]
@@ -79,7 +79,7 @@ class Controller(Generic[K]):
             before.cancel()
         if seconds is not None:
             loop = self._loop or asyncio.get_running_loop()  # even at once means: not before everybody else has had a turn
-            self._again[key] = loop.call_later(max(0.0, seconds), self.enqueue, key)
+            self._again[key] = loop.call_at(loop.time() + max(0.0, seconds), self.enqueue, key)
 
     async def run(self) -> Never:
         loop = self._loop = asyncio.get_running_loop()

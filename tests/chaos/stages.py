@@ -55,6 +55,10 @@ class Staged:
         obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest}
         return self.call(self.api.create(resource, obj))
 
+    def delete(self, resource: Resource, name: str) -> None:
+        self.call(self.api.delete(resource, name))
+        self.runner.advance(0)
+
     def machine(self, name: str, ip: str = "10.0.0.1") -> None:
         self.make(VIRTUAL_MACHINES, name, VMS, status={"phase": "Running", "ipAddress": ip})
 

@@ -100,7 +100,10 @@ def test_a_cut_of_one_volumes_link_reaches_no_other_volume():
 def test_what_several_alike_may_have_done_to_a_volume_is_nobodys_proof():
     assert told(STUCK, 20, cut=shaken(cut(0)), pods=pods(10)) == ("", ["cut", "pods"])
     assert told(STUCK, 20, cut=shaken(cut(0)), pods=pods(10, node="d")) == ("cut", [])
-    assert told(STUCK, 20, pods=pods(10), gone=machine(0, seen=5)) == ("gone", [])
+    assert told(STUCK, 20, pods=pods(10), gone=machine(0, seen=5)) == ("", ["gone", "pods"])
+    assert told(STUCK, 20, cut=shaken(cut(0)), gone=machine(0, seen=5)) == ("", ["gone", "cut"])
+    assert told(STUCK, 20, worse=shaken(worse(0)), gone=machine(0, seen=5)) == ("gone", ["worse"])
+    assert told(STUCK, 20, over=shaken(cut(0, until=10)), gone=machine(0, seen=5)) == ("gone", ["over"])
     assert told(STUCK, 20, one=machine(0, seen=5), two=machine(0, seen=9)) == ("", ["one", "two"])
 
 

@@ -21,6 +21,17 @@ from pytest_kscen.chaos.faults.blocks import Block
         (lambda: byhand.split_brain("a", ["b"]), "group_a='a': give a list, as in ['a']"),
         (lambda: byhand.split_brain(["a"], []), "group_b=[]: give the names of one machine or more"),
         (lambda: byhand.split_brain([3], ["b"]), "group_a=[3]: give the names of one machine or more"),
+        *[
+            (mistake, "'a' is named twice: name each machine once")
+            for mistake in (
+                lambda: byhand.network_block("a", "a"),
+                lambda: byhand.drbd_block("a", "a", "v"),
+                lambda: byhand.split_brain(["a"], ["b", "a"]),
+                lambda: byhand.split_brain(["b"], ["a", "a"]),
+                lambda: byhand.losses("a", "a", 0.5),
+                lambda: byhand.latency("a", "a"),
+            )
+        ],
         (lambda: byhand.losses("a", None, 0.5), "b=None: give a name, as text"),
         (lambda: byhand.vm_reboot(1), "vm=1: give a name, as text"),
         (lambda: byhand.vm_stop(""), "vm='': give a name, as text"),

@@ -233,7 +233,7 @@ def test_what_is_cleared_away_is_told_by_name(caplog):
     with staged() as world, caplog.at_level("INFO"):
         furnish(world)
         world.call(cleanup.clear_before(world.stage))
-    assert any("clear away resource=jobs.batch object=go-job" in record.getMessage() for record in caplog.records)
+    assert any("clear away before the run resource=jobs.batch object=go-job" in record.getMessage() for record in caplog.records)
 
 
 def test_a_mistake_in_one_step_keeps_no_other_from_being_taken():

@@ -12,6 +12,7 @@ from test_observer import Storage, perhaps
 from test_pod_destroyer import workloads
 
 from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.faults.machines import Stop
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.checks.incidents import learn
 from pytest_kscen.kube.forwarding import ForwardingApi
@@ -19,7 +20,7 @@ from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import ApiError, Forbidden, InternalError
 from pytest_kscen.objects.resources import DAEMON_SETS
 from pytest_kscen.objects.storage import NAMESPACE, REPLICATED_VOLUME_REPLICAS
-from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
 NO, LOST = Forbidden("no"), InternalError("the answer was lost")
 PAIR = "node-1", "node-2"
@@ -176,9 +177,15 @@ def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
         assert (len(incident.perhaps), incident.shaken) == (1, list(PAIR))
 
 
-def test_a_machine_that_others_switched_off_is_not_started_by_a_stop_that_was_refused():
+def test_a_machine_that_others_switched_off_is_not_started_by_a_stop_that_was_refused(monkeypatch):
     with staged(nodes=2) as world:
-        Storage(world).machine("node-1", "Stopped")
+        stop = Stop.inject
+
+        async def too_late(self, incident):
+            await world.api.patch(VIRTUAL_MACHINES, "node-1", {"status": {"phase": "Stopped"}}, VMS)
+            await stop(self, incident)
+
+        monkeypatch.setattr(Stop, "inject", too_late)
         deaf(world, NO, None)
         _, incident = refused(world, byhand.vm_stop("node-1"))
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 import pytest
 
 from pytest_kscen.checks import beginning, ending
-from pytest_kscen.checks.outcome import judge
+from pytest_kscen.checks.crashes import Crash
+from pytest_kscen.checks.outcome import Volumes, judge
+from pytest_kscen.checks.volumes import VolumeRecord
 from pytest_kscen.journal import Entry
 
 RVS, POLICIES = "replicatedvolumes.storage.deckhouse.io", "ciliumnetworkpolicies.cilium.io"
@@ -115,10 +120,88 @@ def test_an_empty_journal_proves_nothing():
     assert "journal is unknown: it has no beginning: nobody knows what was declared" in outcome.explain()
 
 
+def test_an_outcome_as_json_has_all_of_its_parts():
+    outcome = judge(
+        [
+            entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"]),
+            entry("volume", volume="v", storage_class="availability"),
+            entry("volume-placed", volume="v", nodes=["node-2", "node-1"]),
+            entry("volume-placed", volume="v", nodes=["node-3", "node-1"]),
+            entry("incident-started", incident="i", profile="vm-reboot", variant="vm-reboot", targets={"nodes": ["node-1"]}),
+            entry("ended", volume="v", action="attach", result="failed: TimeoutError()", took=2.0),
+        ]
+    )
+    told = json.loads(outcome.as_json())
+    assert told["findings"] == [{"check": one.check, "verdict": one.verdict, "why": one.why} for one in outcome.findings]
+    assert (told["volumes"], told["incidents"]) == ([outcome.volumes["v"].as_json()], [outcome.incidents[0].as_json()])
+    assert told["actions"] == {"attach": outcome.actions["attach"].as_json()}
+    assert told["volumes"][0]["nodes"] == ["node-2", "node-1", "node-3"]
+    assert (told["incidents"][0]["had_effect"], told["incidents"][0]["spared"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ([], "<0 volumes>"),
+        (["broken"], "<1 volume: 1 broken>"),
+        (
+            ["unknown", "broken", "stable", "interrupted", "recovered", "stable"],
+            "<6 volumes: 2 stable, 1 recovered, 1 interrupted, 1 unknown, 1 broken>",
+        ),
+    ],
+)
+def test_volumes_say_how_many_are_how(verdicts, said):
+    assert repr(Volumes(VolumeRecord("v", "none", verdict=verdict) for verdict in verdicts)) == said
+
+
 def test_a_check_that_crashed_hears_no_more():
     """What is told is where it began."""
-    findings = {finding.check: finding.why for finding in judge([entry("ready", volume="v"), entry("ready", volume="w")]).findings}
-    assert findings["volumes"] == "the check crashed: KeyError('v')"
+    said = why_volumes_crashed(entry("ready", volume="v"), entry("ready", volume="w"))
+    assert said == "KeyError('v') at line 1 of the journal: no line before it tells of the volume 'v'"
+
+
+def why_volumes_crashed(*lines, path=None):
+    (why,) = [finding.why for finding in judge(lines, path).findings if finding.check == "volumes"]
+    return why.removeprefix("the check crashed: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (entry("ready", volume="w"), "KeyError('w') at j:3: no line before it tells of the volume 'w'"),
+        (
+            entry("condition-changed", volume="v", condition="Fine"),
+            "KeyError('Fine') at j:3: no line before it tells of the condition 'Fine'",
+        ),
+        (entry("volume-placed", volume="v"), "KeyError('nodes') at j:3: it has no 'nodes'"),
+        (entry("volume-placed", volume="v", nodes=7), "TypeError("),
+    ],
+)
+def test_a_check_says_at_which_line_it_crashed(line, said):
+    before = [entry("frozen"), entry("volume", volume="v", storage_class="availability")]
+    told = why_volumes_crashed(*before, line, entry("leftovers", objects=[]), path=pathlib.Path("j"))
+    assert told.startswith(said)
+    assert " at j:3" in told
+
+
+def test_a_line_that_has_what_a_check_lacks_is_not_blamed():
+    assert Crash(KeyError("nodes"), 7, entry("volume-placed", nodes=[])).told(None) == (
+        "the check crashed: KeyError('nodes') at line 7 of the journal"
+    )
+
+
+def test_a_check_that_crashed_when_all_was_read_blames_no_line():
+    lines = [
+        entry("volume", volume="v", storage_class="availability"),
+        entry("volume-placed", volume="v", nodes=["node-1"]),
+        entry("incident-started", incident="i", profile="p", variant="p", targets={"nodes": ["node-1"], "group_a": ["node-1"]}),
+        entry("incident-ended", incident="i"),
+        entry("ready", volume="v"),
+        entry("checker-started", volume="v", conditions=["IOReady"]),
+        entry("condition-changed", volume="v", condition="IOReady"),
+        entry("frozen"),
+    ]
+    assert why_volumes_crashed(*lines, path=pathlib.Path("j")) == "KeyError('group_b')"
 
 
 @pytest.mark.parametrize(("actor", "verdict"), [("cluster", "unknown"), ("multivolume", "invalid")])

@@ -39,6 +39,7 @@ def test_a_whole_life():
         "lasted": 30,
         "recovered_at": 75,
         "recovery": 43,
+        "had_effect": True,
         "effects": ["a link is down", "a volume is lame"],
         "lasting": False,
         "failed": "",
@@ -46,6 +47,9 @@ def test_a_whole_life():
         "unrecovered": [],
         "perhaps": [],
         "overtaken": [],
+        "gone": [],
+        "mingled": [],
+        "spared": [],
     }
     assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["valid"]
 
@@ -81,6 +85,19 @@ def test_what_does_not_come_back_is_told():
     assert (seen.recovered_at, seen.unrecovered) == (None, ["the node node-1 is not ready"])
 
 
+def test_what_went_before_it_was_well_did_not_recover():
+    went = (40, "incident-gone", {"left": ["Quorum of the volume v is False"]})
+    (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), went))
+
+    assert (seen.recovery, seen.gone, seen.settled_at) == (None, ["Quorum of the volume v is False"], 40)
+
+
+def test_what_others_left_outlasts_it():
+    (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), (80, "incident-mingled", {"others": ["j"]})))
+
+    assert (seen.recovery, seen.mingled, seen.settled_at) == (None, ["j"], 80)
+
+
 def test_what_cannot_be_told_apart_proves_nothing():
     perhaps = (8, "incident-perhaps", {"effect": "a link is down"})
     overtaken = (40, "incident-overtaken", {"by": ["j"], "left": ["a link is down"]})
@@ -105,6 +122,13 @@ def test_overlapping_incidents_are_kept_apart():
     first, second = incidents(told() + other)
 
     assert (first.removed_at, second.removed_at) == (None, 4)
+
+
+def test_what_one_has_perhaps_done_is_told_of_no_other():
+    other = Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED})
+    first, second = incidents([*told(), other, *told((8, "incident-perhaps", {"effect": "a link is down"}))[1:]])
+
+    assert (first.perhaps, second.perhaps, second.overtaken) == (["a link is down"], [], [])
 
 
 def test_one_effect_is_enough_for_a_profile():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 from dataclasses import astuple
 
 import pytest
@@ -165,9 +168,9 @@ FELT = {"felt_by": {"v"}}
         (250, [destruction(249, 271)], "interrupted"),
         (250, [destruction(249, 270)], "broken"),  # others were in their place for half a minute
         (190, [destruction(180, 181, **FELT)], "interrupted"),
-        (190, [destruction(180, 181, perhaps_felt_by={"v"}, settled_at=186)], "interrupted"),
+        (190, [destruction(180, 181, perhaps_felt_by=("v",), settled_at=186)], "interrupted"),
         (190, [destruction(180, 181, **FELT, settled_at=186)], "broken"),  # it was well again after that
-        (190, [destruction(180, 181, felt_by={"w"})], "broken"),
+        (190, [destruction(180, 181, felt_by=("w",))], "broken"),
         (190, [block(180, 189, "node-1", "node-2")], "interrupted"),
         (190, [block(180, 189, "node-1", "node-2", settled_at=189.5)], "interrupted"),  # a cut keeps its two minutes
         (190, [block(180, 189, "node-1", "node-9")], "broken"),  # one end of a link that it does not have
@@ -241,7 +244,7 @@ def test_where_all_machines_are_off_nobody_tells_how_a_volume_is(lines, shaken, 
     ],
 )
 def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_from(changed, stopped, settled, verdict):
-    shaken = [destruction(15, 20, settled_at=settled, felt_by={"v"})]
+    shaken = [destruction(15, 20, settled_at=settled, felt_by=("v",))]
     (volume,) = read(journal(PLACED, STARTED, change(changed), (stopped, "checker-stopped", {})), shaken)
     assert volume.verdict == verdict
 
@@ -442,7 +445,7 @@ def test_incidents_are_read_with_their_effect_and_their_end():
         incidents.learn(found, entry)
     (seen,) = found.values()
     assert (seen.started_at, seen.removed_at, seen.effects, seen.had_effect) == (5, 9, ["gone", "not ready"], True)
-    assert (seen.felt_by, seen.perhaps_felt_by, seen.recovered_at, seen.settled_at) == ({"v"}, {"w"}, 11, 16)
+    assert (seen.felt_by, seen.perhaps_felt_by, seen.recovered_at, seen.settled_at) == (("v",), ("w",), 11, 16)
     assert [finding.verdict for finding in incidents.judge(["pod-destroy"], [seen])] == ["valid"]
 
 
@@ -501,7 +504,7 @@ def test_volumes_on_the_same_nodes_have_one_list_of_them():
     others = [Entry(at, "actor", what, {"volume": "w", **data}) for at, what, data in (BIRTH, (7, "volume-placed", PLACED[2]))]
     seen, other = read([*journal(PLACED, (9, "volume-placed", {"nodes": ["node-3"]})), *others])
     assert seen.nodes == ["node-1", "node-2", "node-3"]
-    assert other.placed_on == [("node-1", "node-2")]
+    assert other.placed_on == (("node-1", "node-2"),)
     assert other.placed_on[0] is seen.placed_on[0]
     assert [seen.nodes_between(*span) for span in ((0, 0.5), (1, 2), (2, 9), (10, 11))] == [
         set(),
@@ -509,3 +512,14 @@ def test_volumes_on_the_same_nodes_have_one_list_of_them():
         {"node-1", "node-2", "node-3"},
         {"node-3"},
     ]
+
+
+def test_records_are_plain_data():
+    (seen,) = read([*journal(STARTED, change(20)), Entry(21, "actor", "attached", {"volume": "v", "node": "node-1"})])
+    assert copy.deepcopy(seen) == seen == pickle.loads(pickle.dumps(seen))
+    assert json.loads(json.dumps(seen.transitions)) == {"IOReady": 1, "Quorum": 0}
+
+
+def test_a_volume_that_is_checked_anew_has_changed_nothing():
+    (seen,) = read(journal(STARTED, change(20), (30, "checker-started", {"conditions": ["IOReady"]})))
+    assert (seen.transitions, seen.odd_since) == ({"IOReady": 0}, ())

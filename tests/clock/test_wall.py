@@ -74,3 +74,10 @@ def test_timestamps(seconds, text):
     assert timestamp_of(seconds) == text
     assert epoch_of(text) == seconds
     assert timestamp_of(seconds + 0.5, micro=True) == text.replace("Z", ".500000Z")
+
+
+def test_whoever_sets_the_machines_clock_moves_nobody(runner, monkeypatch):
+    before = runner.clock.now()
+    assert before == pytest.approx(time.time(), abs=1)
+    monkeypatch.setattr(time, "time", lambda: before - 3600)
+    assert before <= runner.clock.now() < before + 60

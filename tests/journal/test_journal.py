@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
+import threading
 
 import pytest
 
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.journal import Entry, Journal, JournalLost, read
+from pytest_kscen.journal import Entry, Journal, JournalLost, JournalTaken, read
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -30,6 +32,19 @@ def test_what_is_written_is_read_back(tmp_path):
     journal.close()
     path.write_bytes(path.read_bytes()[:-4])
     assert read(path) == entries, "whoever wrote the last line was killed"
+    runner.close()
+
+
+def test_one_that_is_to_be_kept_later_has_all_in_its_file(tmp_path):
+    runner = VirtualRunner()
+    journal = Journal(runner.clock)
+    journal.write("a", "before", {})
+    journal.keep_in(tmp_path / "journal.jsonl")
+    assert read(tmp_path / "journal.jsonl") == [Entry(0.0, "a", "before", {})]
+    journal.write("a", "after", {})
+    assert read(tmp_path / "journal.jsonl") == list(journal)
+    assert [entry.what for entry in journal] == ["before", "after"]
+    journal.close()
     runner.close()
 
 
@@ -100,3 +115,62 @@ def test_a_line_that_cannot_be_written_is_the_journals_end():
     journal.write("a", "b", {"number": 3})
     assert [entry.data["number"] for entry in journal] == [1]
     runner.close()
+
+
+class Clock:
+    """It shows one time after the other."""
+
+    def __init__(self, *times):
+        self.times = iter(times)
+
+    def now(self):
+        return next(self.times)
+
+
+def test_a_file_is_taken_from_nobody_who_writes_to_it(tmp_path):
+    runner = VirtualRunner()
+    path = tmp_path / "journal.jsonl"
+    with contextlib.closing(Journal(runner.clock, path)) as first:
+        first.write("a", "b", {})
+        second = Journal(runner.clock)
+        second.write("c", "d", {})
+        with pytest.raises(JournalTaken, match=f"^a run that is still on writes to {path}$"):
+            second.keep_in(path)
+        assert (path.read_bytes(), second.path) == (first.content(), None)
+    second.keep_in(path)
+    assert read(path) == list(second) == [Entry(0.0, "c", "d", {})]
+    second.close()
+    runner.close()
+
+
+class Slow(io.BytesIO):
+    """A file that first lets something else happen, once, when it is read or written."""
+
+    def __init__(self, when, lets):
+        super().__init__()
+        self.lets = {when: lets}
+
+    def read(self, size):
+        self.lets.pop("read", int)()
+        return super().read(size)
+
+    def write(self, data):
+        self.lets.pop("write", int)()
+        return super().write(data)
+
+
+@pytest.mark.parametrize("when", ["read", "write"])
+def test_whoever_writes_in_another_thread_writes_at_the_end(when):
+    """And has a little time for it, if nobody keeps it from that."""
+    journal = Journal(Clock(0.0, 1.0, 2.0))
+    other = threading.Thread(target=journal.write, args=("other", "b", {}))
+
+    def lets():
+        other.start()
+        other.join(0.2)
+
+    journal._file = Slow(when, lets)
+    journal.write("first", "b", {})
+    assert next(iter(journal)).who == "first"
+    other.join()
+    assert [(entry.at, entry.who) for entry in journal] == [(1.0, "first"), (2.0, "other")]

@@ -335,6 +335,28 @@ def test_an_index_follows_the_picture(runner, api, informer, start):
     assert informer.index("color", lambda _: []) is by_color
 
 
+def test_an_index_whose_keys_last_shows_what_is_there_now(runner, api, informer, start):
+    by_name = informer.index("name", lambda obj: [obj["metadata"]["name"]], lasting=True)
+    start()
+    api.write("a", color="red")
+    runner.advance(0)
+    api.write("a", color="blue")
+    runner.advance(0)
+    assert [obj["color"] for obj in by_name.of("a")] == ["blue"]
+
+
+def test_an_index_whose_keys_last_follows_them(runner, api, informer, start):
+    by_place = informer.index("place", lambda obj: [obj["spec"]], lasting=True)
+    start()
+    for place, other in (("here", "there"), ("there", "here")):
+        api.write("a", spec=place)
+        runner.advance(0)
+        assert ([obj["spec"] for obj in by_place.of(place)], by_place.of(other)) == ([place], [])
+    api.remove("a")
+    runner.advance(0)
+    assert by_place.of("there") == []
+
+
 @pytest.mark.parametrize("error", [KeyError("x"), ConnectionError("x"), InternalError("x")], ids=type)
 def test_a_handler_that_crashes_is_heard(runner, api, informer, error):
     informers = Informers(api, runner.clock)

@@ -59,6 +59,12 @@ class TestNames:
         name = site.create(site.thing, metadata={"generateName": "x" * 80})["metadata"]["name"]
         assert (name[:58], len(name)) == ("x" * 58, 63)
 
+    def test_a_limit_range_without_a_name_gets_one(self, site):
+        limits = Resource("", "v1", "limitranges", "LimitRange")
+        body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": ""}}
+        one, other = (site.ask("create", limits, body=body)["metadata"] for _ in range(2))
+        assert len({one["name"], other["name"], one["uid"], other["uid"]}) == 4
+
     def test_a_name_that_somebody_has_is_not_generated(self, site, monkeypatch):
         suffixes = iter(["aaaaa", "aaaaa", "bbbbb"])
         monkeypatch.setattr(site.core.chance.stream("names"), "suffix", lambda: next(suffixes))

@@ -109,6 +109,11 @@ class TestFinalizers:
         assert grace(site.delete(site.thing, "a", **options))[2] == finalizers
         assert site.code == code
 
+    @pytest.mark.parametrize("finalizers", [["orphan", "orphan"], ["x/y", "orphan", "x/y"]])
+    def test_what_is_told_twice_stays_so(self, site, finalizers):
+        site.create(site.thing, "a", metadata={"finalizers": finalizers})
+        assert grace(site.delete(site.thing, "a"))[2] == finalizers
+
     def test_a_job_leaves_its_pods_and_an_event_has_none(self, site):
         pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
         site.create(JOBS, "j", spec={"template": {"spec": pod}})

@@ -6,7 +6,7 @@ from pytest_kscen.megatest.destiny import Destiny
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 
-DESTINY = Destiny("v", "none", "8Mi", 100.0)
+DESTINY = Destiny("v", "none", "8Mi", 100.0, 600.0)
 
 
 def says(world, status, message):

@@ -14,7 +14,7 @@ from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 
-DESTINY = Destiny("v", "availability", "8Mi", lifetime=100.0)
+DESTINY = Destiny("v", "availability", "8Mi", lifetime=100.0, patience=600.0)
 
 
 def test_a_quiet_life(world):
@@ -97,6 +97,28 @@ def test_a_volume_that_is_not_ready_in_time_goes_and_is_never_checked(world):
     assert world.left() == []
 
 
+def test_a_volume_is_awaited_until_it_is_ready(world):
+    world.start(live(world.stage, world.season, DESTINY))
+    world.advance(1)
+    assert world.season.awaited == {"v": world.stage.clock.now() + 599}
+    world.advance(10)
+    assert world.season.awaited == {}
+
+
+def test_whoever_has_no_limit_is_waited_for_until_the_run_is_over(world):
+    world.storage.forms = False
+    world.start(live(world.stage, world.season, Destiny("v", "none", "8Mi")))
+    world.advance(7200)
+    world.season.frozen.give()
+    world.advance(100)
+    assert world.names(REPLICATED_VOLUMES) == ["v"]
+    world.season.over.give()
+    world.advance(20)
+    assert world.notes("never-ready") == []
+    assert world.deeds("wait until the volume is ready") == [(7300, "wait until the volume is ready", "stopped", 7300)]
+    assert world.left() == []
+
+
 def test_the_runs_end_is_a_waiting_volumes_end(world):
     world.storage.forms = False
     world.start(live(world.stage, world.season, DESTINY))
@@ -135,7 +157,7 @@ def test_a_volume_that_is_ready_after_the_freeze_is_not_checked(world):
 
 def test_an_abandoned_volume_stays_behind(world):
     destiny = Destiny(
-        "v", "none", "8Mi", 1000.0, 1, (30.0, 60.0), Growth((5.0, 5.0), ("4Ki", "4Ki"), "1Gi"), (9.0, 9.0), (9.0, 9.0)
+        "v", "none", "8Mi", 1000.0, 600.0, 1, (30.0, 60.0), Growth((5.0, 5.0), ("4Ki", "4Ki"), "1Gi"), (9.0, 9.0), (9.0, 9.0)
     )
     world.start(live(world.stage, world.season, destiny))
     world.advance(100)

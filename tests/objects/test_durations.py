@@ -16,7 +16,10 @@ def test_durations_are_seconds(duration, seconds):
     assert seconds_of(duration) == seconds
 
 
-@pytest.mark.parametrize("duration", ["-5s", -1, timedelta(seconds=-1), math.nan, math.inf, -math.inf, "", "5", "5 minutes", "inf"])
+@pytest.mark.parametrize(
+    "duration",
+    ["-5s", -1, timedelta(seconds=-1), math.nan, math.inf, -math.inf, "", "5", "5 minutes", "inf", None, True, [30], b"30s"],
+)
 def test_what_is_no_length_of_time_is_refused_with_what_to_write(duration):
     with pytest.raises(ValueError, match=r"write (a number and a unit, as in '90s'|seconds, zero or more, or)"):
         seconds_of(duration)

@@ -176,6 +176,17 @@ def test_a_run_is_archived(pytester):
     assert first == {"at": 0.0, "who": "run", "what": "run-started", **begun}
 
 
+def test_a_run_that_is_refused_leaves_the_folder_of_an_earlier_one(pytester):
+    pytester.makepyfile(test_a=CALM)
+    pytester.runpytest("--kscen-archive=kept").assert_outcomes(passed=1)
+    (folder,) = (pytester.path / "kept").iterdir()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    refused = pytester.runpytest("--kscen-archive=kept", "--storage-classes=nope")
+    refused.assert_outcomes(failed=1)
+    refused.stdout.fnmatch_lines(["*nope*"])
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_a_runs_length_comes_from_the_settings_where_the_test_leaves_it_open(pytester):
     pytester.makepyfile("""
         import pytest

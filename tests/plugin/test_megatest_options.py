@@ -110,7 +110,7 @@ def test_every_flag_at_once(plan):
         --storage-classes a,b --max-volumes 7 --volume-step-min 2 --volume-step-max 4
         --step-period-min 1s --step-period-max 2s --volume-period-min 3m --volume-period-max 4m
         --enable-pod-destroyer --enable-volume-resizer --enable-volume-replica-destroyer --enable-volume-replica-creator
-        --kscen-volume-size 1Gi --kscen-volume-size-max 2Gi --kscen-volume-health ready
+        --kscen-volume-size 1Gi --kscen-volume-patience 20m --kscen-volume-size-max 2Gi --kscen-volume-health ready
         --enable-chaos-network-block --enable-chaos-network-degrade --enable-chaos-vm-reboot
         --chaos-period-min 6m --chaos-period-max 7m --chaos-incident-min 5s --chaos-incident-max 6s
         --chaos-loss-percent 0.1 --chaos-partition-group-size 2
@@ -118,6 +118,7 @@ def test_every_flag_at_once(plan):
     churn = Churn(
         ("a", "b"), 7, (2, 4), (1, 2), (180, 240), "1Gi",
         resizer=True, max_size="2Gi", replica_destroyer=True, replica_creator=True, pod_destroyer=True,
+        patience=1200.0,
     )  # fmt: skip
     period, incident = (360, 420), (5, 6)
     chaos = (BLOCK(period, incident, 2), DEGRADE(period, incident, 0.1), REBOOT(period))
@@ -139,6 +140,7 @@ def test_markers_beside_the_plan_of_the_command_line(plan):
 def test_several_markers_of_churn_are_one_and_of_chaos_many(plan):
     near, far = "volume_churn(max_volumes=5)", "volume_churn(max_volumes=3, lifetime=('1m', '2m'), storage_classes=['a'])"
     assert plan([far, near]).churn == Churn(("a",), max_volumes=5, lifetime=(60, 120))
+    assert plan("volume_churn(patience='1h')").churn == Churn(patience=3600)
     assert len(plan(["chaos('network-block')", "chaos('network-block', group_size=1)"]).chaos) == 2
 
 
@@ -212,7 +214,7 @@ def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_te
                 "90s of --chaos-incident-max: give both"
             ),
         ),
-        ("plan_from_command_line(3)", "", "@pytest.mark.plan_from_command_line takes no parameters"),
+        ("plan_from_command_line(3)", "", "@pytest.mark.plan_from_command_line takes no parameters: write it without"),
         (
             "plan_from_command_line",
             "--enable-volume-resizer --kscen-volume-size=2Gi",
@@ -325,8 +327,17 @@ def test_a_value_that_makes_no_sense_is_refused_by_name_wherever_it_is(pytester,
 
 def test_a_switch_is_true_or_false(pytester, monkeypatch):
     monkeypatch.setenv("KSCEN_ENABLE_POD_DESTROYER", "perhaps")
-    with pytest.raises(pytest.UsageError, match=r"^KSCEN_ENABLE_POD_DESTROYER: 'perhaps' is neither true nor false$"):
+    told = "KSCEN_ENABLE_POD_DESTROYER: 'perhaps' is neither true nor false: give one of the two"
+    with pytest.raises(pytest.UsageError, match=f"^{told}$"):
         pytester.parseconfigure()
+
+
+@pytest.mark.parametrize(
+    ("text", "chaos"), [("true", (REBOOT(),)), ("True", (REBOOT(),)), ("1", (REBOOT(),)), ("FALSE", ()), ("", ())]
+)
+def test_what_a_switch_says(plan, monkeypatch, text, chaos):
+    monkeypatch.setenv("KSCEN_ENABLE_CHAOS_VM_REBOOT", text)
+    assert plan(FROM_COMMAND_LINE).chaos == chaos
 
 
 def test_a_parent_for_a_cluster_that_brings_its_own(pytester):
@@ -415,6 +426,53 @@ def test_a_largest_size_without_anybody_who_lets_volumes_grow_is_told(pytester, 
     assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
 
 
+OVERRULED = """
+    import pytest
+
+    @pytest.mark.volume_churn(max_volumes=3, lifetime=("1m", None))
+    @pytest.mark.chaos("degrade", loss=0.05)
+    def test_states(scenario_runner): pass
+
+    @pytest.mark.volume_churn
+    def test_leaves_open(scenario_runner): pass
+
+    @pytest.mark.plan_from_command_line
+    @pytest.mark.chaos("degrade", loss=0.05)
+    def test_marks_what_is_switched_on(scenario_runner): pass
+
+    @pytest.mark.volume_churn(resizer=True, max_size="500Mi")
+    def test_grows(scenario_runner): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("selected", "told"),
+    [
+        (
+            "states",
+            [
+                "--max-volumes: without effect, each marker that it could fill says its own max_volumes",
+                "--volume-period-min: without effect, each marker that it could fill says its own lifetime",
+                "--chaos-loss-percent: without effect, each marker that it could fill says its own loss",
+            ],
+        ),
+        (
+            "",
+            [
+                "--kscen-volume-size-max: without effect, each marker that it could fill says its own max_size",
+                "--chaos-loss-percent: without effect, each marker that it could fill says its own loss",
+            ],
+        ),
+    ],
+)
+def test_flags_that_markers_overrule_everywhere_are_told(pytester, selected, told):
+    pytester.makepyfile(OVERRULED)
+    line = ["--max-volumes=20", "--volume-period-min=2m", "--volume-period-max=9m", "--chaos-loss-percent=0.1"]
+    line += [] if selected else ["--enable-chaos-network-degrade", "--kscen-volume-size-max=2Gi"]
+    result = pytester.runpytest("-q", "--collect-only", "-k", selected, *line)
+    assert [line for line in result.outlines if "without effect" in line] == told
+
+
 MACHINES = """
     import pytest
 
@@ -451,6 +509,7 @@ def test_a_variable_that_is_misspelt_is_told(pytester, monkeypatch):
     assert [line for line in result.outlines if "without effect" in line] == [f"kscen: {told}", told]
 
 
+@pytest.mark.filterwarnings("ignore:nothing is declared")
 def test_a_duration_that_no_run_takes_is_told(pytester):
     pytester.makepyfile(
         test_length_or_none="""

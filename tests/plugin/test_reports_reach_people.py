@@ -60,6 +60,37 @@ def test_allure_has_steps_and_papers(pytester):
     assert any("pod-destroy" in step["name"] and step["steps"] for step in run["steps"])
 
 
+def test_allure_shows_what_a_run_came_to(pytester):
+    pytest.importorskip("allure")
+    pytester.makepyfile("""
+        import pytest
+
+        def test_it(scenario_runner):
+            with scenario_runner as run:
+                volume = run.volumes.create("consistency-and-availability", name="v")
+                run.until(volume.ready)
+                for node in volume.nodes[:2]:
+                    run.chaos.vm_stop(node)
+                run.advance("2m")
+            assert run.outcome.verdict == "invalid"
+
+        @pytest.mark.chaos("network-block")
+        def test_nothing(scenario_runner):
+            assert scenario_runner.run("10m").verdict == "unknown"
+    """)
+    pytester.runpytest("--alluredir=allure")
+    results = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
+    told = {result["name"]: (result["status"], result["steps"][-1]) for result in results}
+    assert {name: (status, run["status"]) for name, (status, run) in told.items()} == {
+        "test_it": ("passed", "failed"),
+        "test_nothing": ("passed", "broken"),
+    }
+    _, run = told["test_it"]
+    (volume,) = [step for step in run["steps"] if step["name"] == "broken: v"]
+    assert volume["status"] == "failed"
+    assert "1 of 1 volumes did not keep the state they promise: v" in run["statusDetails"]["message"]
+
+
 def test_the_archive_has_the_summary(pytester):
     pytester.makepyfile(TEST)
     pytester.runpytest("--kscen-archive=runs")

@@ -5,17 +5,21 @@ from __future__ import annotations
 import pytest
 
 BODIES = {
-    "runner.run('5 minutes')": "ValueError: '5 minutes' is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'",
+    "runner.run('5 minutes')": "ValueError: '5 minutes' is no duration: write a number and a unit, as in '90s'*",
     "runner.run(0)": "ValueError: duration=0: a run needs time: give more than zero, as in '90s' or '1h30m'",
     "inside(runner, lambda run: run.until(False))": "TypeError: until(False): give the condition itself*",
     "inside(runner, lambda run: run.until(lambda: False, '5s'))": "TimeoutError: within 5s of cluster time this did not come true*",
     "inside(runner, lambda run: run.chaos.vm_stop('node-9'))": "*Impossible: there is no virtual machine 'node-9' in the*",
-    "inside(runner, lambda run: run.volumes.create('none', name='A_b'))": '*Invalid: ReplicatedVolume.* "A_b" is invalid*',
+    "inside(runner, lambda run: run.apply(config_map('A_b')))": '*Invalid: ConfigMap "A_b" is invalid*',
+    "inside(runner, lambda run: run.volumes.create('none', name='A_b'))": "ValueError: name='A_b': give 120 of a-z, *",
     "inside(runner, lambda run: run.volumes.create('none', size='lots'))": "ValueError: size='lots' is no quantity: write it*",
     "inside(runner, lambda run: runner.run())": "RuntimeError: a run is on: act on what*",
 }
 TEST = """
     import pytest
+
+    def config_map(name):
+        return {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": name}}}}
 
     def inside(runner, act):
         with runner as run:
@@ -33,6 +37,7 @@ def frames(result):
     return [line for line in result.outlines if ".py:" in line and "::" not in line and not line.startswith("E ")]
 
 
+@pytest.mark.filterwarnings("ignore:nothing is declared")
 @pytest.mark.parametrize("body", BODIES)
 def test_a_wrong_use_is_told_where_it_is(pytester, body):
     pytester.makepyfile(test_use=TEST.format(body=body))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import shutil
 import subprocess
 import sys
 
@@ -9,12 +12,13 @@ import pytest
 
 from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.checks.outcome import judge
+from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.journal import read
+from pytest_kscen.journal import Journal, read
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.durations import in_words
 from pytest_kscen.reports.again import main
-from pytest_kscen.reports.archive import begin, finish
+from pytest_kscen.reports.archive import begin, finish, folder_name
 from pytest_kscen.reports.command import main as tell_story
 from pytest_kscen.runs.plan import Plan, PlanWarning
 from pytest_kscen.runs.runner import ScenarioRunner
@@ -25,7 +29,7 @@ CHURN = Churn(max_volumes=2)
 def keep(folder, plan, conduct):
     """Play it; its cluster and its journal are closed when this returns."""
     cluster = EmbeddedCluster("again")
-    runner = ScenarioRunner(cluster, plan, parent=cluster.parent, keep=lambda _: begin(folder, {"test": "it"}))
+    runner = ScenarioRunner(cluster, plan, parent=cluster.parent, keep=lambda _: functools.partial(begin, folder, {"test": "it"}))
     conduct(runner)
     (run,) = runner.runs
     finish(folder, run.journal, run.outcome)
@@ -33,19 +37,84 @@ def keep(folder, plan, conduct):
     cluster.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing is declared")
 def test_a_folder_to_which_a_run_that_is_on_writes_is_not_taken_from_it(tmp_path):
     cluster = EmbeddedCluster("twice")
-    first, second = (ScenarioRunner(cluster, Plan(), keep=lambda _: begin(tmp_path, {"test": "it"})) for _ in range(2))
+    first, second = (
+        ScenarioRunner(cluster, Plan(), keep=lambda _, who=who: functools.partial(begin, tmp_path, {"test": who}))
+        for who in ("first", "second")
+    )
     with first as run:
         before = run.journal.content()
         with pytest.raises(ValueError, match=f"a run that is still on writes to {tmp_path}: wait for its end, or give another"):
             second.run("1s")
         assert (tmp_path / "journal.jsonl").read_bytes() == before
+        assert json.loads((tmp_path / "run.json").read_bytes()) == {"test": "first"}
     assert run.outcome.verdict == "valid"
     first.close()
     assert second.run("1s").verdict == "valid"
     second.close()
     cluster.close()
+
+
+def test_no_two_tests_share_a_folder():
+    tests = ("d/test_a.py::test_q", "d-test_a.py::test_q", "d test_a.py::test_q", "test_a.py::test_q[a]", "test_a.py::test_q[b]")
+    assert len({folder_name(test, 1) for test in tests}) == len(tests)
+    assert [folder_name(tests[0], number) for number in (1, 2)] == ["d-test_a.py-test_q", "d-test_a.py-test_q-2"]
+
+
+def taken(folder, test="test_q"):
+    """Its journal, which is on."""
+    runner = VirtualRunner()
+    journal = Journal(runner.clock)
+    runner.close()
+    begin(folder, {"test": test}, journal)
+    return journal
+
+
+def kept(folder, test, number, **more):
+    """The folder of an earlier session's run, with what else is in it."""
+    place = folder / folder_name(test, number)
+    taken(place, test).close()
+    for name, text in {"outcome.json": "{}", "summary.txt": "", "stories/v.txt": "", **more}.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text)
+    return place
+
+
+OURS = ("journal.jsonl", "outcome.json", "summary.txt", "run.json", "stories/v.txt")
+
+
+def there_is(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_an_earlier_session_has_left_of_later_runs_goes(tmp_path):
+    for number in (1, 2, 3, 10):
+        kept(tmp_path, "test_q", number)
+    taken(tmp_path / "test_q-3").close()
+    third = {"test_q-3/run.json", "test_q-3/journal.jsonl"}
+    assert there_is(tmp_path) == {*(f"{run}/{name}" for run in ("test_q", "test_q-2") for name in OURS), *third}
+    taken(tmp_path / "test_q").close()
+    assert there_is(tmp_path) == {"test_q/run.json", "test_q/journal.jsonl"}
+    assert not (tmp_path / "test_q-2").exists()
+
+
+def test_only_what_is_of_the_same_test_and_over_goes(tmp_path):
+    kept(tmp_path, "test_q::2", 1)  # another test, whose first run has the name of the second
+    kept(tmp_path, "test_q", 3, **{"notes.txt": "mine"})
+    shutil.copytree(kept(tmp_path, "test_q", 4), tmp_path / "test_q-05")
+    (tmp_path / "test_q-4" / "run.json").write_text("[]")
+    (tmp_path / "test_q-6").symlink_to(kept(tmp_path / "elsewhere", "test_q", 1))
+    on = taken(tmp_path / "test_q-7")
+    before = there_is(tmp_path)
+    taken(tmp_path / "test_q").close()
+    gone = {f"test_q-3/{name}" for name in OURS}
+    assert there_is(tmp_path) == {*before, "test_q/run.json", "test_q/journal.jsonl"} - gone
+    assert (tmp_path / "test_q-3" / "notes.txt").read_text() == "mine"
+    on.close()
+    taken(tmp_path / "test_q").close()
+    assert not (tmp_path / "test_q-7").exists()
 
 
 def six_minutes(runner):
@@ -141,3 +210,59 @@ def test_a_damaged_line_is_told(tmp_path, capsys, command, line, said):
     tells, code = command
     assert tells([str(tmp_path)]) == code
     assert capsys.readouterr().err == f"{journal}:2: {said}\n"
+
+
+STARTED, ENDED = {"at": 0.0, "what": "run-started"}, {"at": 9.5, "what": "run-ended"}
+AS_IT_WAS = "bring the file back as the run has left it"
+CUT = f"it is no whole line, though the run had ended by line 2: {AS_IT_WAS}"
+
+
+def written(*entries):
+    return b"".join(json.dumps({"who": "run", **entry}).encode() + b"\n" for entry in entries)
+
+
+@pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (written(STARTED, ENDED) + b"trash", f"3: {CUT}"),
+        (written(STARTED, ENDED, {"at": 9.5, "what": "not-replayable"}) + b'{"at":', f"4: {CUT}"),
+        (
+            written(STARTED, ENDED) * 2,
+            f"3: 'run-started' cannot come after 'run-ended' on line 2, in one run: {AS_IT_WAS}",
+        ),
+        (
+            written(STARTED, {"at": 9.5, "what": "volume"}, {**STARTED, "at": 9.5}),
+            f"3: 'run-started' cannot come after 'run-started' on line 1, in one run: {AS_IT_WAS}",
+        ),
+        (
+            written(STARTED, ENDED, {"at": 9.5, "what": "frozen"}),
+            f"3: 'frozen' cannot come after 'run-ended' on line 2, in one run: {AS_IT_WAS}",
+        ),
+        (
+            written(STARTED, {"at": 9.5, "what": "volume"}, {"at": 9.499999, "what": "ready"}),
+            f"3: 9.499999 s is before the 9.5 s of line 2, and time does not go back: {AS_IT_WAS}",
+        ),
+        (written({"at": -1, "what": "ready"}), f"1: -1 s is before the run's beginning, and time does not go back: {AS_IT_WAS}"),
+    ],
+)
+def test_a_line_that_cannot_be_there_is_told(tmp_path, capsys, command, lines, said):
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(lines)
+    tells, code = command
+    assert tells([str(tmp_path)]) == code
+    assert capsys.readouterr() == ("", f"{journal}:{said}\n")
+
+
+def test_what_is_told_after_the_end_of_a_run_and_at_once_can_be(tmp_path):
+    late = [{"at": 9.5, "what": what} for what in ("stopped-early", "crashed", "not-replayable", "not-replayable")]
+    (tmp_path / "journal.jsonl").write_bytes(written(STARTED, ENDED, *late))
+    assert len(read(tmp_path / "journal.jsonl")) == 6
+
+
+def test_a_line_of_what_was_never_told_of_is_told(tmp_path, capsys):
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(written(STARTED, {"at": 1.0, "what": "incident-ended", "incident": "i"}))
+    assert main([str(tmp_path)]) == 2
+    why = f"the check crashed: KeyError('i') at {journal}:2: no line before it tells of the incident 'i'"
+    assert f"  incidents is unknown: {why}\n" in capsys.readouterr().out

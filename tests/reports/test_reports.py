@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from pytest_kscen.chaos.cleanup import BEFORE
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.journal import Entry
 from pytest_kscen.reports.allure import incident_in_words
@@ -88,6 +89,12 @@ def test_of_each_kind_of_error_the_first_is_told():
     assert "  2 errors: cause losses failed: late" in brief(judge([*JOURNAL[:1], *errors]))
 
 
+def test_what_was_cleared_away_before_a_run_is_counted():
+    cleared = Entry(1.0, "chaos-cleaner", "ended", {"action": BEFORE, "took": 0.1, "result": "done"})
+    for told in (summary, brief):
+        assert "  cleared away before the run: 2 objects" in told(judge([JOURNAL[0], cleared, cleared]))
+
+
 def test_what_is_not_well_is_told_in_detail():
     told = brief(judge([JOURNAL[0], *volumes_that_moved(30, changes=1)]))
     assert told[-21] == "  broken      v00 (none): IOReady 1"
@@ -113,17 +120,25 @@ def incidents_that_ended(*endings):
         yield Entry(2.0, "b", "incident-effect", {**told, "effect": "shakes"})
         yield Entry(3.0, "b", "incident-ended", {**told, "lasted": 2.0})
         if ending:
-            yield Entry(9.0, "b", f"incident-{ending}", {**told, "took": 6.0, "by": ["i9"], "waited": 300.0, "left": ["v"]})
+            yield Entry(
+                9.0,
+                "b",
+                f"incident-{ending}",
+                {**told, "took": 6.0, "by": ["i9"], "others": ["i9"], "waited": 300.0, "left": ["v"]},
+            )
 
 
 def test_a_time_of_recovery_is_that_of_so_many():
-    outcome = judge(incidents_that_ended("recovered", "overtaken", "overtaken", "unrecovered", ""))
-    lacking = "2 overtaken; 1 not recovered; 1 not waited for"
-    shaken = "5 incidents, 5 with an effect; 1 recovered in"
+    outcome = judge(incidents_that_ended("recovered", "overtaken", "overtaken", "unrecovered", "gone", "mingled", ""))
+    lacking = (
+        "2 overtaken; 1 not recovered; 1 shook what went before it was well; 1 mingled with what others left; 1 not waited for"
+    )
+    shaken = "7 incidents, 7 with an effect; 1 recovered in"
     assert f"  network-block split-brain: {shaken} 6.0 s on average, 6.0 s at most; {lacking}" in summary(outcome)
     assert f"  network-block: {shaken} 6.0 s at most; {lacking}" in brief(outcome)
     told = dict(properties(outcome))
-    assert [told[f"kscen.incidents.{which}"] for which in ("effective", "recovered", "overtaken", "unrecovered")] == [5, 1, 2, 1]
+    kinds = ("effective", "recovered", "overtaken", "unrecovered", "gone", "mingled")
+    assert [told[f"kscen.incidents.{kind}"] for kind in kinds] == [7, 1, 2, 1, 1, 1]
     assert "kscen.recovery.longest" not in dict(properties(judge(incidents_that_ended("overtaken"))))
 
 
@@ -290,7 +305,7 @@ def test_the_story_of_a_name_that_two_volumes_had(folder, capsys):
 def folder(tmp_path):
     """Of a run that has two volumes, in the archive of one run."""
     other = (2.0, "volume-main/v2", "volume", {"volume": "v2", "storage_class": "none", "size": "1Gi", "lifetime": 300.0})
-    lines = [json.dumps({"at": at, "who": who, "what": what, **data}) for at, who, what, data in (*LINES, other)]
+    lines = [json.dumps({"at": at, "who": who, "what": what, **data}) for at, who, what, data in (*LINES[:4], other, *LINES[4:])]
     kept = tmp_path / "kept" / "test_a.py-test_it"
     kept.mkdir(parents=True)
     (kept / "journal.jsonl").write_text("\n".join(lines) + "\n")
@@ -302,6 +317,24 @@ def test_the_story_from_a_folder(folder, capsys):
     assert capsys.readouterr().out == "broken      v1\nbroken      v2\n"
     assert main([str(folder), "v1"]) == 0
     assert capsys.readouterr().out.splitlines() == list(story(JOURNAL, "v1"))
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_run_without_volumes_says_so(folder, capsys, lines):
+    (folder / "journal.jsonl").write_text('{"at":0.0,"who":"run","what":"healed"}\n' * lines)
+    assert main([str(folder)]) == 0
+    assert capsys.readouterr().out == f"the run has no volume; lines in its journal: {lines}\n"
+
+
+@pytest.mark.parametrize("volume", [[], ["v1"]])
+def test_volumes_of_which_nobody_knows_say_why(folder, capsys, volume):
+    journal = folder / "journal.jsonl"
+    unheard = {"at": 700, "who": "x", "what": "condition-changed", "volume": "v1", "condition": "Fine"}
+    with journal.open("a") as lines:
+        lines.write(json.dumps(unheard) + "\n")
+    assert main([str(folder), *volume]) == 1
+    why = f"the check crashed: KeyError('Fine') at {journal}:20: no line before it tells of the condition 'Fine'"
+    assert capsys.readouterr() == ("", f"{why}\n")
 
 
 def test_a_story_that_is_not_there(folder, capsys):

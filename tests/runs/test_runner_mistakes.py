@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import timedelta
 
 import pytest
 
@@ -33,6 +34,33 @@ def test_a_run_needs_time(runner, duration):
     assert runner.runs == []
 
 
+@pytest.mark.parametrize("given", [None, True, [30], b"30s", -1])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda run, given: run.advance(given),
+        lambda run, given: run.until(lambda: True, given),
+    ],
+)
+def test_what_is_no_length_of_time(runner, act, given):
+    with runner as run:
+        then, before = runner.cluster.now, run.journal.entries
+        with pytest.raises(ValueError, match=" is no length of time: write seconds"):
+            act(run, given)
+        assert (runner.cluster.now, run.journal.entries) == (then, before)
+
+
+@pytest.mark.parametrize("given", [30, 30.0, "30s", " 30s ", timedelta(seconds=30)])
+def test_each_way_to_say_how_long(runner, given):
+    with runner as run:
+        then = runner.cluster.now
+        run.advance(given)
+        assert runner.cluster.now - then == 30
+        with pytest.raises(TimeoutError):
+            run.until(lambda: False, given)
+        assert runner.cluster.now - then == 60
+
+
 def test_a_run_that_is_too_short_for_an_incident(runner):
     runner.plan = Plan(chaos=(VmReboot(),))
     with pytest.warns(
@@ -53,6 +81,12 @@ def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
         assert list(plan.without_incidents(600)) == []
 
 
+def test_a_run_of_which_nothing_is_declared(runner):
+    with pytest.warns(PlanWarning, match=r"^nothing is declared: this run makes no volumes and does no chaos: mark the test with"):
+        runner.run("1m")
+
+
+@pytest.mark.filterwarnings("ignore:nothing is declared")
 def test_runs_do_not_nest(runner):
     with runner as run:
         with pytest.raises(RuntimeError, match="a run is on: act on what `with scenario_runner as run` gave"):
@@ -86,6 +120,7 @@ def test_a_run_that_is_over_does_nothing(runner, act):
     assert (runner.cluster.now, run.journal.entries, run.outcome.verdict) == (then, entries, "valid")
 
 
+@pytest.mark.filterwarnings("ignore:nothing is declared")
 def test_an_async_test_is_told_to_be_a_plain_one(runner):
     async def test():
         runner.run("1m")

@@ -182,6 +182,15 @@ def test_what_is_never_let_in_proves_nothing(play, resource, said):
     assert "no more" in outcome.explain()
 
 
+@pytest.mark.parametrize("duration", ["1m", "20m"])
+@pytest.mark.parametrize(("patience", "verdict"), [(800.0, "valid"), (400.0, "invalid")])
+def test_a_large_volume_has_as_long_as_it_is_given(play, patience, verdict, duration):
+    """It takes 520 seconds, also if the run's time is up before that."""
+    churn = Churn(("availability",), max_volumes=1, step=(1, 1), size="50Gi", patience=patience)
+    outcome, _ = play(Plan(churn), duration)
+    assert outcome.verdict == verdict, outcome.explain()
+
+
 def test_volumes_that_nobody_could_look_at_are_not_late(play, monkeypatch):
     async def refused(*_, **__):
         raise Unseen("not as awaited within 300 s; the last refusal was ServiceUnavailable('')")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 
 import pytest
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.journal import JournalLost
+from pytest_kscen.journal import JournalLost, read
 from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.kube.leases import LASTS, LeaseLost, claimed, holder_of
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
@@ -32,14 +34,21 @@ class World:
         self.api = self.parent.api_for("test")
         self.runners = []
 
-    def runner(self, **others):
-        self.runners.append(ScenarioRunner(self.cluster, CUTS, parent=lambda: dataclasses.replace(self.parent, **others)))
+    def runner(self, keep=lambda _: None, **others):
+        parent = dataclasses.replace(self.parent, **others)
+        self.runners.append(ScenarioRunner(self.cluster, CUTS, parent=lambda: parent, keep=lambda _: keep))
         return self.runners[-1]
 
     @property
     def holder(self):
         leases = self.call(self.api.list(LEASES, self.parent.namespace)).items
         return next((holder_of(each) for each in leases if each["metadata"]["name"] == NAME), None)
+
+    @property
+    def holder_now(self):
+        """Asked inside the loop."""
+        lease = self.cluster._host.server.core.store.get(("coordination.k8s.io", "leases", self.parent.namespace, NAME))
+        return holder_of(lease)
 
     def cuts(self):
         return [each["metadata"]["name"] for each in self.call(self.api.list(CILIUM_NETWORK_POLICIES)).items]
@@ -79,10 +88,49 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
     assert world.holder == ""
 
 
+def test_a_run_takes_its_place_when_the_lease_is_its_own(world, tmp_path):
+    taken = []
+
+    def take(journal):
+        taken.append((world.holder_now, world.cluster.runner.clock.now()))
+        journal.keep_in(tmp_path / "journal.jsonl")
+
+    with world.runner() as first:
+        with pytest.raises(PreflightRefused), world.runner(take):
+            """It does not come so far."""
+        assert first.journal.path is None
+    assert taken == []
+    with world.runner(take) as run:
+        assert read(tmp_path / "journal.jsonl")[0].what == "run-started"
+    assert [run.stage.run_id in holder for holder, _ in taken] == [True]
+
+
+def test_whose_place_is_taken_by_another_run_touches_nothing(world):
+    def taken(_):
+        raise ValueError("a run that is still on writes there")
+
+    runner = ScenarioRunner(world.cluster, CUTS, parent=lambda: world.parent, keep=taken)
+    with pytest.raises(ValueError, match="still on"), runner:
+        """It does not come so far."""
+    assert (runner.runs, world.holder) == ([], None)
+
+
+def test_a_run_that_is_stopped_while_it_waits_has_its_place(world, tmp_path):
+    world.held_by("a run that is no more")
+    world.cluster.runner.loop.call_later(LASTS / 2, os.kill, os.getpid(), signal.SIGINT)
+    runner = world.runner(lambda journal: journal.keep_in(tmp_path / "journal.jsonl"))
+    outcome = runner.run("1h")
+    assert (outcome.judged, outcome.stopped_early) == ("unknown", True)
+    assert 0 < outcome.lasted < LASTS
+    assert "stopped-early" in [entry.what for entry in read(tmp_path / "journal.jsonl")]
+
+
 def test_whoever_was_killed_is_waited_for(world):
     world.held_by("a run that is no more")
     with world.runner() as run:
         assert run.journal.now == LASTS
+        (claimed_at,) = [entry.at for entry in run.journal if entry.what == "ended" and entry.data["action"] == "claim the Lease"]
+        assert claimed_at == LASTS
         assert run.stage.run_id in world.holder
 
 

@@ -56,8 +56,6 @@ class Block:
         return Reach((LINK, VOLUME), self.side_a, self.side_b, self.volume)
 
     async def aim(self, hands: Hands) -> Block:
-        if shared := sorted(set(self.side_a) & set(self.side_b)):
-            raise Impossible(f"{', '.join(shared)} cannot be cut off from itself: name machines on one side alone")
         await hands.must_have([*self.side_a, *self.side_b])
         if self.variant == DRBD and not self.ports_a:
             return await self._of_volume(hands)

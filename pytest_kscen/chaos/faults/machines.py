@@ -18,7 +18,7 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES
-from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
+from pytest_kscen.objects.virtualization import FINISHED, RUNNING, STOPPED, VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES, phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OPERATING = 300.0  # seconds within which an operation has to be finished
 BOOTING = 600.0  # seconds within which the machine has to run, and its node to be ready
 PROFILE = "vm-reboot"
-RUNNING, STOPPED, COMPLETED = "Running", "Stopped", "Completed"
+COMPLETED = "Completed"
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 
 
@@ -75,8 +75,7 @@ class Reboot(PowerCut):
     passes: ClassVar[bool] = True
 
     async def aim(self, hands: Hands) -> Reboot:
-        if _phase((await hands.must_have([self.vm]))[self.vm]) == STOPPED:
-            raise Impossible(f"the virtual machine {self.vm} is off: there is nothing to restart")
+        await hands.must_run([self.vm])
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
@@ -103,7 +102,7 @@ class Stop(PowerCut):
     passes: ClassVar[bool] = False
 
     async def aim(self, hands: Hands) -> Stop:
-        await hands.must_have([self.vm])
+        await hands.must_run([self.vm])
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
@@ -167,13 +166,13 @@ async def _done(incident: Incident, kind: str, vm: str) -> bool:
     found = await _finished(actor, name, namespace)
     if found == "gone":
         return False
-    if kind != "Stop" or _phase(found) != COMPLETED:
+    if kind != "Stop" or phase_of(found) != COMPLETED:
         await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
-    if _phase(found) != COMPLETED:
+    if phase_of(found) != COMPLETED:
         if kind != "Start" and not incident.had_effect:
             incident.answers.nothing()
         said = (condition(found, "Completed") or {}).get("message", "")
-        raise OperationFailed(f"the operation {kind} of {vm} is {_phase(found)}{said and ': '}{said}")
+        raise OperationFailed(f"the operation {kind} of {vm} is {phase_of(found)}{said and ': '}{said}")
     return True
 
 
@@ -181,14 +180,14 @@ async def _finished(actor: Actor, name: str, namespace: str) -> Any:
     """The operation, or that it is gone."""
     return await wait_for(
         *(actor.api, actor.clock, VIRTUAL_MACHINE_OPERATIONS, name, namespace),
-        condition=lambda each: "gone" if each is None else each if _phase(each) in FINISHED else None,
+        condition=lambda each: "gone" if each is None else each if phase_of(each) in FINISHED else None,
         timeout=OPERATING,
     )
 
 
 async def _is_completed(actor: Actor, name: str, namespace: str) -> bool:
     try:
-        return _phase(await actor.api.get(VIRTUAL_MACHINE_OPERATIONS, name, namespace)) == COMPLETED
+        return phase_of(await actor.api.get(VIRTUAL_MACHINE_OPERATIONS, name, namespace)) == COMPLETED
     except NotFound:
         return False
 
@@ -212,7 +211,7 @@ async def _comes_to(hands: Hands, vm: str, *phases: str) -> str:
     actor = hands.in_parent
     return await wait_for(
         *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, hands.namespace),
-        condition=lambda each: "gone" if each is None else _phase(each) if _phase(each) in phases else "",
+        condition=lambda each: "gone" if each is None else phase_of(each) if phase_of(each) in phases else "",
         timeout=BOOTING,
     )
 
@@ -222,10 +221,6 @@ async def _node(hands: Hands, name: str) -> Obj | None:
         return await hands.nested.api.get(NODES, name)
     except NotFound:
         return None
-
-
-def _phase(obj: Obj) -> str:
-    return str((obj.get("status") or {}).get("phase") or "")
 
 
 def _boot_of(node: Obj | None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from pytest_kscen.chaos.blame import Power, Reach
 from pytest_kscen.chaos.hands import NODE_A, NODE_B, Hands, Impossible
 from pytest_kscen.chaos.troubles import LINK, VOLUME
+from pytest_kscen.objects.virtualization import STOPPED, phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,9 +59,7 @@ def ends(pair: tuple[str, str], addresses: tuple[str, str]) -> Iterator[End]:
 
 
 async def addresses_of(hands: Hands, pair: tuple[str, str]) -> tuple[str, str]:
-    if pair[0] == pair[1]:
-        raise Impossible(f"{pair[0]} has no network to itself: name two machines")
-    machines = await hands.must_have(pair)
+    machines = await hands.must_run(pair)
     found = [str((machines[name].get("status") or {}).get("ipAddress") or "") for name in pair]
     for name, address in zip(pair, found, strict=True):
         if not address:
@@ -71,4 +70,4 @@ async def addresses_of(hands: Hands, pair: tuple[str, str]) -> tuple[str, str]:
 async def is_off(hands: Hands, name: str) -> bool:
     """A machine without power has forgotten its rules."""
     machine = (await hands.machines()).get(name)
-    return machine is None or (machine.get("status") or {}).get("phase") == "Stopped"
+    return machine is None or phase_of(machine) == STOPPED

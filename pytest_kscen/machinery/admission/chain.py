@@ -10,11 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_kscen.machinery.admission.review import Review
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
+    from pytest_kscen.kube.requests import Request
     from pytest_kscen.machinery.admission.hooks import Hook
-    from pytest_kscen.machinery.admission.review import Gate, Place, Review
+    from pytest_kscen.machinery.admission.review import Gate, Place
+    from pytest_kscen.machinery.core import Core
+    from pytest_kscen.machinery.store import Store
+    from pytest_kscen.objects.resources import Obj
 
     Step = Callable[[Review], None]
 
@@ -22,9 +28,12 @@ if TYPE_CHECKING:
 class Outside(Protocol):
     """Gatekeepers that live elsewhere: the webhooks that the cluster's own objects tell of."""
 
+    def are_there(self, store: Store) -> bool:
+        """Whether there are any; asked of each write that passes no gate here."""
+
     @property
     def mutating(self) -> Callable[[Review], Collection[object]]:
-        """Tells who may want to change a write; asked of every write."""
+        """Tells who may want to change a write."""
 
     @property
     def validating(self) -> Callable[[Review], Collection[object]]: ...
@@ -44,6 +53,10 @@ class Plan:
     judge_last: list[Step]
     changing_hooks: list[Hook]
     judging_hooks: list[Hook]
+    is_empty: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_empty = not (self.change or self.judge or self.judge_last or self.changing_hooks or self.judging_hooks)
 
     def pass_gates(self, review: Review) -> None:
         for step in self.change:
@@ -68,9 +81,16 @@ class Admission:
         self.hooks.remove(hook)
         self._plans.clear()
 
+    def review(self, operation: str, request: Request, core: Core, new: Obj | None, old: Obj | None) -> Review | None:
+        """What gatekeepers look at; nothing, if there is none for such a write."""
+        plan = self._plan(operation, request)
+        if plan.is_empty and (self.outside is None or not self.outside.are_there(core.store)):
+            return None
+        return Review(operation, request, core, new, old, plan)
+
     def mutate(self, review: Review) -> Awaitable[None] | None:
         """What is returned is still to be awaited; for nearly all writes that is nothing. So it is with `validate`."""
-        plan = review.plan = self._plan(review)
+        plan = review.plan = review.plan or self._plan(review.operation, review.request)
         for step in plan.change:
             step(review)
         if plan.changing_hooks or (self.outside is not None and self.outside.mutating(review)):
@@ -84,7 +104,7 @@ class Admission:
             await self.outside.mutate(review, lambda: plan.pass_gates(review))
 
     def validate(self, review: Review) -> Awaitable[None] | None:
-        plan = review.plan or self._plan(review)
+        plan = review.plan or self._plan(review.operation, review.request)
         for step in plan.judge:
             step(review)
         if plan.judging_hooks or (self.outside is not None and self.outside.validating(review)):
@@ -107,10 +127,9 @@ class Admission:
         for step in plan.judge_last:
             step(review)
 
-    def _plan(self, review: Review) -> Plan:
-        request = review.request
+    def _plan(self, operation: str, request: Request) -> Plan:
         resource = request.resource
-        place = (resource.group, resource.plural, request.subresource, review.operation)
+        place = (resource.group, resource.plural, request.subresource, operation)
         plan = self._plans.get(place)
         if plan is None:
             plan = self._plans[place] = self._planned(place)

@@ -38,7 +38,7 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
     new, entries = _merge(entries, writer, live, config, time, force=request.options.force)
     if writer.manager == "kubectl":
         new = brought_up_to_date(new, config)
-    metadata = {name: value for name, value in new["metadata"].items() if name != "managedFields"}
+    metadata = {name: value for name, value in (new["metadata"] or {}).items() if name != "managedFields"}
     return {**new, "metadata": {**metadata, "managedFields": entries} if entries else metadata}
 
 

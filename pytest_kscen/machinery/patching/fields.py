@@ -132,7 +132,7 @@ def ordered(fields: Fields) -> Fields:
     return {element: ordered(below) if (below := fields[element]) else below for element in elements}
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def rank(element: str) -> tuple[Any, ...]:
     """Where an element stands: names, then keys, then values, then indices."""
     kind, rest = element[:1], element[2:]

@@ -33,7 +33,7 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
     metadata = new["metadata"]
     given = metadata.get("managedFields")
     live = old["metadata"].get("managedFields", ()) if old else ()
-    earlier = live if request.subresource else _earlier(kind, request, given, live)
+    earlier = live if request.subresource or given is live else _earlier(kind, request, given, live)
     writer = writer_of(kind, request)
     shape = _shape_so_far(writer.shape, old, live)
     before, after = _apart(new, old, whole=shape is None and not isinstance(writer.shape, GoShape))
@@ -67,6 +67,8 @@ def _differing_metadata(old: Obj, new: Obj) -> tuple[Obj, Obj]:
 
 def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
     """The parts of each that are not the same in the other."""
+    if not old:
+        return {}, {name: value for name, value in new.items() if name not in besides}
     before, after = {}, {}
     seen = 0
     for name, value in new.items():
@@ -84,7 +86,7 @@ def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
 
 def _earlier(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
     """The entries to go on from: what the writer sends, unless that is nothing or makes no sense."""
-    if given is None or given is live:
+    if given is None:
         return live
     if type(given) is Ledger:
         return given

@@ -20,6 +20,7 @@ from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
+    from pytest_kscen.machinery.core import Core
     from pytest_kscen.objects.resources import Obj
 
 NOT_FOR_QUOTA = frozenset({"storage"})
@@ -125,6 +126,12 @@ def update_quota(new: Obj, old: Obj) -> Causes:
 def quota_status(new: Obj, _: Obj) -> Causes:
     for field in ("hard", "used"):
         yield from _listed(f"status.{field}", (new.get("status") or {}).get(field) or {})
+
+
+def name_limits(obj: Obj, core: Core) -> None:
+    """The one kind that gets a name if it has none."""
+    if not obj["metadata"]["name"]:
+        obj["metadata"]["name"] = core.uid()
 
 
 def default_limits(obj: Obj) -> None:
@@ -245,6 +252,7 @@ RULES = {
     ("", "limitranges"): Rules(
         empties=("spec.limits",),
         default=default_limits,
+        prepare_create=name_limits,
         validate=validate_limits,
         validate_update=update_limits,
         qualified_finalizers=True,

@@ -86,10 +86,16 @@ class CustomSchema:
         return rules_asker(self.structure, is_root=True)
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
-        if (taken := self._taken(obj, old)) is not None:
-            return taken
-        strangers: list[str] = []
         new: Obj
+        if self._take is not None:  # which takes no more than a glance to see that the object fits too
+            try:
+                new = self._take(obj, old)
+            except (Doubt, Stranger, Unfit):
+                pass
+            else:
+                self._seen = new, old
+                return new
+        strangers: list[str] = []
         try:
             try:
                 new = self._walk(obj, old)
@@ -103,17 +109,6 @@ class CustomSchema:
         if strictness == "Warn":
             warnings += told
         return new
-
-    def _taken(self, obj: Obj, old: Obj | None) -> Obj | None:
-        """The decoded object, if it takes no more than a glance to see that it fits too."""
-        if self._take is None:
-            return None
-        try:
-            taken: Obj = self._take(obj, old)
-        except (Doubt, Stranger, Unfit):
-            return None
-        self._seen = taken, old
-        return taken
 
     def _beside(self, old: Obj | None) -> Obj | None:
         """What a new object need only be compared with: the old one, and over it what was found to fit beside it."""

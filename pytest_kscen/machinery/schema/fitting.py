@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Fits = Callable[[Any, Any], bool]
 
 SCALARS = (str, int, bool, float, type(None))
-REMEMBERED = 500
+REMEMBERED = 128
 LONGEST = 256  # of a text that is remembered
 ODD = (*COMBINATIONS, "enum")
 

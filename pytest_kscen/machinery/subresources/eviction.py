@@ -127,7 +127,7 @@ def _refuse_violation(budget: Obj) -> None:
         raise _violation(f"The disruption budget {name} is still being processed by the server.", retryAfterSeconds=10)
     if len(status.get("disruptedPods") or ()) > MOST_DISRUPTED:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        raise forbidden(replace(POD_DISRUPTION_BUDGETS, plural="poddisruptionbudget"), name, why)
+        raise forbidden(POD_DISRUPTION_BUDGETS._replace(plural="poddisruptionbudget"), name, why)
     if allowed == 0:
         raise _violation(_why_none_is_allowed(name, budget))
 

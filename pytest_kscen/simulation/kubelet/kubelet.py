@@ -99,8 +99,8 @@ class Kubelet:
     async def beat(self) -> None:
         """Renew the lease; and the status, if it has changed or was not written for long."""
         self._beats += 1
-        with contextlib.suppress(ApiError, OSError):  # once more at the next beat
-            if self._beats % STATUS_EVERY == 0 or not self._has_told():
+        if self._beats % STATUS_EVERY == 0 or not self._has_told():
+            with contextlib.suppress(ApiError, OSError):  # once more at the next beat
                 await self.report()
         await self._renew()
 

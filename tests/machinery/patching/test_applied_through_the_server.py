@@ -52,6 +52,13 @@ def test_but_not_at_a_subresource_nor_by_any_other_patch(site):
             site.ask("patch", CONFIG_MAPS, "c", body=body, patch_type=patch_type)
 
 
+def test_metadata_that_is_null_is_none(site):
+    with pytest.raises(BadRequest, match=r"^the name of the object \(c based on URL\) was undeterminable: name must be provided$"):
+        apply(site, CONFIG_MAPS, "c", metadata=None)
+    made = apply(site, CONFIG_MAPS, "c", data={"a": "1"})
+    assert apply(site, CONFIG_MAPS, "c", metadata=None, data={"a": "1"}) == made
+
+
 def test_a_dry_run_owns_and_changes_nothing(site):
     made = apply(site, CONFIG_MAPS, "c", data={"a": "1"})
     tried = apply(site, CONFIG_MAPS, "c", "bob", force=True, dry_run=True, data={"a": "2"})

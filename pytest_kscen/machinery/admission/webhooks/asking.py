@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.machinery.admission.review import Review
     from pytest_kscen.machinery.admission.webhooks.configured import Call, Webhook
+    from pytest_kscen.machinery.store import Store
     from pytest_kscen.objects.resources import Obj
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,9 @@ class Webhooks:
         self._mutating = Configured("mutatingwebhookconfigurations")
         self._validating = Configured("validatingwebhookconfigurations")
         self.mutating, self.validating = self._mutating.concerned, self._validating.concerned
+
+    def are_there(self, store: Store) -> bool:
+        return self._mutating.are_there(store) or self._validating.are_there(store)
 
     async def mutate(self, review: Review, again: Callable[[], None]) -> None:
         repeated: list[Webhook] = []

@@ -112,11 +112,18 @@ class Configured:
         self._webhooks: list[Webhook] = []
         self._concerned: dict[Place, list[Webhook]] = {}
 
+    def are_there(self, store: Store) -> bool:
+        """Whether anything is configured. Nearly always it is not, and that must cost nothing."""
+        return bool(self._shelf_in(store).buckets)
+
+    def _shelf_in(self, store: Store) -> Shelf:
+        if self._shelf is None:
+            self._shelf = store.shelf(GROUP, self._plural)
+        return self._shelf
+
     def concerned(self, review: Review) -> Sequence[Webhook]:
-        """Those with a rule for this write. Nearly always nobody, and that must cost nothing."""
-        shelf = self._shelf
-        if shelf is None:
-            shelf = self._shelf = review.core.store.shelf(GROUP, self._plural)
+        """Those with a rule for this write."""
+        shelf = self._shelf_in(review.core.store)
         if not shelf.buckets:
             return ()
         if shelf.end != self._seen:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.storage.agent.pace import PROGRESS_EVERY, Pace, is_filling
-from pytest_kscen.simulation.storage.controller.deeds import Tell, holding, perform
+from pytest_kscen.simulation.storage.controller.deeds import Hold, Tell, perform
 from pytest_kscen.simulation.storage.controller.releasing import without
 from pytest_kscen.simulation.storage.controller.view import AGENT_FINALIZER, Address
 from pytest_kscen.simulation.storage.drbd import Disk, DrbdRefused, Role
@@ -162,7 +162,7 @@ class Agent:
             self._take_down(volume)
         if AGENT_FINALIZER in replica.obj["metadata"].get("finalizers", ()):
             finalizers = without(replica.obj, AGENT_FINALIZER)
-            await perform(self._bench.api, [holding(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)])
+            await perform(self._bench.api, [Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)])
 
     def _take_down(self, volume: str) -> None:
         self._plant.drbd.down(self._node, volume, wipe=True)

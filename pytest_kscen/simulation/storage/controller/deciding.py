@@ -11,7 +11,7 @@ from pytest_kscen.clock import epoch_of
 from pytest_kscen.objects.quantities import parse
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 from pytest_kscen.simulation.storage.controller import attachments, releasing
-from pytest_kscen.simulation.storage.controller.deeds import Deed, Remove, holding
+from pytest_kscen.simulation.storage.controller.deeds import Deed, Hold, Remove
 from pytest_kscen.simulation.storage.controller.forming import form, hold
 from pytest_kscen.simulation.storage.controller.telling import tell
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER
@@ -49,7 +49,7 @@ def _is_over(view: View) -> bool:
 def _turn_away(view: View) -> list[Deed]:
     """Nobody tends a second replica on a node, so nobody is to wait for it either."""
     return [
-        holding(REPLICATED_VOLUME_REPLICAS, one.obj, releasing.without(one.obj, CONTROLLER_FINALIZER))
+        Hold(REPLICATED_VOLUME_REPLICAS, one.obj, releasing.without(one.obj, CONTROLLER_FINALIZER))
         if one.leaving
         else Remove(REPLICATED_VOLUME_REPLICAS, one.obj)
         for one in view.doubles
@@ -66,17 +66,17 @@ def _remove_all(view: View) -> list[Deed]:
 
 def _let_go(view: View, quorum: Quorum) -> list[Deed]:
     deeds: list[Deed] = [
-        holding(REPLICATED_VOLUME_REPLICAS, replica.obj, releasing.without(replica.obj, CONTROLLER_FINALIZER))
+        Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, releasing.without(replica.obj, CONTROLLER_FINALIZER))
         for replica in view.going
         if releasing.may_leave(view, replica, quorum)
     ]
     for attachment in view.attachments:
         if attachment.leaving and attachment.held and releasing.is_detached(view, attachment):
             finalizers = releasing.without(attachment.obj, CONTROLLER_FINALIZER)
-            deeds.append(holding(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
+            deeds.append(Hold(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
     if view.leaving and not view.replicas and not view.doubles:
         finalizers = releasing.without(view.volume, CONTROLLER_FINALIZER)
-        deeds.append(holding(REPLICATED_VOLUMES, view.volume, finalizers))
+        deeds.append(Hold(REPLICATED_VOLUMES, view.volume, finalizers))
     return deeds
 
 

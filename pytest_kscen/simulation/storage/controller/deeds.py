@@ -32,6 +32,15 @@ class Change:
 
 
 @dataclass(slots=True)
+class Hold:
+    """Put finalizers on an object, and take off all others, if nobody has written it since it was seen."""
+
+    resource: Resource
+    obj: Obj
+    finalizers: list[str]
+
+
+@dataclass(slots=True)
 class Remove:
     """Ask for an object's deletion."""
 
@@ -50,13 +59,7 @@ class Tell:
     """Whether somebody acts by it, or it is bad; else it may wait for more of its kind."""
 
 
-Deed = Make | Change | Remove | Tell
-
-
-def holding(resource: Resource, obj: Obj, finalizers: list[str]) -> Change:
-    """With these finalizers and no others, if nobody has written the object meanwhile."""
-    metadata = {"finalizers": finalizers, "resourceVersion": obj["metadata"]["resourceVersion"]}
-    return Change(resource, obj, {"metadata": metadata})
+Deed = Make | Change | Hold | Remove | Tell
 
 
 async def perform(api: Api, deeds: Iterable[Deed]) -> None:
@@ -76,6 +79,9 @@ async def perform(api: Api, deeds: Iterable[Deed]) -> None:
                     continue
             case Change():
                 latest[key] = await api.patch(deed.resource, name, deed.patch)
+            case Hold():
+                metadata = {**deed.obj["metadata"], "finalizers": deed.finalizers}
+                latest[key] = await api.update(deed.resource, {**deed.obj, "metadata": metadata})
             case Remove():
                 try:
                     await api.delete(deed.resource, name, precondition_uid=deed.obj["metadata"]["uid"])

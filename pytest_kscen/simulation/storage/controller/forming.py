@@ -12,7 +12,7 @@ from pytest_kscen.objects.storage import (
     TIE_BREAKER,
 )
 from pytest_kscen.simulation.storage.controller import layout, releasing
-from pytest_kscen.simulation.storage.controller.deeds import Change, Deed, Make, Remove, holding
+from pytest_kscen.simulation.storage.controller.deeds import Change, Deed, Hold, Make, Remove
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
@@ -27,7 +27,7 @@ def hold(view: View) -> list[Deed]:
     for replica in view.living:
         if not replica.held or (replica.node and not replica.tended):
             wanted = releasing.with_finalizers(replica.obj, *releasing.finalizers_of_replica(replica.node))
-            deeds.append(holding(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
+            deeds.append(Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
     return deeds
 
 

@@ -11,7 +11,7 @@ from pytest_kscen.simulation.bench import Bench
 from pytest_kscen.simulation.brood import Brood
 from pytest_kscen.simulation.storage.controller import attachments, releasing
 from pytest_kscen.simulation.storage.controller.deciding import PROMPT, decide, is_about_to_change
-from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding, perform
+from pytest_kscen.simulation.storage.controller.deeds import Deed, Hold, Tell, perform
 from pytest_kscen.simulation.storage.controller.means import Means
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER, Finding, View, doubles_of
 from pytest_kscen.simulation.storage.lease import Lease
@@ -165,7 +165,7 @@ class Leader:
         for attachment in self._attachments(name):
             if attachment.leaving and attachment.held:
                 finalizers = releasing.without(attachment.obj, CONTROLLER_FINALIZER)
-                deeds.append(holding(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
+                deeds.append(Hold(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
             elif not attachment.leaving:
                 status = generation.tell_attachment(None, attachment, LONELY, now)
                 if status != attachment.obj.get("status"):
@@ -173,7 +173,7 @@ class Leader:
         for obj in self._plant.replicas_by_volume.of(name):
             replica = self._plant.readings.of(obj, None)
             if replica.leaving and replica.held:
-                deeds.append(holding(REPLICATED_VOLUME_REPLICAS, obj, releasing.without(obj, CONTROLLER_FINALIZER)))
+                deeds.append(Hold(REPLICATED_VOLUME_REPLICAS, obj, releasing.without(obj, CONTROLLER_FINALIZER)))
         return deeds
 
 

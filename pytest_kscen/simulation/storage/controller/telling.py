@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 from pytest_kscen.simulation.storage.controller import attachments, releasing
-from pytest_kscen.simulation.storage.controller.deeds import Deed, Tell, holding
+from pytest_kscen.simulation.storage.controller.deeds import Deed, Hold, Tell
 from pytest_kscen.simulation.storage.controller.view import CONTROLLER_FINALIZER
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
     if view.leaving and not view.replicas:
         return deeds
     if not view.leaving and CONTROLLER_FINALIZER not in view.volume["metadata"].get("finalizers", ()):
-        deeds.append(holding(REPLICATED_VOLUMES, view.volume, releasing.with_finalizers(view.volume, CONTROLLER_FINALIZER)))
+        deeds.append(Hold(REPLICATED_VOLUMES, view.volume, releasing.with_finalizers(view.volume, CONTROLLER_FINALIZER)))
     return deeds + _say(means, REPLICATED_VOLUMES, view.volume, means.generation.tell_volume(view, decision, now))
 
 
@@ -83,4 +83,4 @@ def _hold_attachment(attachment: Attachment) -> list[Deed]:
     if attachment.held or attachment.leaving:
         return []
     finalizers = releasing.with_finalizers(attachment.obj, CONTROLLER_FINALIZER)
-    return [holding(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)]
+    return [Hold(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)]

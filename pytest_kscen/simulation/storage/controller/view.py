@@ -175,6 +175,8 @@ class View:
     mesh: list[Replica] = field(init=False)
     silent: list[Replica] = field(init=False)
     """Those of the mesh that have not told an address."""
+    seats: list[tuple[str, str, Address | None, str]] = field(init=False)
+    """Who is where, as the others of the mesh know them."""
     going: list[Replica] = field(init=False)
     """Those that were deleted, and have not been let go."""
     actual: list[str] = field(init=False)
@@ -184,7 +186,8 @@ class View:
 
     def __post_init__(self) -> None:
         self.leaving = "deletionTimestamp" in self.volume["metadata"]
-        self.living, self.diskful, self.homeless, self.mesh, self.silent, self.going, self.actual = [], [], [], [], [], [], []
+        self.living, self.diskful, self.homeless, self.mesh = [], [], [], []
+        self.silent, self.seats, self.going, self.actual = [], [], [], []
         for replica in self.replicas:  # once for all of these: every look asks for them
             if not replica.leaving:
                 self.living.append(replica)
@@ -196,6 +199,7 @@ class View:
                 self.going.append(replica)
             if replica.in_mesh:
                 self.mesh.append(replica)
+                self.seats.append((replica.name, replica.node, replica.address, replica.type))
                 if not replica.address:
                     self.silent.append(replica)
             if replica.primary:
@@ -217,11 +221,6 @@ class View:
             return True
         replica = self.on(node)
         return replica is not None and replica.is_diskful
-
-    @cached_property
-    def seats(self) -> list[tuple[str, str, Address | None, str]]:
-        """Who is where, as the others of the mesh know them."""
-        return [(replica.name, replica.node, replica.address, replica.type) for replica in self.mesh]
 
     @cached_property
     def speaking(self) -> list[Replica]:

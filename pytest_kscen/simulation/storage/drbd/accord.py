@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.simulation.storage.drbd.quorum import Sight, has_quorum, has_votes
+from pytest_kscen.simulation.storage.drbd.quorum import Sight, goes_by_quorum, has_quorum, has_votes
 from pytest_kscen.simulation.storage.drbd.replicas import Turn
 from pytest_kscen.simulation.storage.drbd.resync import Resync
 from pytest_kscen.simulation.storage.drbd.words import Disk, Role
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.simulation.storage.drbd.kernel import Kernel
-    from pytest_kscen.simulation.storage.drbd.links import Link
     from pytest_kscen.simulation.storage.drbd.mesh import Mesh
     from pytest_kscen.simulation.storage.drbd.replicas import Replica
-    from pytest_kscen.simulation.storage.drbd.words import Config
     from pytest_kscen.simulation.storage.drbd.writes import Writes
 
 PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
@@ -75,7 +73,7 @@ class Accord:
 
     def _knows(self, replica: Replica) -> bool:
         assert replica.config
-        sight = self._sight(replica, replica.config)
+        sight = _sight(replica)
         return has_votes(replica.config, sight, had_quorum=replica.quorum) or self._meets_fresh_data(replica)
 
     def _meets_fresh_data(self, replica: Replica) -> bool:
@@ -84,30 +82,18 @@ class Accord:
     # --- who may go on ---
 
     def _count_votes(self) -> bool:
-        changed = False
+        """That one has quorum, or has not, is news to those alone who go by it."""
+        is_counted_anew, changed = False, False
         for replica in self._replicas.values():
             if replica.config:
-                sight = self._sight(replica, replica.config)
+                sight = _sight(replica)
                 quorum = has_quorum(replica.config, sight, had_quorum=replica.quorum)
                 suspended = replica.role is PRIMARY and not (quorum and sight.up_to_date)
-                if quorum is not replica.quorum or suspended is not replica.suspended:
-                    replica.quorum, replica.suspended, changed = quorum, suspended, True
-        return changed
-
-    def _sight(self, replica: Replica, config: Config) -> Sight:
-        node, links = replica.node, self._mesh.links_from(replica.node)
-        up_to_date, diskless = 0 + (replica.disk is UP_TO_DATE), 0 + (replica.disk is DISKLESS)
-        seen, quorate = 1, 0
-        for name in config.peers:
-            other = links[name].seen.get(node)  # a peer that is wanted has a link
-            if other:
-                seen += 1
-                if other.disk is UP_TO_DATE:
-                    up_to_date += 1
-                    quorate += other.quorum
-                elif other.disk is DISKLESS:
-                    diskless += 1
-        return Sight(up_to_date, seen - up_to_date - diskless, diskless, quorate)
+                if quorum is not replica.quorum:
+                    replica.quorum, is_counted_anew = quorum, True
+                if suspended is not replica.suspended:
+                    replica.suspended, changed = suspended, True
+        return changed or (is_counted_anew and any(goes_by_quorum(one.config) for one in self._replicas.values() if one.config))
 
     # --- who writes, and who misses it ---
 
@@ -129,8 +115,8 @@ class Accord:
 
     def _waits_for_answer(self, writer: Replica) -> bool:
         """A write that a connected peer has not acknowledged holds up all others."""
-        silent = [link for link in self._mesh.links_from(writer.node).values() if link.silent]
-        return any(_holds_up(link, writer) for link in silent)
+        silent = [peer for peer, link in self._mesh.links_from(writer.node).items() if link.silent]
+        return any(_holds_up(peer, writer) for peer in silent)
 
     def _overtake(self, replica: Replica) -> bool:
         is_new = not replica.behind and (replica.diskful or replica.suspended)
@@ -175,7 +161,7 @@ class Accord:
 
     def _gets_from(self, writer: Replica, target: Replica) -> bool:
         link = self._mesh.link(writer.node, target.node)
-        return link is not None and (link.connected or _holds_up(link, writer))
+        return link is not None and (link.connected or (link.silent and _holds_up(target.node, writer)))
 
     def _begin(self, target: Replica) -> None:
         sources = [peer for peer in self._mesh.peers(target) if peer.disk is UP_TO_DATE]
@@ -203,6 +189,18 @@ class Accord:
         self._agree()
 
 
-def _holds_up(link: Link, writer: Replica) -> bool:
-    """Whether what is written waits for an answer that does not come."""
-    return link.silent and link.seen[writer.node].disk is not DISKLESS
+def _sight(replica: Replica) -> Sight:
+    sees = replica.sees.values()
+    up_to_date, diskless, quorate = 0 + (replica.disk is UP_TO_DATE), 0 + (replica.disk is DISKLESS), 0
+    for peer in sees:
+        if peer.disk is UP_TO_DATE:
+            up_to_date += 1
+            quorate += peer.quorum
+        elif peer.disk is DISKLESS:
+            diskless += 1
+    return Sight(up_to_date, 1 + len(sees) - up_to_date - diskless, diskless, quorate)
+
+
+def _holds_up(silent: str, writer: Replica) -> bool:
+    """Whether what is written waits for the answer of one who is silent: a disk would have to have it."""
+    return writer.sees[silent].disk is not DISKLESS

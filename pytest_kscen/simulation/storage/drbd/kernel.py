@@ -31,10 +31,12 @@ class Kernel:
     changed: Callable[[Volume], None]
     """Told whenever the replicas of a resource have agreed anew."""
     resyncs: Resyncs = field(init=False)
+    _links_chance: Chance = field(init=False)
 
     def __post_init__(self) -> None:
         self.resyncs = Resyncs(self.clock.now, self.timers, self.figures)
+        self._links_chance = Chance(f"{self.chance.seed}/drbd")
 
     def stream(self, resource: str, one: str, other: str) -> Stream:
         """A link's own. It is forgotten with the link: a long run has many."""
-        return Chance(f"{self.chance.seed}/drbd").stream(f"{resource}/{one}/{other}")
+        return self._links_chance.passing_stream(f"{resource}/{one}/{other}")

@@ -104,8 +104,6 @@ class Link:
         """Both ends are up, want each other, and packets come through."""
         self.flows: tuple[Flow, Flow] | None = None
         """There and back, while both ends are up and want each other."""
-        self.seen: dict[str, Replica | View] = {}
-        """Each end's peer as it believes it to be: as it is while they are connected, as it was last seen while silent."""
         self._stream = stream
         self._timers = timers
         self._figures = figures
@@ -119,14 +117,23 @@ class Link:
             return
         self.phase, self.shown = phase, SHOWN[phase]
         self.connected, self.silent = phase is CONNECTED, phase is SILENT
-        if self.connected:
-            one, other = self.ends
-            self.seen = {one: replicas[other], other: replicas[one]}
-        elif self.silent:
-            self.seen = {end: View(peer.role, peer.disk, peer.quorum) for end, peer in self.seen.items()}
-        else:
-            self.seen = {}
+        one, other = self.ends
+        self._show(one, other, replicas)
+        self._show(other, one, replicas)
         self._wait_for_next(event)
+
+    def _show(self, here: str, there: str, replicas: dict[str, Replica]) -> None:
+        """What one end sees of the other by now."""
+        replica = replicas.get(here)
+        if replica is None:
+            return
+        if self.connected:
+            replica.sees[there] = replicas[there]
+        elif self.silent:
+            peer = replica.sees[there]
+            replica.sees[there] = View(peer.role, peer.disk, peer.quorum)
+        else:
+            replica.sees.pop(there, None)
 
     def feel(self, weather: Weather) -> None:
         """The network has changed between the ends."""

@@ -42,15 +42,13 @@ class Mesh:
 
     def peers(self, replica: Replica) -> Iterator[Replica]:
         """Those that it is really connected to: what one of them writes, the other gets."""
-        links = self._links_from.get(replica.node, NOBODY)
-        return (peer for peer in self._replicas.values() if (link := links.get(peer.node)) and link.connected)
+        sees = replica.sees
+        return (peer for peer in self._replicas.values() if sees.get(peer.node) is peer)
 
     def others(self, replica: Replica) -> list[Replica]:
         """All but itself and those."""
-        links = self._links_from.get(replica.node, NOBODY)
-        rest = [peer for peer in self._replicas.values() if not ((link := links.get(peer.node)) and link.connected)]
-        rest.remove(replica)
-        return rest
+        sees = replica.sees
+        return [peer for peer in self._replicas.values() if sees.get(peer.node) is not peer and peer is not replica]
 
     def reached(self, replica: Replica) -> list[Replica]:
         """All that hear of each other, this one first."""
@@ -66,16 +64,17 @@ class Mesh:
     # --- what happens to them ---
 
     def look(self) -> bool:
-        """See what the network has become; whether that is anything new."""
+        """See what the network has become; whether somebody has fallen silent by it, or is heard again."""
         changed = False
         for link in self.links.values():
             if link.flows is None:
                 continue
             weather = between(self._kernel.network, *link.flows)
             if weather != link.weather:
+                was_silent = link.silent
                 link.feel(weather)
                 self._refresh(link, OPENED, SHUT)
-                changed = True
+                changed = changed or link.silent is not was_silent
         return changed
 
     def adjust(self, replica: Replica, before: Config | None) -> None:
@@ -87,6 +86,8 @@ class Mesh:
         for peer, link in self.links_from(replica.node).items():
             if before is None or (peer in peers) != (peer in before.peers):
                 self._begin_anew(link)
+            elif port == before.port:
+                continue
             self._refresh(link, CAME, LEFT)
 
     def leave(self, node: str) -> None:
@@ -127,6 +128,8 @@ class Mesh:
         self.links.pop(_ends(one, other)).end()
         for here, there in ((one, other), (other, one)):
             del self._links_from[here][there]
+            if here in self._replicas:
+                self._replicas[here].sees.pop(there, None)
 
     def _begin_anew(self, link: Link) -> None:
         link.usable = False

@@ -36,6 +36,11 @@ def has_votes(config: Config, sight: Sight, *, had_quorum: bool) -> bool:
     return sight.up_to_date + sight.present >= config.quorum or (had_quorum and _tie_is_broken(config, sight))
 
 
+def goes_by_quorum(config: Config) -> bool:
+    """Whether it matters for a replica's votes who had quorum before, itself or another."""
+    return config.quorum_rule is not VOTES
+
+
 def has_quorum(config: Config, sight: Sight, *, had_quorum: bool) -> bool:
     if config.quorum == 0:
         return True

@@ -5,7 +5,7 @@ Data is counted, not kept: a replica knows how many acknowledged bytes it misses
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,6 +72,8 @@ class Replica:
     """Bytes that it has to get."""
     activity: float = 0.0
     """Bytes that it may have written and nobody else, when it crashed."""
+    sees: dict[str, Replica | View] = field(default_factory=dict)
+    """The peers that it believes in, by node: as they are while they are connected, as they were last while they are silent."""
 
     @property
     def diskful(self) -> bool:

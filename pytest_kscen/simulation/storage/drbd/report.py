@@ -32,15 +32,14 @@ def _look_at(volume: Volume, node: str) -> Status | None:
     replica = volume.replicas.get(node)
     if replica is None or replica.config is None:
         return None
-    links, resyncs, connections = volume.mesh.links_from(node), volume.accord.resyncs, {}
+    sees, links, resyncs, connections = replica.sees, volume.mesh.links_from(node), volume.accord.resyncs, {}
     for peer in replica.config.peers:
-        link = links[peer]  # a peer that is wanted has one
-        seen = link.seen.get(node)
+        seen = sees.get(peer)
         if seen is None:
-            connections[peer] = _clean(link.shown)
+            connections[peer] = _clean(links[peer].shown)  # a peer that is wanted has a link
         else:
             replication = _replication(volume, node, peer) if resyncs else ESTABLISHED
-            connections[peer] = _clean(link.shown, seen.role, seen.disk, replication)
+            connections[peer] = _clean(CONNECTED, seen.role, seen.disk, replication)
     size = replica.size if volume.size is None else volume.size
     return Status(replica.role, replica.disk, size, replica.quorum, replica.suspended, connections)
 

@@ -61,8 +61,8 @@ class Volume:
         self._kernel.changed(self)
 
     def look(self) -> None:
-        """The network may have changed."""
-        if self.mesh.look():
+        """The network may have changed; who is brought up to date over it may have to go at another pace."""
+        if self.mesh.look() or self.accord.resyncs:
             self.agree()
 
     def up(self, node: str, config: Config) -> None:
@@ -72,8 +72,9 @@ class Volume:
             return
         self.writes.settle()
         replica.configure(config)
-        self.mesh.adjust(replica, before)
-        self.agree()
+        if before is None or not config.is_agreed_with(before):
+            self.mesh.adjust(replica, before)
+            self.agree()
 
     def down(self, node: str, *, wipe: bool) -> None:
         replica = self.replicas[node]

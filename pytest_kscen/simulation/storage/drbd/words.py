@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 
@@ -80,6 +81,13 @@ class Config:
 
     def __post_init__(self) -> None:
         self.disks = [self.diskful, *[peer.diskful for peer in self.peers.values()]].count(True)
+
+    def is_agreed_with(self, other: Config) -> bool:
+        """Whether replicas agree on the same by either: who else may be Primary is asked when somebody is to become it."""
+        return _AGREED_BY(self) == _AGREED_BY(other)
+
+
+_AGREED_BY = attrgetter(*(one.name for one in fields(Config) if one.compare and one.name != "two_primaries"))
 
 
 class Connection(NamedTuple):

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from pytest_kscen.simulation.storage.drbd import Config, Peer, QuorumRule
@@ -88,3 +90,28 @@ def test_enough_votes_are_known_before_any_data_is():
     asked = config(3, 0, 2, 2, VOTES)
     assert has_votes(asked, sight(3, 0, fresh=0, stale=2), had_quorum=False)
     assert not has_votes(asked, sight(3, 0, fresh=0, stale=1), had_quorum=False)
+
+
+def test_one_without_a_disk_learns_at_once_that_its_peers_have_quorum(yard):
+    """Though it is asked first."""
+    yard.spread("cab", quorum=2, diskless="c", rule="tie-break")
+    yard.advance(10)
+    assert not yard.status("c").quorum
+    yard.do("initialize", "a", "v")
+    assert all(yard.status(node).quorum for node in "cab")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_agreed"),
+    [
+        ({"two_primaries": True}, True),
+        ({"quorum": 1}, False),
+        ({"quorum_minimum_redundancy": 2}, False),
+        ({"quorum_rule": TIE_BREAK}, False),
+        ({"port": 7001}, False),
+        ({"peers": {}}, False),
+    ],
+)
+def test_replicas_agree_anew_on_all_but_who_else_may_be_primary(change, is_agreed):
+    before = config(3, 0, 2, 1, VOTES)
+    assert dataclasses.replace(before, **change).is_agreed_with(before) is is_agreed

@@ -171,6 +171,15 @@ class Storage(RuleBasedStateMachine):
         assert not self.has or self.options["primaries"] > 1 or len(self.writers()) < 2
 
     @invariant()
+    def nothing_is_left_to_agree_on(self):
+        volume = self.has and self.yard.drbd._volumes.get("v")
+        if volume:
+            self.yard.rest()
+            before = [self.face(node) for node in self.nodes], [*volume.accord.resyncs]
+            volume.agree()
+            assert ([self.face(node) for node in self.nodes], [*volume.accord.resyncs]) == before
+
+    @invariant()
     def listeners_hear_of_changes_alone(self):
         assert not self.broken
 
