@@ -15,6 +15,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import warnings
 
 from measuring import Row, Stopwatch, report
 
@@ -143,7 +144,10 @@ def main() -> None:
 
 def child(kind: str, seed: str, length: str, *counts: str) -> dict:
     """One of these processes."""
+    from pytest_kscen.runs.plan import PlanWarning
+
     logging.getLogger().addHandler(logging.NullHandler())
+    warnings.simplefilter("ignore", PlanWarning)  # the minute that warms up is too short for chaos
     once = play(seed, "1m")["seconds"] if kind == "warm" else None
     figures = play(seed, length, *map(int, counts))
     return figures if once is None else figures | {"once": once}

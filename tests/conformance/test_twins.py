@@ -12,6 +12,7 @@ import traceback
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.internal.conjecture import providers
 from moves import SEQUENCES
 from twinworld import GADGETS, kinds
 
@@ -70,6 +71,16 @@ class Judge:
 
 def told(move):
     return " ".join(str(part) for part in (move.method, move.path, dict(move.query), move.type, move.body))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_same_every_time():
+    """hypothesis draws from the constants of whatever code is loaded: without them no change of ours makes other sequences."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(providers.HypothesisProvider, "_local_constants", providers.Constants())
+        providers.CONSTANTS_CACHE.cache.clear()
+        yield
+    providers.CONSTANTS_CACHE.cache.clear()
 
 
 @pytest.fixture(scope="module")
