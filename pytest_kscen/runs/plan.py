@@ -30,8 +30,8 @@ class Plan:
     health: str = "conditions"
     """Where a volume's health is read: the name of a source in objects.volume_health."""
 
-    def without_incidents(self, duration: float) -> Iterator[str]:
-        """Why a run of this length and of nothing but the plan has none, for each profile that can have none."""
+    def in_vain(self, duration: float) -> Iterator[str]:
+        """Why a run of this length and of nothing but the plan shows nothing at all, or nothing of a profile."""
         if not self.churn and not self.chaos:
             yield "nothing is declared: this run makes no volumes and does no chaos: mark the test with volume_churn or chaos"
         for profile in self.chaos:

@@ -73,7 +73,7 @@ class ScenarioRunner:
         """
         seconds = self._length() if duration is None else _more_than_zero(duration)
         self.left_open |= duration is None
-        for said in () if seconds is None else self.plan.without_incidents(seconds):
+        for said in () if seconds is None else self.plan.in_vain(seconds):
             warnings.warn(said, PlanWarning, stacklevel=2)
         run = self._begin(seconds, needs_parent=any(profile.needs_machines() for profile in self.plan.chaos))
         try:

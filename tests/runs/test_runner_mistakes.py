@@ -72,13 +72,13 @@ def test_a_run_that_is_too_short_for_an_incident(runner):
 
 def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
     alone = NetworkBlock(variants=("blocking-drbd",))
-    (said,) = Plan(chaos=(alone,)).without_incidents(600)
+    (said,) = Plan(chaos=(alone,)).in_vain(600)
     assert said == (
         "network-block has no incident in this run unless the cluster has volumes already: blocking-drbd, its only variant, "
         "cuts a volume's link, and the plan makes none: declare volume_churn, or give other variants too"
     )
     for plan in Plan(Churn(), (alone,)), Plan(chaos=(NetworkBlock(),)):
-        assert list(plan.without_incidents(600)) == []
+        assert list(plan.in_vain(600)) == []
 
 
 def test_a_run_of_which_nothing_is_declared(runner):

@@ -374,3 +374,19 @@ def heard(name):
     forest.journal.follow(forest.entries.append)
     yield forest
     forest.close()
+
+
+def long_cut(forest):
+    """The name of a workflow in whose midst chaos is on."""
+    cut = partition("cut", "1h")
+    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
+    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]})
+    forest.runner.advance(5)
+    assert len(forest.chaos(name)) == 1
+    return name
+
+
+def refusing(forest, resource):
+    hook = Hook("keeps", validate=lambda _: "not yet", resources=[resource], operations=["DELETE"])
+    forest.cluster.admission.add(hook)
+    return hook

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from forest import ABSENT, Forest
+from forest import ABSENT, long_cut, refusing
 from theatre import partition, suspend, task, template
 
 from pytest_kscen.machinery.admission import Hook
@@ -17,13 +17,6 @@ from pytest_kscen.objects.workflows import ABORT, CHAOS_LEFT, FAILED, NODE_LABEL
 from pytest_kscen.workflow.remains import LONGEST_PAUSE
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
-
-
-@pytest.fixture(scope="module")
-def forest():
-    forest = Forest("befallen")
-    yield forest
-    forest.close()
 
 
 def ended(forest, *templates, entry="", after=0.0, then=lambda name: None, **spec):
@@ -61,72 +54,6 @@ def test_siblings_are_ended_and_their_chaos_is_gone_before_the_workflow_has_fail
     assert told["good"] == (FAILED, message)
 
 
-def long_cut(forest):
-    """The name of a workflow in whose midst chaos is on."""
-    cut = partition("cut", "1h")
-    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]})
-    forest.runner.advance(5)
-    assert len(forest.chaos(name)) == 1
-    return name
-
-
-ORPHANED = {"node": "cut: its WorkflowNode was deleted", "chaos": "the workflow was aborted", "workflow": None}
-
-
-@pytest.mark.parametrize("what", ORPHANED)
-def test_chaos_whose_owner_is_nobodys_is_removed_all_the_same(forest, what):
-    name = long_cut(forest)
-    (chaos,) = forest.chaos(name)
-    match what:
-        case "node":
-            forest.call(forest.api.delete(SHIPPED.nodes, chaos["metadata"]["name"], "default", propagation="Orphan"))
-        case "chaos":
-            nobodys = {"metadata": {"ownerReferences": None}}
-            forest.call(forest.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], nobodys, "default"))
-            forest.befall(name, "abort", 0)
-        case "workflow":
-            forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
-    forest.runner.advance(10)
-    assert forest.chaos(name) == []
-    workflow = forest.workflow(name)
-    assert (workflow and workflow["status"]["message"]) == ORPHANED[what]
-    assert {phase_of(node) for node in forest.nodes(name)} == {FAILED}
-
-
-def test_a_removal_of_what_a_deleted_workflow_has_left_is_tried_again(forest):
-    name, refusals = long_cut(forest), []
-
-    def refuse(review):
-        refusals.append(review.name)
-        if len(refusals) < 3:
-            raise Forbidden("not yet")
-
-    hook = Hook("keeps", validate=refuse, resources=[NETWORK_CHAOS], operations=["DELETE"])
-    forest.cluster.admission.add(hook)
-    forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
-    forest.runner.advance(35)
-    forest.cluster.admission.remove(hook)
-    assert (forest.chaos(name), len(refusals)) == ([], 3)
-
-
-@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
-def test_what_a_deleted_workflow_has_left_is_tried_for_as_long_as_it_takes(forest, is_restarted):
-    name = long_cut(forest)
-    hook = Hook("keeps", validate=lambda _: "not yet", resources=[NETWORK_CHAOS], operations=["DELETE"])
-    forest.cluster.admission.add(hook)
-    forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
-    forest.runner.advance(1800)
-    if is_restarted:
-        forest.stop()
-        forest.start()
-        forest.runner.advance(1800)
-    assert len(forest.chaos(name)) == 1
-    forest.cluster.admission.remove(hook)
-    forest.runner.advance(LONGEST_PAUSE + 1)
-    assert (forest.chaos(name), {phase_of(node) for node in forest.nodes(name)}) == ([], {FAILED})
-
-
 def test_that_chaos_is_gone_at_last_is_written_when_it_can_be(forest):
     """Whoever refuses that is one node's affair."""
     held = {"metadata": {"finalizers": ["example.com/stuck"]}}
@@ -144,79 +71,6 @@ def test_that_chaos_is_gone_at_last_is_written_when_it_can_be(forest):
     forest.runner.advance(2 * LONGEST_PAUSE)
     states = {condition(node, CHAOS_LEFT)["status"] for node in forest.nodes(name) if node["spec"]["type"] == "NetworkChaos"}
     assert (forest.chaos(name), states) == ([], {"False"})
-    forest.free(name)
-
-
-def test_what_a_node_makes_while_its_workflow_is_orphaned_is_removed(forest):
-    """The API has been asked to make it, and answers when the workflow is no more."""
-    forest.stop()
-    actor = forest.actor()
-
-    class Late:
-        def __getattr__(self, name):
-            return getattr(actor.api, name)
-
-        async def create(self, resource, obj, *rest, **options):
-            if resource == NETWORK_CHAOS:
-                await forest.api.delete(
-                    SHIPPED.workflows, obj["metadata"]["labels"][WORKFLOW_LABEL], "default", propagation="Orphan"
-                )
-                await forest.runner.clock.sleep(5)
-            return await actor.api.create(resource, obj, *rest, **options)
-
-    forest.start(dataclasses.replace(actor, api=Late()))
-    cut = partition("cut", "1h")
-    cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    name = forest.put_on({"entry": "cut", "templates": [cut]})
-    forest.runner.advance(30)
-    forest.stop()
-    forest.start()
-    assert (forest.workflow(name), forest.chaos(name)) == (None, [])
-
-
-SPAWNS = {**partition("spawns")["networkChaos"], "duration": "1h"}
-SPAWNS["selector"] = {**SPAWNS["selector"], "labelSelectors": {"app": "a"}}
-SPAWNING = {"schedule": "@every 5s", "type": "NetworkChaos", "networkChaos": SPAWNS}
-
-
-@pytest.mark.parametrize("is_refused", [False, True], ids=["", "though that was refused"])
-@pytest.mark.parametrize("is_away", [False, True], ids=["", "while there is no engine"])
-def test_what_an_orphaned_schedule_has_spawned_is_removed_and_seen_to_be_gone(forest, is_away, is_refused):
-    name = forest.put_on({"entry": "spawn", "templates": [template("spawn", "Schedule", deadline="1h", schedule=SPAWNING)]})
-    forest.runner.advance(12)
-    assert len(forest.call(forest.api.list(NETWORK_CHAOS, "default")).items) == 1
-    if is_away:
-        forest.stop()
-    forest.befall(name, "orphan a schedule", 0)
-    hook = refusing(forest, NETWORK_CHAOS) if is_refused else None
-    if is_away:
-        forest.runner.advance(2)
-        forest.start()
-    if hook:
-        forest.runner.advance(35)
-        assert phase_of(forest.nodes(name)[0]) == "Running"
-        forest.cluster.admission.remove(hook)
-    workflow, _ = forest.end(name)
-    assert phase_of(workflow) == FAILED
-    assert forest.call(forest.api.list(NETWORK_CHAOS, "default")).items == []
-    assert workflow["status"]["message"].startswith("spawn: its resource")
-    forest.free(name)
-
-
-def test_what_an_orphaned_schedule_has_spawned_and_nobody_lets_go_is_named(forest):
-    name = forest.put_on({"entry": "spawn", "templates": [template("spawn", "Schedule", deadline="1h", schedule=SPAWNING)]})
-    forest.runner.advance(12)
-    (spawned,) = (each["metadata"] for each in forest.call(forest.api.list(NETWORK_CHAOS, "default")).items)
-    held = {"metadata": {"finalizers": [*spawned["finalizers"], "example.com/stuck"]}}
-    forest.call(forest.api.patch(NETWORK_CHAOS, spawned["name"], held, "default"))
-    forest.befall(name, "orphan a schedule", 0)
-    workflow, (node,) = forest.end(name)[0], forest.nodes(name)
-    why = f"NetworkChaos {spawned['name']}, which its Schedule has made, is still there"
-    assert workflow["status"]["message"] == f"spawn: it was not gone within 300 s: {why}; its removal goes on being tried"
-    assert is_true(node, CHAOS_LEFT)
-    forest.call(forest.api.patch(NETWORK_CHAOS, spawned["name"], {"metadata": {"finalizers": None}}, "default"))
-    forest.runner.advance(2 * LONGEST_PAUSE)
-    assert not is_true(forest.nodes(name)[0], CHAOS_LEFT)
     forest.free(name)
 
 
@@ -290,24 +144,6 @@ def test_of_a_second_attempt_that_is_lost_the_chaos_is_removed(forest):
     forest.start()
     assert phase_of(forest.end(name)[0]) == FAILED
     assert forest.chaos(name) == []
-
-
-@pytest.mark.parametrize("is_another_there", [False, True])
-def test_chaos_of_a_workflow_that_was_orphaned_while_there_was_no_engine_is_removed(forest, is_another_there):
-    name = long_cut(forest)
-    forest.stop()
-    forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
-    forest.runner.advance(5)
-    nodes = forest.nodes(name)
-    if is_another_there:
-        forest.put_on({"entry": "rest", "templates": [suspend("rest", "30s")]}, name)
-    forest.start()
-    forest.runner.advance(10)
-    assert forest.chaos(name) == []
-    strays = {node["metadata"]["name"] for node in nodes}
-    assert {phase_of(node) for node in forest.nodes(name) if node["metadata"]["name"] in strays} == {FAILED}
-    if is_another_there:
-        assert phase_of(forest.end(name)[0]) == SUCCEED
 
 
 ODD = {
@@ -457,12 +293,6 @@ MADE = {
     ),
     "a check that goes on": (check(mode="Continuous", status="200", failureThreshold=1000), SHIPPED.status_checks, SUCCEED, ""),
 }
-
-
-def refusing(forest, resource):
-    hook = Hook("keeps", validate=lambda _: "not yet", resources=[resource], operations=["DELETE"])
-    forest.cluster.admission.add(hook)
-    return hook
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])

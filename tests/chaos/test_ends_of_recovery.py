@@ -1,0 +1,237 @@
+"""What becomes of what an incident did and is not simply well again: it goes, others have it too, or it is perhaps its own."""
+
+from __future__ import annotations
+
+import pytest
+from stages import Storage, perhaps, staged
+
+from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+
+LINK, QUORUM = "the link of v from node-1 to node-2 is Connecting", "Quorum of the volume v is False (IsFalse)"
+
+
+def shaken_volume(world):
+    """A cut has shaken a link of it and its quorum."""
+    storage = Storage(world)
+    storage.volume("v", "node-1", "node-2")
+    incident = storage.cause(byhand.network_block("node-1", "node-2"))
+    storage.link("v-0", "v-1", "Connecting")
+    storage.health("v", IOReady="True", Quorum="False")
+    return storage, incident
+
+
+def perhaps_shaken_volume(world):
+    """A cut is on, and I/O has stopped, though every link is there."""
+    storage = Storage(world)
+    storage.volume("v", "node-1", "node-2")
+    cut = storage.cause(byhand.network_block("node-1", "node-2"))
+    storage.health("v", IOReady="False", Quorum="True")
+    return storage, cut
+
+
+@pytest.mark.parametrize(("volume", "is_well"), [("stays", True), ("goes", False), ("is gone", False)])
+def test_a_link_that_is_to_be_no_more_is_well_unless_its_volume_goes(volume, is_well):
+    with staged() as world:
+        storage, incident = shaken_volume(world)
+        storage.health("v", IOReady="True", Quorum="True")
+        world.call(incident.end())
+        world.runner.advance(20)
+        if volume == "goes":
+            world.call(world.api.patch(REPLICATED_VOLUMES, "v", {"metadata": {"finalizers": ["a.b/c"]}}))
+        if volume != "stays":
+            world.delete(REPLICATED_VOLUMES, "v")
+        world.delete(REPLICATED_VOLUME_REPLICAS, "v-0")
+        world.runner.advance(6)
+
+        assert incident.recovered_at == (incident.removed_at + 20 if is_well else None)
+        assert [data["left"] for _, _, data in world.told("incident-gone")] == ([] if is_well else [[LINK]])
+
+
+@pytest.mark.parametrize("within", [0, 20])
+def test_what_goes_before_it_is_well_was_not_seen_to_recover(within):
+    with staged() as world:
+        storage, incident = shaken_volume(world)
+        storage.link("v-0", "v-1", "Connected")
+        if within:
+            world.call(incident.end())
+            world.runner.advance(within)
+        world.delete(REPLICATED_VOLUMES, "v")
+        world.call(incident.end())
+        world.runner.advance(6)
+
+        assert [(at, data["left"]) for at, _, data in world.told("incident-gone")] == [(incident.removed_at + within + 5, [QUORUM])]
+        assert (incident.recovered_at, world.told("incident-recovered")) == (None, [])
+
+
+def test_what_went_while_it_was_on_had_not_to_recover_if_others_do():
+    with staged() as world:
+        storage, incident = shaken_volume(world)
+        storage.volume("w", "node-1", "node-2")
+        storage.link("w-0", "w-1", "Connecting")
+        world.delete(REPLICATED_VOLUMES, "v")
+        storage.link("v-0", "v-1", "Connected")
+        world.call(incident.end())
+        world.runner.advance(20)
+        storage.link("w-0", "w-1", "Connected")
+        world.runner.advance(6)
+
+        assert incident.recovered_at == incident.removed_at + 20
+
+
+def test_whoever_is_overtaken_has_no_time_of_recovery():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        first = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.link("v-0", "v-1", "Connecting")
+        world.call(first.end())
+        elsewhere = storage.cause(byhand.network_block("node-3", "node-4"))
+        assert world.told("incident-overtaken") == []
+        second = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        storage.link("v-0", "v-1", "Connected")
+        for incident in (second, elsewhere):
+            world.call(incident.end())
+        world.call(Observer.of(world.stage).settle())
+
+        ((_, _, data),) = world.told("incident-overtaken")
+        left = ["the link of v from node-1 to node-2 is Connecting"]
+        assert data == {"incident": first.id, "by": [second.id], "left": left}
+        assert [incident.recovered_at for incident in (first, second)] == [None, second.removed_at]
+
+
+def test_what_one_has_left_is_waited_for_by_whoever_overtakes_it():
+    with staged() as world:
+        storage, first = shaken_volume(world)
+        second = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        world.call(first.end())
+        world.call(second.end())
+        world.runner.advance(20)
+        storage.link("v-0", "v-1", "Connected")
+        world.runner.advance(20)
+        assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[second.id]]
+        assert (second.effects, perhaps(world), world.told("incident-mingled")) == ([], [], [])
+
+        storage.health("v", IOReady="True", Quorum="True")
+        world.runner.advance(6)
+        ((at, _, data),) = world.told("incident-mingled")
+        assert (at, data) == (second.removed_at + 45, {"incident": second.id, "others": [first.id]})
+        assert world.told("incident-recovered") == []
+
+
+def test_what_was_left_to_one_and_is_well_before_its_end_is_not_mingled_with_its_own():
+    with staged() as world:
+        storage, first = shaken_volume(world)
+        second = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        world.call(first.end())
+        world.runner.advance(1)
+        storage.link("v-0", "v-1", "Connected")
+        world.delete(REPLICATED_VOLUMES, "v")
+        world.call(second.end())
+        world.runner.advance(6)
+
+        assert world.told("incident-mingled", "incident-gone") == []
+        assert second.recovered_at == second.removed_at
+
+
+def test_what_one_does_not_cover_is_not_left_to_it():
+    with staged() as world:
+        storage = Storage(world)
+        first = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        for volume, other in (("v", "node-2"), ("w", "node-3")):
+            storage.volume(volume, "node-1", other)
+            storage.link(f"{volume}-0", f"{volume}-1", "Connecting")
+        second = storage.cause(byhand.network_block("node-1", "node-2"))
+        world.call(first.end())
+        world.runner.advance(1)
+        storage.link("v-0", "v-1", "Connected")
+        world.call(second.end())
+        world.runner.advance(6)
+
+        assert second.recovered_at == second.removed_at
+
+
+def test_of_what_one_has_left_each_waits_for_what_it_may_have_done():
+    with staged() as world:
+        storage, first = shaken_volume(world)
+        elsewhere = storage.cause(byhand.network_block("node-1", "node-3"))
+        again = storage.cause(byhand.split_brain(["node-1"], ["node-2"]))
+        for incident in (first, elsewhere, again):
+            world.call(incident.end())
+        world.runner.advance(20)
+
+        assert [incident.recovered_at for incident in (first, elsewhere, again)] == [None, elsewhere.removed_at, None]
+
+
+def test_whoever_ends_within_another_has_no_time_of_recovery_either():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        inner = storage.cause(byhand.network_block("node-1", "node-2"))
+        outer = storage.cause(byhand.split_brain(["node-1"], ["node-2"]))
+        storage.link("v-0", "v-1", "Connecting")
+        world.call(inner.end())
+        world.runner.advance(0)
+
+        assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[outer.id]]
+
+
+def test_what_it_perhaps_did_is_waited_for_as_well():
+    with staged() as world:
+        storage, cut = perhaps_shaken_volume(world)
+        world.call(cut.end())
+        world.runner.advance(30)
+        assert (cut.effects, cut.recovered_at) == ([], None)
+        assert perhaps(world) == [(cut.id, "IOReady of the volume v is False (IsFalse)")]
+
+        storage.health("v", IOReady="True", Quorum="True")
+        world.runner.advance(6)
+        assert cut.recovered_at == cut.removed_at + 30
+
+
+def test_what_it_perhaps_did_and_goes_was_not_seen_to_recover():
+    with staged() as world:
+        _, cut = perhaps_shaken_volume(world)
+        world.call(cut.end())
+        world.delete(REPLICATED_VOLUMES, "v")
+        world.runner.advance(6)
+
+        assert [data["left"] for _, _, data in world.told("incident-gone")] == [["IOReady of the volume v is False (IsFalse)"]]
+
+
+def test_once_what_is_certainly_its_own_is_over_it_answers_for_nothing_new():
+    with staged() as world:
+        storage = Storage(world)
+        for volume in "vw":
+            storage.volume(volume, "node-1", "node-2")
+        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.link("v-0", "v-1", "Connecting")
+        storage.health("w", IOReady="False", Quorum="True")
+        world.call(cut.end())
+        storage.link("v-0", "v-1", "Connected")
+        world.runner.advance(20)
+        storage.health("v", IOReady="False", Quorum="True")
+
+        assert cut.effects == ["the link of v from node-1 to node-2 is Connecting"]
+
+
+def test_what_it_perhaps_did_and_another_has_is_not_its_own_to_wait_for():
+    with staged() as world:
+        storage = Storage(world)
+        storage.volume("v", "node-1", "node-2")
+        worse = storage.cause(byhand.latency("node-1", "node-2"))
+        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        storage.link("v-0", "v-1", "Connecting")
+        world.call(worse.end())
+        world.runner.advance(0)
+
+        lost = "the link of v from node-1 to node-2 is Connecting"
+        assert perhaps(world) == [(worse.id, lost)]
+        assert [data for _, _, data in world.told("incident-overtaken")] == [{"incident": worse.id, "by": [cut.id], "left": [lost]}]
+
+        world.call(cut.end())
+        world.runner.advance(20)
+        storage.link("v-0", "v-1", "Connected")
+        world.runner.advance(6)
+        assert cut.recovered_at == cut.removed_at + 20
