@@ -20,6 +20,11 @@ NAMELESS = "couldn't get version/kind; json parse error"
 
 def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
     """A new object, with its defaults, that may share parts with the old one; its metadata is its own."""
+    return settled(kind, request, typed(kind, request, body, old))
+
+
+def typed(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
+    """An object of its kind, whatever it says of its place."""
     if not isinstance(body, dict):
         raise BadRequest(f"the body must be an object of kind {kind.resource.kind}")
     is_right = body.get("kind") == kind.resource.kind and body.get("apiVersion") == kind.api_version
@@ -32,10 +37,15 @@ def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
     obj["metadata"] = metadata
     if not is_right:
         obj["apiVersion"], obj["kind"] = kind.api_version, kind.resource.kind
-    put_in_place(kind, request, metadata)
     for path in kind.rules.empties:
         if field_at(body, path) == []:
             obj = with_value(obj, path, [])
+    return obj
+
+
+def settled(kind: Kind, request: Request, obj: Obj) -> Obj:
+    """The same at the request's place, with its defaults."""
+    put_in_place(kind, request, obj["metadata"])
     kind.rules.default(obj)
     return obj
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.requests import JSON_PATCH, MERGE_PATCH, Answer
-from pytest_kscen.machinery.bodies import decode, misnamed, refuse_other_name, stated_version
+from pytest_kscen.machinery.bodies import decode, misnamed, refuse_other_name, settled, stated_version, typed
 from pytest_kscen.machinery.core import key_of
 from pytest_kscen.machinery.creating import make
 from pytest_kscen.machinery.metadata import doubtful_finalizers, is_untouched, without_repetition, wrong_in_update
@@ -68,7 +68,7 @@ def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> O
         raise not_found(kind.resource, request.name)
     body = patched(kind, old, request, core.clock.now())
     try:
-        new = decode(kind, request, body, old)
+        new = typed(kind, request, body, old)
     except BadRequest as refusal:
         _, undecodable, why = refusal.message.partition(f" cannot be handled as a {kind.resource.kind}: ")
         if not undecodable:
@@ -79,10 +79,11 @@ def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> O
         elif isinstance(kind.schema, BuiltinSchema):
             why = kind.schema.why_unfit(body, is_json=is_json) or why
         raise misfit(request, body, why) from None
-    refuse_other_name(request, new["metadata"])
     if old is None and (uid := new["metadata"].get("uid")):
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise conflict(kind.resource, request.name, why)
+    new = settled(kind, request, new)
+    refuse_other_name(request, new["metadata"])
     return new
 
 

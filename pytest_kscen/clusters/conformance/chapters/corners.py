@@ -66,7 +66,7 @@ def a_converter_knows_the_names_of_types(visitor: Visitor) -> None:
         ("base64", {**CONFIG, "binaryData": {"z": "%"}}, 500, "error decoding from json: illegal base64 data at input byte 0"),
         (
             "uid of nobody",
-            {**CONFIG, "metadata": {"name": "x", "uid": "u"}},
+            {**CONFIG, "metadata": {"name": "y", "namespace": "elsewhere", "uid": "u"}},
             409,
             "uid mismatch: the provided object specified uid u",
         ),
