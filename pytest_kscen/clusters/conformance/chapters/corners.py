@@ -77,6 +77,14 @@ def an_odd_configuration_is_refused(visitor: Visitor, body: Any, status: int, wo
     assert (answer.status, words in answer.body["message"]) == (status, True), answer.body
 
 
+@case
+def an_object_whose_fields_nobody_owns_has_no_list_of_owners(visitor: Visitor) -> None:
+    visitor.post("leases", LEASE).ok(201)
+    for place in ("0", "-"):
+        operation = {"op": "add", "path": f"/metadata/managedFields/{place}", "value": {}}
+        visitor.patch("leases/x", [operation], "json").refused(422, "Invalid", "the server rejected our request")
+
+
 @case_of(
     [
         ("unvalidated", "Ignore", 422, "the server rejected our request due to an error in our request"),
