@@ -42,6 +42,7 @@ FIRST_LOOK = 5.0  # seconds within which the pictures should be there; a resourc
 NOTHING: tuple[None, list[Aspect]] = None, []  # was said
 RECOVERY = 300.0  # seconds after which nobody waits any longer
 TOLD = 3  # how many effects of each kind are told, of each volume
+LISTED = 10  # how many troubles are told at once
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -50,7 +51,7 @@ class Watched(Suspect):
 
     incident: Incident
     told: dict[tuple[object, ...], int] = field(default_factory=dict)
-    went: list[str] = field(default_factory=list)
+    went: list[Aspect] = field(default_factory=list)
     """What it had in trouble and is there no more; from before its end only if nothing else was left then."""
     mingled: list[str] = field(default_factory=list)
     """Who left to it what was still in trouble at its end: how long its own took nobody can tell."""
@@ -296,6 +297,12 @@ class Observer:
                     self._belongs(trouble, owner, now)
 
     def _over(self, trouble: Aspect) -> None:
+        for watched in self._watched.values():
+            if watched.until is None and watched.has(trouble):
+                watched.went.clear()
+        self._is_rid_of(trouble)
+
+    def _is_rid_of(self, trouble: Aspect) -> None:
         self._unowned.pop(trouble.key, None)
         for watched in self._watched.values():
             if watched.is_rid_of(trouble):
@@ -305,8 +312,8 @@ class Observer:
     def _went(self, trouble: Aspect) -> None:
         for watched in self._watched.values():
             if watched.has(trouble) and trouble.key not in watched.left:
-                watched.went.append(trouble.words)
-        self._over(trouble)
+                watched.went.append(trouble)
+        self._is_rid_of(trouble)
 
     async def _recovers(self, watched: Watched) -> None:
         incident = watched.incident
@@ -316,15 +323,16 @@ class Observer:
         except TimeoutError:
             if not patience.expired():
                 raise
-            left = _words(watched)
+            left = _words(watched.in_trouble)
             incident.note("incident-unrecovered", waited=RECOVERY, left=left)
             self._actor.log(logging.WARNING, "not recovered from", incident=incident.id, waited=RECOVERY, left="; ".join(left))
         else:
             if others:
-                incident.note("incident-overtaken", by=[each.incident.id for each in others], left=_words(watched))
+                incident.note("incident-overtaken", by=[each.incident.id for each in others], left=_words(watched.in_trouble))
                 _leave_to(others, watched)
             elif watched.went:
-                incident.note("incident-gone", left=watched.went)
+                volumes = list(dict.fromkeys(one.volume for one in watched.went if one.volume))
+                incident.note("incident-gone", left=_words(watched.went), volumes=volumes)
             elif watched.mingled:
                 incident.note("incident-mingled", others=watched.mingled)
             else:
@@ -357,8 +365,10 @@ def _leave_to(others: list[Watched], watched: Watched) -> None:
                 other.maybe[trouble.key], other.left[trouble.key] = trouble, watched.incident.id
 
 
-def _words(watched: Watched) -> list[str]:
-    return [trouble.words for trouble in watched.in_trouble]
+def _words(aspects: list[Aspect]) -> list[str]:
+    """The first of them, and how many more there are."""
+    words = [one.words for one in aspects[:LISTED]]
+    return [*words, f"{len(aspects) - LISTED} more"] if len(aspects) > LISTED else words
 
 
 def _goes(replica: Obj | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,13 +26,18 @@ def elapsed() -> float:
 
 
 class WallClock:
-    """Real time, as the machine had it when this clock was made: whoever sets the machine's own moves nobody here."""
+    """Real time, which never goes back: it follows the machine's, which may be set or sleep, but only forward.
+
+    Servers date what they make by theirs: who fell behind would take it for the future's.
+    """
 
     def __init__(self) -> None:
-        self._epoch = time.time() - time.monotonic()
+        self._epoch = -math.inf
 
     def now(self) -> float:
-        return self._epoch + time.monotonic()
+        machines, even = time.time(), time.monotonic()
+        self._epoch = max(self._epoch, machines - even)
+        return self._epoch + even
 
     async def sleep(self, seconds: float, *, background: bool = False) -> None:  # noqa: ARG002
         await asyncio.sleep(seconds)

@@ -67,6 +67,8 @@ class Journal:
         self._began = clock.now()
         self._pen = threading.RLock()  # on the wall's clock a test and its actors write in threads of their own
         self._file: BinaryIO = _opened(path) if path else io.BytesIO()
+        self.size = 0
+        """Bytes that it has."""
         self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
         self.when_lost: Callable[[JournalLost], object] | None = None
@@ -104,9 +106,18 @@ class Journal:
             raise lost
         self.when_lost(lost)
 
-    def keep_in(self, path: pathlib.Path) -> None:
-        """Go on in this file, which outlives it and begins with all that was written so far; `JournalTaken` if it is another's."""
-        file = _opened(path)
+    def keep_in(self, path: pathlib.Path, once_ours: Callable[[], object] = lambda: None) -> None:
+        """Go on in this file, which outlives it and begins with all that was written so far; `JournalTaken` if it is another's.
+
+        Until `once_ours` has been called there is in it what was there before.
+        """
+        file = _locked(path)
+        try:
+            once_ours()
+            file.truncate()
+        except BaseException:
+            file.close()
+            raise
         with self._pen:
             past, written = self._file, self.content()
             self._file, self.path = file, path
@@ -119,6 +130,7 @@ class Journal:
     def _put(self, line: bytes) -> None:
         _write_all(self._file, line)
         self.entries += 1
+        self.size += len(line)
         if not self.entries % LOOK_EVERY:
             self._leave_memory()
 
@@ -140,10 +152,6 @@ class Journal:
             *lines, rest = (rest + block).split(b"\n")
             yield from _entries(lines)
 
-    @property
-    def size(self) -> int:
-        return self._file.tell()
-
     def content(self) -> bytes:
         """All of it, as in its file."""
         return b"".join(self._blocks())
@@ -153,9 +161,11 @@ class Journal:
         offset = 0
         while True:
             with self._pen:
-                self._file.seek(offset)
-                block = self._file.read(BLOCK)
-                self._file.seek(0, os.SEEK_END)
+                try:
+                    self._file.seek(offset)
+                    block = self._file.read(BLOCK)
+                finally:  # whatever interrupts whoever reads, what is written next goes to the end
+                    self._file.seek(0, os.SEEK_END)
             if not block:
                 return
             offset += len(block)
@@ -189,8 +199,15 @@ class Witness:
 
 
 def _opened(path: pathlib.Path) -> BinaryIO:
-    """Empty, and locked as long as it is open, which a process that dies leaves to nobody. Another's is left as it is."""
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
+    """Empty, and ours."""
+    file = _locked(path)
+    file.truncate()
+    return file
+
+
+def _locked(path: pathlib.Path) -> BinaryIO:
+    """Ours as long as it is open, which a process that dies leaves to nobody. What is written goes to its end."""
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -198,7 +215,6 @@ def _opened(path: pathlib.Path) -> BinaryIO:
         raise JournalTaken(f"a run that is still on writes to {path}") from None
     except OSError:  # some file systems know no locks
         pass
-    file.truncate()
     return file
 
 

@@ -34,6 +34,8 @@ class Deed:
 
     clock: Clock
     heard_at: float | None = None
+    result: str = "done"
+    """How it has ended, if nothing is raised."""
 
     def heard(self) -> None:
         """From now on whoever is to do it knows of it: the API has taken it."""
@@ -86,10 +88,11 @@ class Actor:
         began = self.clock.now()
         self.note("began", action=action, **particulars)
         self.log(logging.INFO, "begins", action=action, **particulars)
-        result, level, deed = "done", logging.INFO, Deed(self.clock)
+        result, level, deed = "", logging.INFO, Deed(self.clock)
         doubt: dict[str, bool] = {}
         try:
             yield deed
+            result = deed.result
         except asyncio.CancelledError as end:
             result = ": ".join(["stopped", *map(str, end.args)])
             raise

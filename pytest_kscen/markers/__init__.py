@@ -32,6 +32,7 @@ OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
 DECLARING = ("cluster", WORKFLOW, *OF_A_PLAN)
 BARE = ("megatest", "scenario", "controlplane", PLAN_FROM_COMMAND_LINE)
 """They take no parameters."""
+SCENARIO_RUNNER = "scenario_runner"
 HOW_TO_RUN = "call scenario_runner.run(), or enter `with scenario_runner as run`"
 
 MARKERS = (
@@ -51,7 +52,7 @@ def check(items: Iterable[pytest.Item]) -> list[str]:
     items = list(items)
     concerned: dict[str, list[str]] = {}
     for item in items:
-        for complaint in dict.fromkeys([*_not_bare(item), *_complaints(item)]):
+        for complaint in dict.fromkeys(_complaints(item)):
             concerned.setdefault(complaint, []).append(item.nodeid)
     of_tests = (f"{first}{f' and {len(more)} more' if more else ''}: {said}" for said, (first, *more) in concerned.items())
     return [*unusable(items), *of_tests]
@@ -64,9 +65,13 @@ def _not_bare(item: pytest.Item) -> Iterator[str]:
 
 
 def _complaints(item: pytest.Item) -> list[str]:
-    if not any(item.get_closest_marker(name) for name in DECLARING):
-        return []
-    said = list(_unused(item))
+    declares_ours = any(item.get_closest_marker(name) for name in DECLARING)
+    if not declares_ours and SCENARIO_RUNNER not in getattr(item, "fixturenames", ()):
+        return []  # whatever its markers are called, they are not ours
+    said = list(_not_bare(item))
+    if not declares_ours:
+        return said
+    said += _unused(item)
     for read in (cluster_wish, plan, workflow_wish):
         try:
             read(item)
@@ -88,7 +93,7 @@ def _unused(item: pytest.Item) -> Iterator[str]:
     mark = item.get_closest_marker(WORKFLOW)
     if mark and mark.args and WORKFLOW not in info.names_closure:
         yield "@pytest.mark.workflow: nobody plays it: the test has to take the fixture workflow, which has been played then"
-    if "scenario_runner" in info.names_closure:
+    if SCENARIO_RUNNER in info.names_closure:
         return
     if marks := [f"@pytest.mark.{name}" for name in declares(item)]:
         yield f"{', '.join(marks)}: nobody plays it: the test has to take the fixture scenario_runner, and {HOW_TO_RUN}"

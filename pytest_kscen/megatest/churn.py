@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -48,7 +49,7 @@ class Churn:
         for name in ("resizer", "replica_destroyer", "replica_creator", "pod_destroyer"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name}={getattr(self, name)!r}: give True or False")  # noqa: TRY004  # all of a plan's faults are
-        if not is_number(self.patience):
+        if not is_number(self.patience) or self.patience == math.inf:
             raise ValueError(f"patience={self.patience!r}: give a time, more than zero")
         self._check_ranges()
         self._check_sizes()

@@ -41,14 +41,18 @@ def check_free(folder: pathlib.Path) -> None:
 def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None:
     """The journal goes on in this folder; what was left there of this run of the test gives way, and what was of later ones."""
     folder.mkdir(parents=True, exist_ok=True)
+
+    def give_way() -> None:
+        """First what was judged: a run that is killed meanwhile has no other's outcome."""
+        _clear(folder)
+        for later in [*_later_runs(folder, facts["test"])]:
+            _remove(later)
+        (folder / FACTS).write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
+
     try:
-        journal.keep_in(folder / JOURNAL)
+        journal.keep_in(folder / JOURNAL, give_way)
     except JournalTaken:
         raise _taken(folder) from None
-    _clear(folder)
-    for later in [*_later_runs(folder, facts["test"])]:
-        _remove(later)
-    (folder / FACTS).write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
 
 
 def _taken(folder: pathlib.Path) -> ValueError:

@@ -47,6 +47,7 @@ class _Faults:
         self._nodes: list[str] = []
         self._on: dict[str, dict[str, Any]] = {}
         self._touching: dict[str, str] = {}
+        self._is_gone = False
 
     def begun(self, entry: Entry) -> Iterator[str]:
         self._on[entry.data["incident"]] = entry.data
@@ -62,14 +63,19 @@ class _Faults:
     def forget(self) -> None:
         """It is gone: whatever becomes of its nodes is no part of its story."""
         self._nodes = []
-        self._touching.clear()
+        self._is_gone = True
 
     def told(self, entry: Entry) -> Iterator[str]:
         fault = entry.data["incident"]
-        if fault in self._touching and entry.data.get("volume", self._volume) == self._volume:
+        if fault in self._touching and self._concerns(entry.data):
             yield _line(entry, f"{self._touching[fault]} {_OF_FAULTS[entry.what](entry.data)}")
         if entry.what == "incident-ended":
             del self._on[fault]
+
+    def _concerns(self, data: dict[str, Any]) -> bool:
+        """What names no volume is said to all that are there; what names some, to these, whether they are there or not."""
+        named = data.get("volumes") or [data[name] for name in ("volume",) if name in data]
+        return self._volume in named if named else not self._is_gone
 
     def _noticed(self, entry: Entry, fault: dict[str, Any], how: str) -> Iterator[str]:
         targets, variant = fault["targets"], fault["variant"]

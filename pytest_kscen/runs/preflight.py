@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.chaos.jobs import NAMESPACE
 from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, PODS
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, NODES, PODS
 from pytest_kscen.objects.storage import (
     NODE_LABEL,
     REPLICATED_STORAGE_CLASSES,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 MADE_IN_PARENT = {"network-block": CILIUM_NETWORK_POLICIES, "vm-reboot": VIRTUAL_MACHINE_OPERATIONS}
 STORAGE = (REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_STORAGE_CLASSES)
 NO_STORAGE = "install sds-replicated-volume there, or test another cluster with --kubeconfig"
+MAY_BE = ""  # absent
 NO_NODES = "it is no Kubernetes cluster"
 NO_VIRTUALIZATION = "is --parent-kubeconfig that of the cluster that runs the virtual machines?"
 
@@ -58,11 +60,12 @@ class _Look:
     complaints: list[str] = field(default_factory=list)
 
     async def list(self, resource: Resource, if_absent: str, namespace: str = "", **options: Any) -> list[Obj] | None:
-        """The objects, or None and a complaint."""
+        """The objects, or None and a complaint; none if it may be absent."""
         try:
             return (await self.api.list(resource, namespace, **options)).items
         except NotFound:
-            self.complaints.append(f"{self.where} has no {resource.qualified}: {if_absent}")
+            if if_absent:
+                self.complaints.append(f"{self.where} has no {resource.qualified}: {if_absent}")
         except ApiError as error:
             self.complaints.append(f"{self.where} does not let us list {resource.qualified}: {error.message}")
         return None
@@ -84,8 +87,20 @@ async def preflight(stage: Stage, plan: Plan) -> None:
     elif acting and stage.parent:
         parent = _Look(stage.in_parent("preflight").api, "the parent cluster", complaints)
         await _machines(parent, tested, acting, stage.parent)
+    if plan.chaos or stage.parent:
+        await _clearing(tested, stage)
     if complaints:
-        raise PreflightRefused("\n".join(complaints))
+        raise PreflightRefused("\n".join(dict.fromkeys(complaints)))
+
+
+async def _clearing(tested: _Look, stage: Stage) -> None:
+    """What earlier runs may have left has to be found before this one begins."""
+    if not stage.owned:
+        await tested.list(JOBS, MAY_BE, NAMESPACE, limit=1)
+    if stage.parent and not stage.parent.owned:
+        parent = _Look(stage.in_parent("preflight").api, "the parent cluster", tested.complaints)
+        for resource in MADE_IN_PARENT.values():
+            await parent.list(resource, MAY_BE, stage.parent.namespace, limit=1)
 
 
 async def _storage(tested: _Look, plan: Plan) -> None:

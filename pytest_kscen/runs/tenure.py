@@ -60,14 +60,15 @@ class Tenure:
         patient = RetryingApi(api, clock, self._stage.chance.stream(f"lease of {where}"))
         lease = Lease(patient, clock, NAME, namespace, who)
         try:
-            async with self._stage.actor(NAME).doing("claim the Lease", where=where):  # it may wait for one that was killed
-                holder = await lease.claim(word)
+            async with self._stage.actor(NAME).doing("claim the Lease", where=where) as claim:
+                if holder := await lease.claim(word):  # which may wait for one who was killed
+                    claim.result = "stopped"
+                if holder and not word.given:
+                    raise PreflightRefused(TAKEN.format(where=where, holder=holder, lease=lease, lasts=LASTS))
         except Forbidden as error:
             raise PreflightRefused(FORBIDDEN.format(where=where, namespace=namespace, error=error.message)) from None
         except NotFound:
             raise PreflightRefused(NOWHERE.format(where=where, namespace=namespace)) from None
-        if holder and not word.given:
-            raise PreflightRefused(TAKEN.format(where=where, holder=holder, lease=lease, lasts=LASTS))
         if not holder:
             self._kept.append(self._begin(lease.hold(self._over.wait()), f"lease {lease} of {where}"))
 

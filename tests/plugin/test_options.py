@@ -93,10 +93,6 @@ def test_the_kubeconfig_flag_works_with_and_without_pytest_kind(plain, arguments
         ("cluster(scope='class')", "scope='class': choose one of function, module, session"),
         ("cluster(backend='minikube')", "backend='minikube': choose one of"),
         ("cluster(nodes='three')", "nodes='three': give a whole number"),
-        ("megatest(1)", "@pytest.mark.megatest takes no parameters: write it without"),
-        ("megatest(volumes=3)", "@pytest.mark.megatest takes no parameters: write it without"),
-        ("scenario('a.yaml')", "@pytest.mark.scenario takes no parameters: write it without"),
-        ("controlplane('1.34')", "@pytest.mark.controlplane takes no parameters: write it without"),
     ],
 )
 def test_a_marker_that_makes_no_sense_is_refused_at_collection(pytester, marker, complaint):
@@ -105,6 +101,18 @@ def test_a_marker_that_makes_no_sense_is_refused_at_collection(pytester, marker,
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert complaint in result.stderr.str()
     assert "::test_nothing: " in result.stderr.str()
+
+
+@pytest.mark.parametrize("marker", ["megatest(1)", "megatest(volumes=3)", "scenario('a.yaml')", "controlplane('1.34')"])
+def test_a_marker_without_parameters_is_given_none_unless_it_is_somebody_elses(pytester, marker):
+    pytester.makepyfile(
+        test_ours=f"import pytest\n@pytest.mark.{marker}\ndef test_it(scenario_runner): pass",
+        test_theirs=f"import pytest\n@pytest.mark.{marker}\ndef test_it(): pass",
+    )
+    result = pytester.runpytest("test_ours.py")
+    name = marker.partition("(")[0]
+    assert f"test_ours.py::test_it: @pytest.mark.{name} takes no parameters: write it without" in result.stderr.str()
+    pytester.runpytest("test_theirs.py").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("marker", ["volume_churn", "chaos('vm-reboot')", "plan_from_command_line"])

@@ -39,9 +39,10 @@ def element_of(shape: Shape, item: Any) -> str:
     fields = shape.items.fields
     found = {}
     for key in shape.keys:
-        value = item[key] if key in item else fields[key].default if key in fields else None
-        if value is not None:
-            found[key] = value
+        if key in item:
+            found[key] = item[key]
+        elif key in fields and (default := fields[key].default) is not None:
+            found[key] = default
     if not found:
         keys = " ".join(f'"{key}"' for key in shape.keys)
         raise UnfitError(

@@ -150,6 +150,8 @@ def rank(element: str) -> tuple[Any, ...]:
 def _value_rank(value: Any) -> tuple[int, Any]:
     if isinstance(value, str):
         return (1, value)
+    if value is None:
+        return (3, 0)
     return (2, value) if isinstance(value, bool) else (0, value)
 
 
