@@ -104,6 +104,7 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
         parent=lambda: _parent(request.node, cluster, settings),
         keep=lambda number: _keep(request.node, number),
         tell=lambda run: _tell(request.node, run),
+        say=lambda words: _say(request.config, words),
     )
     request.node.stash[_RUNNER] = runner
     with contextlib.closing(runner):
@@ -199,6 +200,15 @@ def _tell(item: pytest.Item, run: Run) -> None:
     if run.outcome.stopped_early or run.is_told_to_stop:
         item.session.shouldstop = "told to stop"
         item.config.add_cleanup(run.signals.pop_all().close)  # the session ends by itself, and is reported whole
+
+
+def _say(config: pytest.Config, words: str) -> None:
+    """Whatever is captured meanwhile. A worker has no terminal."""
+    terminal, capture = map(config.pluginmanager.getplugin, ("terminalreporter", "capturemanager"))
+    if terminal:
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            terminal.ensure_newline()
+            terminal.write_line(f"kscen: {words}")
 
 
 def _asks(item: pytest.Item, *options: Option) -> None:

@@ -2,7 +2,7 @@
 
 What carries our label or that of the Go megatest. Before chaos that was declared, on clusters that are ours, all policies of
 the parent and all Jobs but the system's and the storage's. A Job that added a rule of iptables names a node on which the rule
-may have stayed.
+may have stayed, and so does one that was to sweep it and could not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_kscen.chaos.faults.machines import is_our_stop, take_back
 from pytest_kscen.chaos.hands import TYPE, Hands, remove
 from pytest_kscen.chaos.jobs import NAMESPACE
 from pytest_kscen.chaos.scripts import MARK
-from pytest_kscen.chaos.sweeping import sweep
+from pytest_kscen.chaos.sweeping import order, swept
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
@@ -126,11 +126,13 @@ async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
 
 async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
     try:
-        if not _is_up(await actor.api.get(NODES, node)):
+        found = await actor.api.get(NODES, node)
+        name = f"chaos-sweep-{actor.chance.suffix()}-{number}"
+        await order(actor, name, node, mark, {TYPE: "sweep", **actor.labels})
+        if not _is_up(found):
             actor.log(logging.INFO, "waits until the node is ready, to sweep it", node=node, timeout=BOOTS)
             await wait_for(actor.api, actor.clock, NODES, node, condition=_is_up, timeout=BOOTS)
-        labels = {TYPE: "sweep", **actor.labels}
-        await sweep(actor, f"chaos-sweep-{actor.chance.suffix()}-{number}", node, mark, labels)
+        await swept(actor, name, node, mark)
     except NotFound:
         return
     except (ApiError, OSError) as error:

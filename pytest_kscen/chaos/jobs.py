@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "default"
 IMAGE = "krpsh/iperf3:0.1.0"
+DAY = 86400.0  # seconds for which a Job is there at most of which nobody knows how long it is needed
 DEADLINE, TTL = 10, 12  # seconds beyond the script's own, so that nothing ends it early and it is still there to be read
 
 

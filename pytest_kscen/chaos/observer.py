@@ -85,6 +85,11 @@ class Observer:
         observer: Observer = stage.shared[NAME]
         return observer
 
+    @classmethod
+    def is_in(cls, stage: Stage) -> bool:
+        """Whether the run has had to do with it."""
+        return NAME in stage.shared
+
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
         self._take()

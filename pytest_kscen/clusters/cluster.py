@@ -65,6 +65,10 @@ class Cluster(Protocol):
     def replayable(self) -> bool:
         """Whether the same seed gives the same run."""
 
+    @property
+    def may_be_shaken(self) -> bool:
+        """Whether an earlier run may have left chaos in its parent, which is then to be opened."""
+
     def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
         """The cluster in which this one's nodes are virtual machines, opened when it is first asked for.
 
@@ -86,10 +90,15 @@ class TimedCluster(Generic[R]):
     """What is the same for every backend: time, and what is said of the parent."""
 
     runner: R
+    owned: bool
     parent_kubeconfig: pathlib.Path | None = None
     vm_namespace: str = ""
     theatre: Any = None
     _parent: Parent | None = None
+
+    @property
+    def may_be_shaken(self) -> bool:
+        return not self.owned or self._parent is not None
 
     def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
         if self._parent is None:

@@ -104,6 +104,7 @@ class ChaosByHand:
             learn(self._known, entry)
 
     def _cause(self, fault: Fault) -> Held:
+        self._run.do(self._run.life.claim())
         self._follow()
         incident = self._run.do(self._caused(fault))
         return Held(incident, self._known[incident.id], self._run)

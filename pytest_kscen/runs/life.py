@@ -86,9 +86,9 @@ class Life:
         label = f"{RUN_LABEL}={self.stage.run_id}"
         self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared)
         await preflight(self.stage, self._plan)
-        may_shake = self._plan.chaos or self.stage.parent  # whoever conducts a run itself may cause faults of which no plan tells
+        may_shake = self._plan.declared or self.stage.parent  # one that a test conducts may cause faults of which no plan tells
         if may_shake:
-            await self._tenure.claim(self._word)
+            await self.claim()
         let_in()
         if not self.goes_on:
             return
@@ -98,6 +98,10 @@ class Life:
             self.start(multivolume(self.stage, self._plan.churn, self.season), "multivolume")
         for profile in self._plan.chaos:
             self._chaos.append(self._begun(profile.run(self.stage, self._calm), profile.profile))
+
+    async def claim(self) -> None:
+        """Whoever does chaos does so alone."""
+        await self._tenure.claim(self._word)
 
     async def break_off(self) -> None:
         """It could not begin: nobody acts for it any more."""
@@ -197,7 +201,7 @@ class Life:
             self._director.note("liveness", late=found)
 
     async def _clear(self) -> None:
-        if self._plan.chaos or self.stage.parent or self.season.shakers:
+        if self._plan.declared or self.stage.parent or Observer.is_in(self.stage):
             await unless(self.season.abandoned, Observer.of(self.stage).settle())
             await self._try("clearing chaos away", clear_after(self.stage))
         for companion in reversed(self.companions):

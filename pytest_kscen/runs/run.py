@@ -37,6 +37,8 @@ OVER = (
     "the run is over: act on it inside its `with` block, or begin another; "
     "what follows it needs run.cluster alone, as in run.cluster.advance('2m')"
 )
+STOPS = "the run ends: its faults are taken back and its volumes deleted, which may take minutes; once more leaves the volumes"
+HURRIES = "the run's volumes are left where they are, its faults are still taken back"
 DAY = 86400.0  # a run without an end is lived through day by day
 
 
@@ -49,12 +51,14 @@ class Run:
         plan: Plan,
         parent: Parent | None = None,
         keep: Callable[[Journal], object] = lambda _: None,
+        say: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`keep` puts the journal where it is to be; it is asked once nothing else refuses the run."""
+        """`keep` puts the journal where it is to be; it is asked once nothing else refuses the run. `say` reaches who said stop."""
         self.cluster = cluster
         self.plan = plan
         self.journal = Journal(cluster.runner.clock)
         self._keep = keep
+        self._say = say
         self.stage = Stage(
             cluster.api,
             cluster.runner.clock,
@@ -154,11 +158,13 @@ class Run:
 
     def _stop(self) -> None:
         if not self.is_over:
+            self._say(STOPS)
             self.life.stop()
 
     def _hurry(self) -> None:
         """What takes no cluster any more is finished all the same."""
         if not self.is_over:
+            self._say(HURRIES)
             self.life.hurry()
 
     def must_be_on(self) -> None:

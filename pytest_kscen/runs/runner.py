@@ -47,11 +47,12 @@ class ScenarioRunner:
         parent: Callable[[], Parent | None] = lambda: None,
         keep: Callable[[int], Callable[[Journal], object]] = lambda _: lambda _: None,
         tell: Callable[[Run], None] = lambda _: None,
+        say: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`parent` opens the parent cluster, if there is to be one.
 
         `keep` refuses the first, the second run or scenario, or says how its journal comes to its place; `tell` hears of each run
-        that is over.
+        that is over. `say` puts a line at once before whoever waits for a run to end.
         """
         self.cluster = cluster
         self.plan = plan
@@ -60,6 +61,7 @@ class ScenarioRunner:
         self._parent = parent
         self._keep = keep
         self._tell = tell
+        self._say = say
         self._on: Run | None = None
         self._terms = terms
         self.played: list[Played] = []
@@ -75,7 +77,8 @@ class ScenarioRunner:
         self.left_open |= duration is None
         for said in () if seconds is None else self.plan.in_vain(seconds):
             warnings.warn(said, PlanWarning, stacklevel=2)
-        run = self._begin(seconds, needs_parent=any(profile.needs_machines() for profile in self.plan.chaos))
+        acts_on_machines = any(profile.needs_machines() for profile in self.plan.chaos)
+        run = self._begin(seconds, needs_parent=acts_on_machines or self.cluster.may_be_shaken)
         try:
             run.last(seconds)
         finally:
@@ -177,7 +180,7 @@ class ScenarioRunner:
         place = self._next_place()
         bring_storage(self.cluster, self.plan.health)
         parent = self._parent() if needs_parent else None
-        run = Run(self.cluster, self.plan, parent, place)
+        run = Run(self.cluster, self.plan, parent, place, self._say)
         self.runs.append(run)
         run.begin(duration)
         self._on = run

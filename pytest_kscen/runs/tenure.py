@@ -48,7 +48,9 @@ class Tenure:
         self._kept: list[asyncio.Task[None]] = []
 
     async def claim(self, word: Signal) -> None:
-        """It is ours, or a PreflightRefused says whose it is; or the word comes first."""
+        """It is ours, or was, or a PreflightRefused says whose it is; or the word comes first."""
+        if self._kept:
+            return
         if not self._stage.owned:
             await self._claim(self._stage.api_for(NAME), NAMESPACE, "the tested cluster", word)
         parent = self._stage.parent

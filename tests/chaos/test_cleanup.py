@@ -114,13 +114,24 @@ def test_other_jobs_tell_nothing():
     assert cleanup.marks([job("j", "node-1", 'echo --comment "x"', 30, {}), job("k", "", GO_SCRIPT, 30, {})]) == []
 
 
+def at_once(monkeypatch, refused=()):
+    """The nodes that are swept, and by which mark; those refused may not be."""
+    found = []
+
+    async def order(actor, name, node, mark, labels):
+        if node in refused:
+            raise Forbidden("you cannot create jobs on it")
+
+    async def swept(actor, name, node, mark):
+        found.append((node, mark))
+
+    monkeypatch.setattr(cleanup, "order", order)
+    monkeypatch.setattr(cleanup, "swept", swept)
+    return found
+
+
 def test_each_node_is_swept_once(monkeypatch):
-    swept = []
-
-    async def sweep(actor, name, node, mark, labels):
-        swept.append((node, mark))
-
-    monkeypatch.setattr(cleanup, "sweep", sweep)
+    swept = at_once(monkeypatch)
     with staged(nodes=2) as world:
         for number in range(2):
             for node in ("node-1", "node-9"):
@@ -133,20 +144,13 @@ def test_each_node_is_swept_once(monkeypatch):
 
 
 def test_a_node_that_nobody_may_sweep_is_named_and_the_next_is_swept(monkeypatch):
-    swept = []
-
-    async def sweep(actor, name, node, mark, labels):
-        if node == "node-1":
-            raise Forbidden("you cannot create jobs on it")
-        swept.append(node)
-
-    monkeypatch.setattr(cleanup, "sweep", sweep)
+    swept = at_once(monkeypatch, refused=["node-1"])
     with staged(nodes=2) as world:
         for node in ("node-1", "node-2"):
             world.call(world.api.create(JOBS, job(f"on-{node}", node, add_rule("j", "10.0.0.1", 0.1), 30, GO)))
         with pytest.raises(Forbidden):
             world.call(cleanup.clear_before(world.stage))
-        assert swept == ["node-2"]
+        assert swept == [("node-2", "kscen/")]
         assert [data for _, _, data in world.told("not-swept")] == [{"nodes": ["node-1"], "why": "you cannot create jobs on it"}]
 
 
@@ -166,6 +170,11 @@ def test_rules_on_a_node_that_does_not_answer_are_told_in_the_journal_and_in_the
         (record,) = caplog.records
         assert (record.levelname, record.name) == ("WARNING", "pytest_kscen.chaos-cleaner")
         assert record.getMessage() == f"chaos-cleaner: rules of iptables may have stayed node=node-1 why={why}"
+
+        (there,) = world.names(JOBS, "default")
+        world.call(cleanup.clear_before(world.stage))
+        assert [data["nodes"] for _, _, data in world.told("not-swept")] == [["node-1"]] * 2
+        assert world.names(JOBS, "default") not in ([], [there])
 
 
 def test_after_a_run_nothing_of_it_is_left():

@@ -129,4 +129,23 @@ def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
     """)
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*::test_it: valid after * of cluster time, stopped early; *", "*told to stop*"])
+    lines = ["kscen: the run ends: its faults are taken back *", "*::test_it: valid after * of cluster time, stopped early; *"]
+    result.stdout.fnmatch_lines([*lines, "*told to stop*"])
+    assert "are left where they are" not in result.stdout.str()
+
+
+def test_whoever_presses_ctrl_c_twice_is_told_what_that_leaves(pytester):
+    pytester.makepyfile("""
+        import os, signal
+
+        def test_it(scenario_runner, cluster):
+            with scenario_runner as run:
+                run.volumes.create("availability")
+                for when in (60, 60.1):
+                    cluster.runner.loop.call_later(when, os.kill, os.getpid(), signal.SIGINT)
+                run.advance("1h")
+    """)
+    told = pytester.runpytest_subprocess().stdout.str()
+    first, _, rest = told.partition("kscen: the run ends: its faults are taken back")
+    assert first
+    assert "kscen: the run's volumes are left where they are, its faults are still taken back" in rest

@@ -261,6 +261,18 @@ def test_a_lasting_fault_is_undone_after_judging(cluster, runner_of):
     assert {one["status"]["phase"] for one in machines} == {"Running"}
 
 
+def test_without_a_parent_recovery_is_waited_for_as_well(cluster):
+    runner = ScenarioRunner(cluster, Plan())
+    with runner as run:
+        volume = run.volumes.create("consistency-and-availability")
+        run.until(volume.ready)
+        with run.chaos.pod_destroy("app=agent", 6):
+            run.advance("3s")
+    runner.close()
+    assert run.outcome.incidents[0].recovery is not None
+    cluster.advance("10m")
+
+
 def test_of_a_volume_whose_machines_are_all_off_nobody_knows_how_it_is(cluster, runner_of):
     with runner_of() as run:
         volume = run.volumes.create("availability")

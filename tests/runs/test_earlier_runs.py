@@ -25,6 +25,33 @@ def cluster():
     cluster.close()
 
 
+@pytest.mark.parametrize("churn", [Churn(max_volumes=5), Churn(max_volumes=5, pod_destroyer=True)])
+def test_a_run_without_chaos_clears_what_another_left_and_blames_the_storage_for_nothing(cluster, churn):
+    parent = cluster.parent()
+    policy = cut("dead", parent.namespace, ["node-1"], ["node-2", "node-3"], labels=DEAD)
+    cluster.runner.call(parent.api_for("earlier").create(CILIUM_NETWORK_POLICIES, policy))
+    runner = ScenarioRunner(cluster, Plan(churn), parent=lambda: parent)
+    assert runner.run("20m").verdict == "valid"
+    assert cluster.runner.call(parent.api_for("earlier").list(CILIUM_NETWORK_POLICIES)).items == []
+    runner.close()
+
+
+@pytest.mark.parametrize("waited", [20, 600])
+def test_losses_by_hand_of_a_run_that_was_killed_are_found_whenever_it_was(cluster, waited):
+    dead = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
+    run = dead.__enter__()
+    run.chaos.losses("node-1", "node-2", 0.5)
+    run.signals.close()  # nobody acts for it any more
+    cluster.advance(waited)
+
+    runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
+    with runner as run:
+        swept = [(one.data["node"], one.data["rules"]) for one in run.journal if one.what == "rules-swept"]
+        assert sorted(swept) == [("node-1", 1), ("node-2", 1)]
+    runner.close()
+    dead.close()
+
+
 @pytest.mark.parametrize("churn", [None, Churn(max_volumes=5)])
 def test_a_run_by_hand_clears_what_another_left(cluster, churn):
     parent = cluster.parent()

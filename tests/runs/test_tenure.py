@@ -14,6 +14,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import JournalLost, read
 from pytest_kscen.kube.forwarding import ForwardingApi
 from pytest_kscen.kube.leases import LASTS, LeaseLost, claimed, holder_of
+from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import LEASES
@@ -235,6 +236,15 @@ def test_the_tested_clusters_jobs_are_one_runs_at_a_time(world):
     world.cluster.owned = False
     with world.runner(), pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster: run "):
         ScenarioRunner(world.cluster, Plan(chaos=(PodDestroy(),))).run("1m")
+
+
+def test_pods_that_churn_or_a_test_destroys_are_chaos_too(world):
+    world.cluster.owned, taken = False, "another run does chaos on the tested cluster: run "
+    with world.runner():
+        with pytest.raises(PreflightRefused, match=taken):
+            ScenarioRunner(world.cluster, Plan(Churn(pod_destroyer=True))).run("1m")
+        with ScenarioRunner(world.cluster, Plan()) as run, pytest.raises(PreflightRefused, match=taken):
+            run.chaos.pod_destroy("app=agent")
 
 
 def test_a_parent_of_ours_needs_none(world):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.pairs import LATE, End, WorseLink, addresses_of, ends
-from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of
+from pytest_kscen.chaos.jobs import DAY, DEADLINE, completes, discard, job, log_of
 from pytest_kscen.chaos.scripts import load_link, pushed_bytes
 from pytest_kscen.objects.resources import JOBS
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.objects.resources import Obj
 
-DAY = 86400.0  # how long a load lasts at most that was made without saying how long
 LOADED = 100e6  # bits per second, a tenth of the slowest link that storage is replicated over: less is no load
 
 

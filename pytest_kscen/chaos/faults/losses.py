@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.faults.pairs import LATE, End, WorseLink, addresses_of, ends, is_off
 from pytest_kscen.chaos.hands import put
-from pytest_kscen.chaos.jobs import DEADLINE, completes, discard, job, log_of
+from pytest_kscen.chaos.jobs import DAY, DEADLINE, completes, discard, job, log_of
 from pytest_kscen.chaos.scripts import MARK, add_rule, dropped_packets, remove_rule
 from pytest_kscen.chaos.sweeping import sweep
 from pytest_kscen.objects.resources import JOBS
@@ -78,8 +78,9 @@ class Losses(WorseLink):
         return dropped_packets(await log_of(actor, end.job(incident, step)))
 
     def adding(self, incident: Incident, end: End) -> Obj:
+        """It is there as long as its rule may be, and tells whoever comes after us where that is."""
         name = end.job(incident, "add")
-        return self._job(incident, end, name, add_rule(name, end.peer_address, self.loss), self.seconds or LATE)
+        return self._job(incident, end, name, add_rule(name, end.peer_address, self.loss), self.seconds or DAY)
 
     def removing(self, incident: Incident, end: End, step: str, after: float) -> Obj:
         script = remove_rule(end.job(incident, "add"), end.peer_address, self.loss, after)
