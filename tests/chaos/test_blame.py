@@ -143,3 +143,11 @@ def test_what_was_not_done_has_perhaps_done_nothing():
     assert asked.in_trouble == [LOST, STUCK]
     asked.reaches(NOWHERE)
     assert asked.in_trouble == []
+
+
+def test_what_was_left_to_one_and_is_its_own_or_out_of_its_reach_is_left_to_it_no_more():
+    for changed in (lambda one: one.shook(LOST, 2), lambda one: one.reaches(NOWHERE), lambda one: one.is_rid_of(LOST)):
+        suspect = cut(0)
+        suspect.maybe[LOST.key], suspect.left[LOST.key] = LOST, "first"
+        changed(suspect)
+        assert (suspect.maybe, suspect.left) == ({}, {})

@@ -120,6 +120,23 @@ def test_what_one_has_left_is_waited_for_by_whoever_overtakes_it():
         assert world.told("incident-recovered") == []
 
 
+def test_what_one_has_left_is_waited_for_by_all_that_overtake_it():
+    with staged() as world:
+        storage, first = shaken_volume(world)
+        others = [storage.cause(byhand.split_brain(["node-1"], ["node-2", far])) for far in ("node-3", "node-4")]
+        world.call(first.end())
+        for other in others:
+            world.call(other.end())
+        world.runner.advance(20)
+        storage.link("v-0", "v-1", "Connected")
+        storage.health("v", IOReady="True", Quorum="True")
+        world.runner.advance(6)
+
+        assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[other.id for other in others], [others[1].id]]
+        told = [(data["incident"], data["others"]) for _, _, data in world.told("incident-mingled")]
+        assert told == [(others[1].id, [first.id])]
+
+
 def test_what_was_left_to_one_and_is_well_before_its_end_is_not_mingled_with_its_own():
     with staged() as world:
         storage, first = shaken_volume(world)
@@ -235,3 +252,36 @@ def test_what_it_perhaps_did_and_another_has_is_not_its_own_to_wait_for():
         storage.link("v-0", "v-1", "Connected")
         world.runner.advance(6)
         assert cut.recovered_at == cut.removed_at + 20
+
+
+def test_what_went_counts_no_more_once_anything_is_seen_to_recover_while_it_is_on():
+    with staged() as world:
+        storage, cut = shaken_volume(world)
+        storage.volume("w", "node-1", "node-2")
+        world.delete(REPLICATED_VOLUMES, "v")
+        storage.link("w-0", "w-1", "Connecting")
+        storage.link("w-0", "w-1", "Connected")
+        storage.link("v-0", "v-1", "Connected")
+        world.call(cut.end())
+        world.runner.advance(6)
+
+        assert world.told("incident-gone") == []
+        assert cut.recovered_at == cut.removed_at
+
+
+def test_of_much_that_went_the_first_is_told_and_how_much_more_there_is():
+    with staged() as world:
+        storage = Storage(world)
+        names = [f"v{number:02}" for number in range(12)]
+        for name in names:
+            storage.volume(name, "node-1", "node-2")
+        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        for name in names:
+            storage.health(name, IOReady="False", Quorum="True")
+        world.call(cut.end())
+        for name in names:
+            world.delete(REPLICATED_VOLUMES, name)
+        world.runner.advance(6)
+
+        ((_, _, data),) = world.told("incident-gone")
+        assert (data["volumes"], len(data["left"]), data["left"][-1]) == (names, 11, "2 more")

@@ -18,6 +18,7 @@ from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import LEASES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.preflight import PreflightRefused
 from pytest_kscen.runs.runner import ScenarioRunner
@@ -63,6 +64,12 @@ class World:
         return self.cluster.runner.call(coroutine)
 
 
+def claims(run):
+    """How its claims have ended."""
+    ended = [entry.data for entry in run.journal if entry.what == "ended"]
+    return [one["result"].partition(":")[0] for one in ended if one["action"] == "claim the Lease"]
+
+
 @pytest.fixture
 def world():
     world = World()
@@ -83,7 +90,7 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
         )
         assert f"run {first.stage.run_id}, process " in world.holder
         assert world.cuts() == there != []
-    assert world.holder == ""
+    assert (world.holder, claims(first), claims(world.runners[1].runs[0])) == ("", ["done"], ["failed"])
     with world.runner() as second:
         assert f"run {second.stage.run_id}, " in world.holder
     assert world.holder == ""
@@ -186,6 +193,20 @@ def test_who_may_not_see_the_lease_is_told_what_to_ask_for(world):
     )
 
 
+@pytest.mark.parametrize("resource", [CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS])
+def test_who_may_not_see_what_earlier_runs_have_left_is_refused_before_a_place_is_taken(world, resource):
+    def take(_):
+        pytest.fail("it does not come so far")
+
+    def api_for(name):
+        return Refusing(world.parent.api_for(name), resource, Forbidden("not for you"))
+
+    with pytest.raises(PreflightRefused) as refused, world.runner(take, api_for=api_for):
+        """It does not come so far."""
+    assert str(refused.value) == f"the parent cluster does not let us list {resource.qualified}: not for you"
+    assert world.holder is None
+
+
 def test_a_run_that_cannot_begin_gives_the_lease_back(world, monkeypatch):
     async def refused(*_, **__):
         raise ApiError("not today")
@@ -228,6 +249,7 @@ def test_whoever_is_told_to_stop_waits_no_longer(world):
     runner.run("10m")
     assert runner.runs[0].outcome.stopped_early
     assert runner.runs[0].outcome.lasted < LASTS
+    assert claims(runner.runs[0]) == ["stopped"]
     assert world.holder == "a run that is no more"
 
 

@@ -11,7 +11,7 @@ from pytest_kscen.simulation.network import Flow, Network
 from pytest_kscen.simulation.network.firewall import Tables, run
 from pytest_kscen.simulation.network.firewall.rule import Packet
 from pytest_kscen.simulation.network.hosts import Hosts
-from pytest_kscen.simulation.network.network import BLOCKED, OPEN
+from pytest_kscen.simulation.network.network import BLOCKED, OPEN, OUTSIDE
 
 FROM, TO = "10.0.0.1", "10.0.0.2"
 HALF = "-m statistic --mode random --probability 0.5"
@@ -279,3 +279,9 @@ def test_every_packet_is_counted_once_at_most(rules, protocol):
     dropped = sum(entry.packets for entry in entries if entry.rule.target in {"DROP", "REJECT"})
     assert ended <= 1000.0001
     assert dropped == pytest.approx(1000 * tables.lost("INPUT", packet))
+
+
+def test_who_is_outside_has_no_address_that_a_rule_could_be_about(link):
+    link.ask("-A INPUT -j DROP")
+    assert link.passage("b", "a").blocked
+    assert [link.passage(OUTSIDE, "a"), link.passage("a", OUTSIDE)] == [OPEN, OPEN]

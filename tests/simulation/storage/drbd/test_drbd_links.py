@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from pytest_kscen.simulation.network import Passage
@@ -45,6 +47,17 @@ def test_a_mend_that_does_not_last_begins_the_wait_anew(yard):
     yard.advance(1)
     yard.mend(("a", "b"))
     assert yard.when(lambda: yard.state("a", "b") == "Connected") == 50
+
+
+def test_a_link_goes_by_the_port_that_an_end_has_now(yard):
+    yard.form("ab")
+    yard.network.join(lambda flow: Passage(blocked=flow.port in (7000, 7009)))
+    yard.network.changed()
+    yard.advance(100)
+    assert yard.told == []
+    config = yard.drbd._volumes["v"].replicas["b"].config
+    yard.do("up", "b", "v", dataclasses.replace(config, port=7009))
+    assert yard.state("a", "b") == "Connecting"
 
 
 def test_one_open_direction_is_enough(yard):
