@@ -22,6 +22,7 @@ from pytest_kscen.megatest.volume import clear_volumes
 from pytest_kscen.runs.leftovers import HURRIED, PATIENCE, leftovers
 from pytest_kscen.runs.liveness import late
 from pytest_kscen.runs.preflight import preflight
+from pytest_kscen.runs.strangers import warn_of_strangers
 from pytest_kscen.runs.tenure import Tenure
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Life:
         label = f"{RUN_LABEL}={self.stage.run_id}"
         self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared)
         await preflight(self.stage, self._plan)
+        if not self.stage.owned:
+            await warn_of_strangers(self.stage)
         may_shake = self._plan.declared or self.stage.parent  # one that a test conducts may cause faults of which no plan tells
         if may_shake:
             await self.claim()

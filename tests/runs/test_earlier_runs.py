@@ -12,8 +12,11 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.runs.storage import bring_storage
+from pytest_kscen.runs.strangers import StrangersWarning
 
 DEAD, GO, THEIRS = {"kscen.io/run": "dead0000"}, {"chaos.megatest/type": "split-brain"}, {"app": "theirs"}
 
@@ -95,4 +98,21 @@ def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
         assert [one for one in run.journal if one.what == "not-swept"] == []
         assert 65 < run.journal.now < 75
     assert run.outcome.verdict == "valid"
+    runner.close()
+
+
+def test_volumes_that_another_run_has_left_on_somebodys_cluster_are_told_with_what_removes_them(cluster):
+    bring_storage(cluster, "conditions")
+    for name in "ab":
+        metadata = {"name": name, "labels": DEAD}
+        body = {"metadata": metadata, "spec": {"size": "100Mi", "replicatedStorageClassName": "availability"}}
+        cluster.runner.call(cluster.api("dead").create(REPLICATED_VOLUMES, body))
+    cluster.owned = False
+    runner = ScenarioRunner(cluster, Plan())
+    with pytest.warns(StrangersWarning) as told, runner:
+        (warning,) = told
+        assert str(warning.message) == (
+            "2 volumes of other runs are on the tested cluster, and take room and time from this one's; if these runs are over: "
+            "kubectl delete replicatedvolumeattachments,replicatedvolumes -l 'kscen.io/run in (dead0000)'"
+        )
     runner.close()
