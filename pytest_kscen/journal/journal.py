@@ -242,7 +242,7 @@ def stored(path: pathlib.Path) -> Iterator[Entry]:
         for number, line in enumerate(file, 1):
             where = f"{path}:{number}"
             entry = _stored(line, where) if line.endswith(b"\n") else None
-            if why := course.against(entry.at, entry.what) if entry else course.against_a_cut:
+            if why := course.against(entry.at, entry.what, entry.data) if entry else course.against_a_cut:
                 raise JournalDamaged(f"{where}: {why}")
             if entry:
                 yield entry

@@ -212,6 +212,10 @@ def test_a_damaged_line_is_told(tmp_path, capsys, command, line, said):
     assert capsys.readouterr().err == f"{journal}:2: {said}\n"
 
 
+CHECKED = {"at": 1.0, "what": "checker-started", "volume": "v", "conditions": ["IOReady", "Quorum"]}
+LOST = {"at": 2.0, "what": "condition-changed", "volume": "v", "condition": "Quorum", "expected": "True", "observed": "False"}
+BACK = {**LOST, "at": 3.0, "expected": "Unknown", "observed": "True"}
+STOPPED = {"at": 4.0, "what": "checker-stopped", "volume": "v", "conditions": {"Quorum": "Unknown"}}
 STARTED, ENDED = {"at": 0.0, "what": "run-started"}, {"at": 9.5, "what": "run-ended"}
 AS_IT_WAS = "bring the file back as the run has left it"
 CUT = f"it is no whole line, though the run had ended by line 2: {AS_IT_WAS}"
@@ -243,6 +247,13 @@ def written(*entries):
             written(STARTED, {"at": 9.5, "what": "volume"}, {"at": 9.499999, "what": "ready"}),
             f"3: 9.499999 s is before the 9.5 s of line 2, and time does not go back: {AS_IT_WAS}",
         ),
+        (written(CHECKED, LOST, LOST), f"3: Quorum of v was False, and cannot change from True to False: {AS_IT_WAS}"),
+        (written(CHECKED, BACK), f"2: Quorum of v was True, and cannot change from Unknown to True: {AS_IT_WAS}"),
+        (
+            written(CHECKED, {**LOST, "observed": "True"}),
+            f"2: Quorum of v was True, and cannot change from True to True: {AS_IT_WAS}",
+        ),
+        (written(CHECKED, STOPPED), f"2: Quorum of v was True by the lines before, and is Unknown here: {AS_IT_WAS}"),
         (written({"at": -1, "what": "ready"}), f"1: -1 s is before the run's beginning, and time does not go back: {AS_IT_WAS}"),
     ],
 )
@@ -252,6 +263,11 @@ def test_a_line_that_cannot_be_there_is_told(tmp_path, capsys, command, lines, s
     tells, code = command
     assert tells([str(tmp_path)]) == code
     assert capsys.readouterr() == ("", f"{journal}:{said}\n")
+
+
+def test_what_changes_there_and_back_can_be(tmp_path):
+    (tmp_path / "journal.jsonl").write_bytes(written(CHECKED, LOST, BACK, {**LOST, "at": 3.5}, STOPPED, {**CHECKED, "at": 5.0}))
+    assert len(read(tmp_path / "journal.jsonl")) == 6
 
 
 def test_what_is_told_after_the_end_of_a_run_and_at_once_can_be(tmp_path):

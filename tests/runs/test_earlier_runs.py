@@ -110,9 +110,11 @@ def test_volumes_that_another_run_has_left_on_somebodys_cluster_are_told_with_wh
     cluster.owned = False
     runner = ScenarioRunner(cluster, Plan())
     with pytest.warns(StrangersWarning) as told, runner:
-        (warning,) = told
-        assert str(warning.message) == (
+        pass
+    assert [str(warning.message) for warning in told] == [
+        (
             "2 volumes of other runs are on the tested cluster, and take room and time from this one's; if these runs are over: "
             "kubectl delete replicatedvolumeattachments,replicatedvolumes -l 'kscen.io/run in (dead0000)'"
         )
+    ]
     runner.close()
