@@ -43,12 +43,16 @@ class VmReboot:
     def soonest(self) -> float:
         return self.period[0] if self.period else FLOOR
 
+    @property
+    def is_hasty(self) -> bool:
+        return self.period is not None and self.period[0] < FLOOR
+
     def needs_machines(self) -> int:
         return 1
 
     async def run(self, stage: Stage, stop: Signal) -> None:
         hands = Hands.of(stage, NAME)
-        if self.period and self.period[0] < FLOOR:
+        if self.is_hasty:
             hands.nested.log(logging.WARNING, "restarts more often than every five minutes, as asked", period=self.period)
         async with Observer.of(stage).held(), asyncio.TaskGroup() as returns:
             while not await stop.within(self.pause(hands.nested.chance)):

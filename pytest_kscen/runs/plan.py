@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.chaos.faults.blocks import DRBD
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.vm_reboter import FLOOR, VmReboot
 from pytest_kscen.objects.durations import in_words
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PlanWarning(UserWarning):
-    """What was declared cannot be seen in this run."""
+    """What was declared cannot be seen in this run, or is more than its machines may bear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +37,40 @@ class Plan:
             yield "nothing is declared: this run makes no volumes and does no chaos: mark the test with volume_churn or chaos"
         for profile in self.chaos:
             if profile.soonest >= duration:
-                yield (
-                    f"{profile.profile} has no incident in this run: its first one comes after {in_words(profile.soonest)} "
-                    f"at the earliest, and the run lasts {in_words(duration)}: run longer, or give a shorter period "
-                    "(chaos(..., period=...), --chaos-period-min)"
-                )
+                shorter = "give a shorter period (chaos(..., period=...), --chaos-period-min)"
+                yield _too_short(profile.profile, profile.soonest, duration, shorter)
             elif isinstance(profile, NetworkBlock) and profile.needs_volumes and not self.churn:
                 yield (
                     f"{profile.profile} has no incident in this run unless the cluster has volumes already: {DRBD}, its only "
                     "variant, cuts a volume's link, and the plan makes none: declare volume_churn, or give other variants too"
                 )
+        for own in self._churns_own:
+            if own.soonest >= duration:
+                with_a_period = f'declare chaos("{own.profile}", period=...) in its place'
+                yield _too_short("volume_churn's pod_destroyer", own.soonest, duration, with_a_period)
+
+    @property
+    def hasty(self) -> Iterator[str]:
+        """What it does to machines more often than is good for some, since that was asked for."""
+        for profile in self.chaos:
+            if isinstance(profile, VmReboot) and profile.is_hasty:
+                yield (
+                    f"{profile.profile} restarts machines more often than every {in_words(FLOOR)}, as asked: one that boots for "
+                    f"longer is restarted all the time: leave the period out, or give {in_words(FLOOR)} or more"
+                )
 
     @property
     def declared(self) -> list[str]:
         """The profiles of which something has to be seen."""
-        own = [PodDestroy.profile] if self.churn and self.churn.pod_destroyer else []
-        return [*(profile.profile for profile in self.chaos), *own]
+        return [profile.profile for profile in (*self.chaos, *self._churns_own)]
+
+    @property
+    def _churns_own(self) -> list[Profile]:
+        return [PodDestroy()] if self.churn and self.churn.pod_destroyer else []
+
+
+def _too_short(who: str, soonest: float, duration: float, instead: str) -> str:
+    return (
+        f"{who} has no incident in this run: its first one comes after {in_words(soonest)} at the earliest, "
+        f"and the run lasts {in_words(duration)}: run longer, or {instead}"
+    )

@@ -6,6 +6,8 @@ import pytest
 from badday import CHAOS, BadDay, everybody_lives, failed, nothing_was_counted_that_was_not
 from faulty import Faulty, Outage
 
+pytestmark = pytest.mark.filterwarnings("ignore:vm-reboot restarts machines more often")
+
 MINUTES = 25
 MAY_FAIL = {"cause losses", "cause latency", "create a replica", "resize the volume", "attach", "wait until the volume is ready"}
 """On machines that go, on a stale view, on volumes without quorum."""

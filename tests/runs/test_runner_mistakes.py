@@ -70,6 +70,40 @@ def test_a_run_that_is_too_short_for_an_incident(runner):
     assert (outcome.verdict, outcome.incidents) == ("unknown", [])
 
 
+def test_a_run_that_is_too_short_for_the_pods_that_churn_destroys():
+    plan = Plan(Churn(pod_destroyer=True))
+    assert list(plan.in_vain(31)) == []
+    (said,) = plan.in_vain(30)
+    assert said == (
+        "volume_churn's pod_destroyer has no incident in this run: its first one comes after 30s at the earliest, and the run "
+        'lasts 30s: run longer, or declare chaos("pod-destroy", period=...) in its place'
+    )
+
+
+HASTY = (
+    "vm-reboot restarts machines more often than every 5m, as asked: one that boots for longer is restarted all the time: "
+    "leave the period out, or give 5m or more"
+)
+
+
+def begun_by_hand(runner):
+    with runner:
+        pass
+
+
+@pytest.mark.parametrize("begin", [lambda runner: runner.run("10s"), begun_by_hand])
+def test_a_run_that_restarts_machines_more_often_than_they_may_bear(runner, begin):
+    runner.plan = Plan(chaos=(VmReboot((5.0, 5.0)),))
+    with pytest.warns(PlanWarning, match=f"^{HASTY}$") as warned:
+        begin(runner)
+    assert [each.filename for each in warned] == [__file__]
+
+
+@pytest.mark.parametrize("period", [None, (300.0, 360.0)])
+def test_machines_that_have_five_minutes(period):
+    assert list(Plan(chaos=(VmReboot(period),)).hasty) == []
+
+
 def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
     alone = NetworkBlock(variants=("blocking-drbd",))
     (said,) = Plan(chaos=(alone,)).in_vain(600)
