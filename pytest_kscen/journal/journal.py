@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 IN_MEMORY = 4 * 1024 * 1024
 LOOK_EVERY = 256  # entries
 BLOCK = 1 << 16
+NAMES = {"leftovers": "objects", "liveness": "late"}
+"""What is told with lists of names that are joined into one line, once all is read: by then nobody knows where they stood."""
 
 
 class JournalDamaged(ValueError):
@@ -255,13 +257,21 @@ def _stored(line: bytes, where: str) -> Entry:
         raise JournalDamaged(f"{where}: no UTF-8: {error.reason} at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
         raise JournalDamaged(f"{where}: no JSON: column {error.colno}: {error.msg.removesuffix(' at')}") from None
+    except (ValueError, RecursionError) as error:
+        raise JournalDamaged(f"{where}: no JSON that can be read: {error}") from None
     except KeyError as error:
         raise JournalDamaged(f"{where}: it has no {error}") from None
     except (TypeError, AttributeError):
         raise JournalDamaged(f"{where}: no JSON object") from None
     if not isinstance(entry.at, int | float) or not isinstance(entry.who, str) or not isinstance(entry.what, str):
         raise JournalDamaged(f"{where}: 'at' has to be a number, 'who' and 'what' have to be strings")
+    if entry.what in NAMES and not _are_names(entry.data.get(NAMES[entry.what], [])):
+        raise JournalDamaged(f"{where}: {NAMES[entry.what]!r} has to be a list of strings")
     return entry
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:

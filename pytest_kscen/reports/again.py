@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID
-from pytest_kscen.journal import JournalDamaged, read
-from pytest_kscen.reports.command import Unknown, journal_in, tell
+from pytest_kscen.journal import JournalDamaged
+from pytest_kscen.reports.command import Unknown, read_in, tell
 from pytest_kscen.reports.summary import summary
 
 if TYPE_CHECKING:
@@ -22,17 +22,21 @@ EXIT_CODES = {VALID: 0, INVALID: 1, UNKNOWN: 2}
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m pytest_kscen judge", description="Judge a run again.")
     parser.add_argument("folder", type=pathlib.Path, help="the folder of a run, as --kscen-archive keeps it")
+    folder = parser.parse_args(arguments).folder
     try:
-        outcome = _outcome(journal_in(parser.parse_args(arguments).folder))
+        outcome = _outcome(folder)
+        tell(summary(outcome))
+        return EXIT_CODES[outcome.judged]
     except (Unknown, JournalDamaged) as unknown:
-        print(unknown, file=sys.stderr)
-        return EXIT_CODES[UNKNOWN]
-    tell(summary(outcome))
-    return EXIT_CODES[outcome.judged]
+        why = str(unknown)
+    except Exception as error:  # noqa: BLE001  # what ends Python ends it with 1, which says that the run is invalid
+        why = f"{folder} cannot be judged: {error!r}"
+    print(why, file=sys.stderr)
+    return EXIT_CODES[UNKNOWN]
 
 
-def _outcome(path: pathlib.Path) -> Outcome:
-    journal = read(path)
+def _outcome(folder: pathlib.Path) -> Outcome:
+    path, journal = read_in(folder)
     if not journal:
         raise Unknown(f"{path} is empty: the run was killed before anything happened in it, and there is nothing to judge")
     return judge(journal, path)

@@ -6,10 +6,10 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN
-from pytest_kscen.checks.volumes import BROKEN, STABLE
+from pytest_kscen.checks.volumes import BROKEN
 from pytest_kscen.objects.durations import in_words
-from pytest_kscen.reports.story import kind_of_fault, story
-from pytest_kscen.reports.summary import summary
+from pytest_kscen.reports.story import kind_of_fault, stories
+from pytest_kscen.reports.summary import summary, to_tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_kscen.checks.outcome import Outcome
     from pytest_kscen.journal import Journal
 
-MOST_STORIES = 20
+STORIES = 20  # or as many as volumes are broken or unknown, if these are more
 LARGEST_JOURNAL = 20 * 1024 * 1024  # bytes; a report is loaded by a browser
 
 
@@ -47,11 +47,22 @@ def attach(outcome: Outcome, journal: Journal, title: str) -> None:
         for incident in outcome.incidents:
             with allure.step(incident_in_words(incident)):
                 for effect in incident.effects:
-                    with allure.step(effect):
-                        """Steps are Allure's lines."""
-        for volume in [one for one in outcome.volumes if one.verdict != STABLE][:MOST_STORIES]:
+                    _say(effect)
+        chosen, left_out = to_tell(outcome, STORIES)
+        told = stories(journal, [one.name for one in chosen])
+        for volume in chosen:
             with _step(f"{volume.verdict}: {volume.name}", volume.verdict, volume.unjudged):
-                allure.attach("\n".join(story(journal, volume.name)), f"the story of {volume.name}", text)
+                allure.attach("\n".join(told[volume.name]), f"the story of {volume.name}", text)
+        if left_out:
+            _say(f"and {len(left_out)} more that moved: `python -m pytest_kscen story FOLDER VOLUME` tells any")
+
+
+def _say(line: str) -> None:
+    """Steps are Allure's lines."""
+    import allure
+
+    with allure.step(line):
+        pass
 
 
 @contextlib.contextmanager

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.checks.volumes import STABLE
 from pytest_kscen.journal import JournalTaken, is_being_written
 from pytest_kscen.reports.command import JOURNAL
-from pytest_kscen.reports.story import story
-from pytest_kscen.reports.summary import summary
+from pytest_kscen.reports.story import stories
+from pytest_kscen.reports.summary import summary, to_tell
 
 if TYPE_CHECKING:
     import pathlib
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 FACTS = "run.json"
 LONGEST = 150
 AMBIGUOUS = re.compile(r"[^\w./:]")  # what another name may have as well, once it is changed
-STORIES = 50  # volumes that moved, at most; `python -m pytest_kscen story` tells any
+STORIES = 50  # or as many as volumes are broken or unknown, if these are more
+LEFT_OUT = "LEFT-OUT.txt"  # among the stories; no volume may have this name
 
 
 def check_free(folder: pathlib.Path) -> None:
@@ -102,9 +102,14 @@ def finish(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
     """What came of it, for people and for programs."""
     (folder / "outcome.json").write_bytes(outcome.as_json())
     write_lines(folder / "summary.txt", summary(outcome))
-    for volume in [one for one in outcome.volumes if one.verdict != STABLE][:STORIES]:
+    chosen, left_out = to_tell(outcome, STORIES)
+    if chosen:
         (folder / "stories").mkdir(exist_ok=True)
-        write_lines(folder / "stories" / f"{volume.name}.txt", story(journal, volume.name))
+    for name, told in stories(journal, [one.name for one in chosen]).items():
+        write_lines(folder / "stories" / f"{name}.txt", told)
+    if left_out:
+        how = f"`python -m pytest_kscen story FOLDER VOLUME` tells that of any of these {len(left_out)} volumes, which moved too:"
+        write_lines(folder / "stories" / LEFT_OUT, [how, *(f"{one.verdict:<11} {one.name}" for one in left_out)])
 
 
 def write_lines(path: pathlib.Path, lines: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.checks.outcome import Outcome
+    from pytest_kscen.journal import Entry
 
 JOURNAL = "journal.jsonl"
 MOST = 20  # names in a message
@@ -49,8 +50,7 @@ def tell(lines: Iterable[str]) -> None:
 
 
 def _told(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
-    path = journal_in(folder)
-    journal = read(path)
+    path, journal = read_in(folder)
     outcome = judge(journal, path)
     told = outcome.volumes
     if not told and (crashed := _crashes(outcome)):
@@ -65,9 +65,20 @@ def _crashes(outcome: Outcome) -> list[str]:
     return [one.why for one in outcome.findings if one.check == "volumes" and "crashed" in one.why]
 
 
+def read_in(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
+    """The journal in a run's folder, and what it says."""
+    try:
+        path = journal_in(folder)
+        return path, read(path)
+    except OSError as error:
+        raise Unknown(f"{error.filename or folder / JOURNAL} cannot be read: {error.strerror or error}") from None
+
+
 def journal_in(folder: pathlib.Path) -> pathlib.Path:
     if (path := folder / JOURNAL).is_file():
         return path
+    if path.is_dir():
+        raise Unknown(f"{path} cannot be read: it is a folder")
     if runs := _runs_in(folder):
         raise Unknown(f"{folder} has the folders of runs: name one of them: {_some(runs)}")
     raise Unknown(f"{folder} is no folder of a run, for it has no {JOURNAL}{_what_there_is(folder.name, _runs_in(folder.parent))}")

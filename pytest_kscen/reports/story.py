@@ -20,10 +20,29 @@ def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
     """A line for each thing that happened, in its order; the journal is read once."""
     faults = _Faults(volume)
     for entry in journal:
-        try:
-            yield from _told(entry, volume, faults)
-        except (KeyError, TypeError, AttributeError) as missing:
-            yield _line(entry, f"{entry.what}: its line lacks what belongs to it: {missing!r}")
+        yield from _lines(entry, volume, faults)
+
+
+def stories(journal: Iterable[Entry], volumes: Iterable[str]) -> dict[str, list[str]]:
+    """Those of several, by their names; the journal is read once for all of them, or not at all."""
+    told: dict[str, list[str]] = {volume: [] for volume in volumes}
+    faults = {volume: _Faults(volume) for volume in told}
+    for entry in journal if told else ():
+        for volume in told if _is_of_a_fault(entry) else [entry.data.get("volume")]:
+            if volume in told:
+                told[volume] += _lines(entry, volume, faults[volume])
+    return told
+
+
+def _is_of_a_fault(entry: Entry) -> bool:
+    return entry.what == "incident-started" or entry.what in _OF_FAULTS
+
+
+def _lines(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
+    try:
+        yield from _told(entry, volume, faults)
+    except (KeyError, TypeError, ValueError, AttributeError) as missing:
+        yield _line(entry, f"{entry.what}: its line lacks what belongs to it: {missing!r}")
 
 
 def _told(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:

@@ -143,10 +143,23 @@ def _some(names: list[str]) -> str:
 
 
 def _transitions(volumes: Iterable[VolumeRecord]) -> Iterator[str]:
-    """The worst first."""
-    for one in sorted(volumes, key=lambda one: (WORST_FIRST.index(one.verdict), -sum(one.transitions.values()), one.name)):
+    for one in worst_first(volumes):
         counted = ", ".join(f"{name} {count}" for name, count in one.transitions.items()) or "never ready"
         yield f"  {one.verdict:<11} {one.name} ({one.storage_class}): {counted}"
+
+
+def worst_first(volumes: Iterable[VolumeRecord]) -> list[VolumeRecord]:
+    return sorted(volumes, key=lambda one: (WORST_FIRST.index(one.verdict), -sum(one.transitions.values()), one.name))
+
+
+def to_tell(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[VolumeRecord]]:
+    """Of the volumes that moved, the worst first: those whose stories are told, and those that are left out.
+
+    So many are told, and whatever is broken or unknown.
+    """
+    moved = worst_first(one for one in outcome.volumes if one.verdict != STABLE)
+    most = max(most, sum(one.verdict in {BROKEN, UNKNOWN} for one in moved))
+    return moved[:most], moved[most:]
 
 
 def _more(left_out: int) -> Iterator[str]:

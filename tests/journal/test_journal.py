@@ -117,6 +117,20 @@ def test_a_line_that_cannot_be_written_is_the_journals_end():
     runner.close()
 
 
+def test_a_file_that_does_not_take_what_was_written_is_the_journals_end(tmp_path, monkeypatch):
+    runner = VirtualRunner()
+    journal = Journal(runner.clock)
+    journal.write("a", "b", {})
+    path = tmp_path / "journal.jsonl"
+    monkeypatch.setattr("pytest_kscen.journal.journal._locked", lambda _: Reluctant(3))
+    with pytest.raises(JournalLost, match=f"^the journal breaks off, since {path} takes no more: .*No space left on device: make"):
+        journal.keep_in(path)
+    journal._file.room = 10_000
+    journal.write("a", "c", {})
+    assert journal.content() == b'{"a'
+    runner.close()
+
+
 class Clock:
     """It shows one time after the other."""
 
@@ -174,3 +188,24 @@ def test_whoever_writes_in_another_thread_writes_at_the_end(when):
     assert next(iter(journal)).who == "first"
     other.join()
     assert [(entry.at, entry.who) for entry in journal] == [(1.0, "first"), (2.0, "other")]
+
+
+def test_whoever_reads_may_be_interrupted():
+    def interrupts():
+        raise KeyboardInterrupt
+
+    journal = Journal(Clock(0.0, 1.0, 2.0))
+    journal._file = Slow("read", interrupts)
+    journal.write("a", "first", {})
+    with pytest.raises(KeyboardInterrupt):
+        journal.content()
+    journal.write("a", "second", {})
+    assert [(entry.at, entry.what) for entry in journal] == [(1.0, "first"), (2.0, "second")]
+
+
+def test_its_size_is_right_while_it_is_read():
+    sizes = []
+    journal = Journal(Clock(0.0, 1.0))
+    journal._file = Slow("read", lambda: sizes.append(journal.size))
+    journal.write("a", "b", {})
+    assert [len(journal.content())] == sizes == [journal.size]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 
 import pytest
+
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.journal import Journal
 
 CALM = """
     import pytest
@@ -185,6 +189,25 @@ def test_a_run_that_is_refused_leaves_the_folder_of_an_earlier_one(pytester):
     refused.assert_outcomes(failed=1)
     refused.stdout.fnmatch_lines(["*nope*"])
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_run_is_refused_before_it_begins_where_another_is_on(pytester):
+    pytester.makepyfile(
+        test_a="""
+        import pytest
+
+        def test_it(scenario_runner):
+            with pytest.raises(ValueError, match="^a run that is still on writes to "), scenario_runner:
+                pass
+            assert scenario_runner.runs == []
+    """
+    )
+    folder = pytester.path / "kept" / "test_a.py-test_it"
+    folder.mkdir(parents=True)
+    runner = VirtualRunner()
+    with contextlib.closing(Journal(runner.clock, folder / "journal.jsonl")):
+        pytester.runpytest("--kscen-archive=kept").assert_outcomes(passed=1)
+    runner.close()
 
 
 def test_a_runs_length_comes_from_the_settings_where_the_test_leaves_it_open(pytester):

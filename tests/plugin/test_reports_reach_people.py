@@ -91,6 +91,38 @@ def test_allure_shows_what_a_run_came_to(pytester):
     assert "1 of 1 volumes did not keep the state they promise: v" in run["statusDetails"]["message"]
 
 
+def test_allure_has_the_story_of_what_is_broken_however_much_has_moved(pytester):
+    pytest.importorskip("allure")
+    pytester.makepyfile("""
+        from pytest_kscen.checks.outcome import judge
+        from pytest_kscen.clock import VirtualRunner
+        from pytest_kscen.journal import Journal
+        from pytest_kscen.reports.allure import attach
+
+        def test_it():
+            runner = VirtualRunner()
+            journal = Journal(runner.clock)
+            for number in range(30):
+                own = {"volume": f"v{number:02}"}
+                journal.write("m", "volume", {**own, "storage_class": "none"})
+                journal.write("m", "checker-started", {**own, "conditions": ["IOReady"]})
+                for observed in ["False"] + ["True"] * (number < 29):
+                    changed = {"condition": "IOReady", "observed": observed, "expected": "True"}
+                    journal.write("m", "condition-changed", {**own, **changed})
+            journal.write("run", "frozen", {})
+            attach(judge(journal), journal, "run 1")
+            runner.close()
+    """)
+    pytester.runpytest("--alluredir=allure").assert_outcomes(passed=1)
+    (result,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
+    told = [step["name"] for step in result["steps"][0]["steps"]]
+    assert told == [
+        "broken: v29",
+        *(f"recovered: v{number:02}" for number in range(19)),
+        "and 10 more that moved: `python -m pytest_kscen story FOLDER VOLUME` tells any",
+    ]
+
+
 def test_the_archive_has_the_summary(pytester):
     pytester.makepyfile(TEST)
     pytester.runpytest("--kscen-archive=runs")

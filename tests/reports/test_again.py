@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -14,12 +16,13 @@ from pytest_kscen.chaos.pods import PodDestroy
 from pytest_kscen.checks.outcome import judge
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.journal import Journal, read
+from pytest_kscen.journal import Entry, Journal, read
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.durations import in_words
 from pytest_kscen.reports.again import main
 from pytest_kscen.reports.archive import begin, finish, folder_name
 from pytest_kscen.reports.command import main as tell_story
+from pytest_kscen.reports.story import story
 from pytest_kscen.runs.plan import Plan, PlanWarning
 from pytest_kscen.runs.runner import ScenarioRunner
 
@@ -117,6 +120,56 @@ def test_only_what_is_of_the_same_test_and_over_goes(tmp_path):
     assert not (tmp_path / "test_q-7").exists()
 
 
+@pytest.mark.parametrize("stuck", ["outcome.json", "summary.txt", "stories/v.txt", "run.json", "../test_q-2/outcome.json"])
+def test_what_does_not_give_way_leaves_no_outcome_that_is_another_runs(tmp_path, stuck):
+    """A folder in a file's place does not."""
+    folder = kept(tmp_path, "test_q", 1)
+    kept(tmp_path, "test_q", 2)
+    (folder / "journal.jsonl").write_text("the earlier one's\n")
+    (folder / "run.json").write_text("the earlier one's")
+    (folder / stuck).unlink()
+    (folder / stuck).mkdir()
+    with pytest.raises(OSError, match="Is a directory"):
+        taken(folder)
+    assert (folder / "journal.jsonl").read_text() == "the earlier one's\n"
+    assert not (folder / "outcome.json").is_file()
+    assert stuck == "run.json" or (folder / "run.json").read_text() == "the earlier one's"
+
+
+def volumes(kind, count, changes):
+    for name in [f"{kind}-{number:02}" for number in range(count)]:
+        yield Entry(1.0, "volume-main", "volume", {"volume": name, "storage_class": "none"})
+        yield Entry(2.0, "volume-checker", "checker-started", {"volume": name, "conditions": ["IOReady"]})
+        for observed in ("False", "True")[:changes]:
+            told = {"volume": name, "condition": "IOReady", "observed": observed, "expected": "True"}
+            yield Entry(3.0, "volume-checker", "condition-changed", told)
+
+
+def with_ends(*found):
+    ends = {"frozen": {}, "liveness": {"late": []}, "leftovers": {"objects": []}}
+    return [*found, *(Entry(9.0, "run", what, data) for what, data in ends.items())]
+
+
+def test_what_is_broken_has_its_story_however_much_has_moved(tmp_path):
+    journal = with_ends(*volumes("recovered", 60, 2), *volumes("broken", 2, 1))
+    finish(tmp_path, journal, judge(journal))
+    told = {path.name for path in (tmp_path / "stories").iterdir()} - {"LEFT-OUT.txt"}
+    assert told == {*(f"recovered-{n:02}.txt" for n in range(48)), "broken-00.txt", "broken-01.txt"}
+    assert (tmp_path / "stories" / "broken-01.txt").read_text().splitlines() == list(story(journal, "broken-01"))
+    assert (tmp_path / "stories" / "LEFT-OUT.txt").read_text().splitlines() == [
+        "`python -m pytest_kscen story FOLDER VOLUME` tells that of any of these 12 volumes, which moved too:",
+        *(f"recovered   recovered-{n}" for n in range(48, 60)),
+    ]
+
+
+def test_all_that_is_broken_or_unknown_has_its_story(tmp_path):
+    crashed = Entry(4.0, "c", "check-crashed", {"volume": "crashed-00", "error": "KeyError()"})
+    journal = with_ends(*volumes("recovered", 1, 2), *volumes("crashed", 1, 0), crashed, *volumes("broken", 60, 1))
+    finish(tmp_path, journal, judge(journal))
+    told = {path.stem for path in (tmp_path / "stories").iterdir()}
+    assert told == {*(f"broken-{n:02}" for n in range(60)), "crashed-00", "LEFT-OUT"}
+
+
 def six_minutes(runner):
     runner.run("6m")
 
@@ -178,6 +231,31 @@ def test_what_is_no_folder_of_a_run_is_not_judged(tmp_path, capsys):
     assert "is no folder of a run, for it has no journal.jsonl" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])
+def test_a_journal_that_cannot_be_read_is_told(tmp_path, capsys, monkeypatch, command):
+    journal = tmp_path / "journal.jsonl"
+    tells, code = command
+
+    def refused(*_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(journal))
+
+    journal.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(pathlib.Path, "open", refused)  # root may read everything
+        assert tells([str(tmp_path)]) == code
+    journal.unlink()
+    journal.mkdir()
+    assert tells([str(tmp_path)]) == code
+    assert capsys.readouterr() == ("", f"{journal} cannot be read: Permission denied\n{journal} cannot be read: it is a folder\n")
+
+
+def test_what_ends_the_judge_is_no_verdict(tmp_path, capsys):
+    (tmp_path / "journal.jsonl").write_text('{"at":1e400,"who":"run","what":"frozen"}\n')
+    assert main([str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.startswith(f"{tmp_path} cannot be judged: OverflowError(")) == ("", True)
+
+
 def test_an_empty_journal_is_not_judged(tmp_path, capsys):
     journal = tmp_path / "journal.jsonl"
     journal.write_text("")
@@ -202,6 +280,13 @@ def test_a_journal_without_a_beginning_has_no_seed(tmp_path, capsys):
         (b"7", "no JSON object"),
         (b'{"at":1.0,"who":"run"}', "it has no 'what'"),
         (b'{"at":"1","who":"run","what":"frozen"}', "'at' has to be a number, 'who' and 'what' have to be strings"),
+        (b'{"at":1.0,"who":"run","what":"leftovers","objects":true}', "'objects' has to be a list of strings"),
+        (b'{"at":1.0,"who":"run","what":"leftovers","objects":[1]}', "'objects' has to be a list of strings"),
+        (b'{"at":1.0,"who":"run","what":"liveness","late":[1]}', "'late' has to be a list of strings"),
+        (
+            b"[" * 100_000,
+            "no JSON that can be read: maximum recursion depth exceeded while decoding a JSON array from a unicode string",
+        ),
     ],
 )
 def test_a_damaged_line_is_told(tmp_path, capsys, command, line, said):

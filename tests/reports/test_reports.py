@@ -14,7 +14,7 @@ from pytest_kscen.journal import Entry
 from pytest_kscen.reports.allure import incident_in_words
 from pytest_kscen.reports.command import main
 from pytest_kscen.reports.properties import properties
-from pytest_kscen.reports.story import story
+from pytest_kscen.reports.story import stories, story
 from pytest_kscen.reports.summary import brief, summary
 
 BLOCK = {"profile": "network-block", "variant": "split-brain"}
@@ -291,6 +291,55 @@ def test_a_line_that_lacks_something_does_not_end_a_story():
         "began: its line lacks what belongs to it: KeyError('action')",
         "is ready",
     ]
+
+
+def test_a_line_of_which_a_number_is_text_does_not_end_a_story():
+    where = {"targets": {"nodes": ["node-1"]}}
+    journal = [
+        Entry(1.0, "m", "volume-placed", {"volume": "v", "nodes": ["node-1"]}),
+        Entry(2.0, "b", "incident-started", {"incident": "i", **BLOCK, **where}),
+        Entry(3.0, "b", "incident-ended", {"incident": "i", "lasted": "long"}),
+        Entry(4.0, "m", "ended", {"volume": "v", "action": "attach", "result": "done", "took": "long"}),
+    ]
+    lacks = "its line lacks what belongs to it: ValueError(\"Unknown format code 'g' for object of type 'str'\")"
+    assert [line.split(maxsplit=2)[2] for line in story(journal, "v")][2:] == [f"incident-ended: {lacks}", f"ended: {lacks}"]
+
+
+@pytest.fixture
+def three_volumes():
+    """One that is deleted while what shook it is over, one that stays, and one that the fault does not touch."""
+    end = {"action": "delete the volume", "result": "done", "took": 1.0}
+    return [
+        *(Entry(1.0, "m", "volume-placed", {"volume": name, "nodes": ["node-1"]}) for name in ("gone", "there")),
+        Entry(1.0, "m", "volume-placed", {"volume": "elsewhere", "nodes": ["node-2"]}),
+        Entry(2.0, "b", "incident-started", {"incident": "i", **BLOCK, "targets": {"nodes": ["node-1"]}}),
+        Entry(3.0, "b", "incident-ended", {"incident": "i", "lasted": 1.0}),
+        Entry(4.0, "m", "ended", {"volume": "gone", **end}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "data", "whom", "said"),
+    [
+        ("gone", {"left": ["a", "b"], "volumes": ["gone"]}, ["gone"], "is not seen to be recovered from, for it went first: a; b"),
+        ("gone", {"left": ["a"], "volumes": []}, ["there"], "is not seen to be recovered from, for it went first: a"),
+        (
+            "mingled",
+            {"others": ["j", "k"]},
+            ["there"],
+            "is recovered from with what j, k left: nobody can tell how long each took",
+        ),
+    ],
+)
+def test_an_end_without_a_time_is_told_to_whom_it_concerns(three_volumes, what, data, whom, said):
+    journal = [*three_volumes, Entry(9.0, "b", f"incident-{what}", {"incident": "i", **data})]
+    line = f"        9s  b                         split-brain (i) {said}"
+    assert [name for name in ("gone", "there", "elsewhere") if line in story(journal, name)] == whom
+
+
+def test_several_stories_are_those_of_each(three_volumes):
+    names = ["gone", "there", "elsewhere"]
+    assert stories(three_volumes, names) == {name: list(story(three_volumes, name)) for name in names}
 
 
 def test_the_story_of_a_name_that_two_volumes_had(folder, capsys):
