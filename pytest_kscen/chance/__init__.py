@@ -18,7 +18,8 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own for generated
 class Stream:
     """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version changes.
 
-    Its generators are made when something is drawn of them, which most actors never do.
+    Its generators are made when something is drawn of them, which most actors never do. A salt has a generator of its own
+    for names; they take as much of the seed's with a salt as without, so that what is drawn after them is the same.
     """
 
     def __init__(self, seed: int, salt: str = "") -> None:
@@ -30,7 +31,7 @@ class Stream:
 
     @cached_property
     def _names(self) -> random.Random:
-        return random.Random(f"{self._seed}/{self._salt}") if self._salt else self._random
+        return random.Random(f"{self._seed}/{self._salt}")
 
     def restart(self) -> None:
         """From here on, draw what was drawn at first."""
@@ -60,20 +61,24 @@ class Stream:
         return [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
 
     def suffix(self, length: int = 5) -> str:
-        return "".join(SUFFIX_ALPHABET[int(self._names.random() * len(SUFFIX_ALPHABET))] for _ in range(length))
+        plain = _suffix(self._random, length)
+        return _suffix(self._names, length) if self._salt else plain
 
     def uid(self) -> str:
         """A version 4 UUID."""
-        bits = self._names.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
-        digits = f"{bits:032x}"
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        return self.uid_and_key()[0]
+
+    def uid_and_key(self) -> tuple[str, str]:
+        """The same, and what it is without a salt, which no salt changes."""
+        key = _uid(self._random)
+        return _uid(self._names) if self._salt else key, key
 
 
 class Chance:
     """All the randomness of one run.
 
     A salt changes what things are called (`suffix`, `uid`), and nothing else: in a cluster that outlives the run, another of
-    the same seed must not come upon its names.
+    the same seed must not come upon its names. So no stream may go by such a name; one that would goes by its key.
     """
 
     def __init__(self, seed: int | str, salt: str = "") -> None:
@@ -90,6 +95,16 @@ class Chance:
     def passing_stream(self, name: str) -> Stream:
         """A stream that nobody is going to ask for again: it is not kept, however many there are."""
         return Stream(int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()), self._salt)
+
+
+def _suffix(generator: random.Random, length: int) -> str:
+    return "".join(SUFFIX_ALPHABET[int(generator.random() * len(SUFFIX_ALPHABET))] for _ in range(length))
+
+
+def _uid(generator: random.Random) -> str:
+    bits = generator.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
+    digits = f"{bits:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def draw_seed() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.waiting import wait_for
@@ -10,7 +10,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.virtualization import STOPPED, VIRTUAL_MACHINES, phase_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.objects.resources import Obj, Resource
@@ -34,12 +34,14 @@ class Hands:
     """Where the machines are, in the parent."""
     ours: frozenset[str] | None = None
     """Which of those may be acted on; None if all may."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Those of the run's volumes."""
 
     @classmethod
     def of(cls, stage: Stage, name: str) -> Hands:
         if stage.parent is None:
-            return cls(stage.actor(name), None, "")
-        return cls(stage.actor(name), stage.in_parent(name), stage.parent.namespace, stage.parent.machines)
+            return cls(stage.actor(name), None, "", keys=stage.keys)
+        return cls(stage.actor(name), stage.in_parent(name), stage.parent.namespace, stage.parent.machines, stage.keys)
 
     @property
     def in_parent(self) -> Actor:

@@ -66,7 +66,7 @@ class NetworkBlock:
 
 
 async def _one_link(hands: Hands, machine: str) -> Block:
-    found = await links_of(hands.nested, machine)
+    found = await links_of(hands, machine)
     if not found:
         raise Impossible(f"{DRBD}: no volume has a link between {machine} and another machine")
     return of_link(hands.nested.chance.choice(found))

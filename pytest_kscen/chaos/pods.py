@@ -59,10 +59,10 @@ class PodDestroy:
     async def run(self, stage: Stage, stop: Signal) -> None:
         async with asyncio.TaskGroup() as destroyers:
             for label in self.labels:
-                destroyers.create_task(self._destroy(stage, stop, label), name=f"pod-destroyer/{label}")
+                name = stage.one_more(f"pod-destroyer/{label}")
+                destroyers.create_task(self._destroy(stage, stop, label, name), name=name)
 
-    async def _destroy(self, stage: Stage, stop: Signal, label: str) -> None:
-        name = f"pod-destroyer/{label}"
+    async def _destroy(self, stage: Stage, stop: Signal, label: str, name: str) -> None:
         actor = stage.actor(name)
         at_once = self.pods or AT_ONCE.get(label, OTHERS_AT_ONCE)
         async with Observer.of(stage).held(), asyncio.TaskGroup() as recoveries:

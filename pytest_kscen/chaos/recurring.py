@@ -30,16 +30,16 @@ class Recurring(Protocol):
 
 
 async def recur(
-    stage: Stage, stop: Signal, profile: Recurring, name: str, draw: Callable[[Hands, float], Awaitable[Fault]]
+    stage: Stage, stop: Signal, profile: Recurring, kind: str, draw: Callable[[Hands, float], Awaitable[Fault]]
 ) -> None:
     """One incident after the other. `draw` says which, given how long it will last."""
-    hands = Hands.of(stage, name)
+    hands = Hands.of(stage, stage.one_more(kind))
     actor = hands.nested
     async with Observer.of(stage).held():
         while not await stop.within(actor.chance.between(*profile.period)):
             seconds = actor.chance.between(*profile.incident)
             try:
-                incident = await cause(stage, await draw(hands, seconds), by=name)
+                incident = await cause(stage, await draw(hands, seconds), by=actor.name)
             except PASSING as error:
                 skipped(actor, profile.profile, error)
                 continue

@@ -9,9 +9,9 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, volume_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.chaos.hands import Hands
     from pytest_kscen.objects.resources import Obj
 
 
@@ -25,13 +25,19 @@ class Link:
     ports: tuple[int, int]
 
 
-async def links_of(actor: Actor, node: str) -> list[Link]:
-    """The links that have an end on this node."""
+async def links_of(hands: Hands, node: str) -> list[Link]:
+    """The links that have an end on this node, in the order of their volumes' keys: that of the names is a salt's."""
     try:
-        replicas = (await actor.api.list(REPLICATED_VOLUME_REPLICAS)).items
+        replicas = (await hands.nested.api.list(REPLICATED_VOLUME_REPLICAS)).items
     except NotFound:  # there is no such storage here
         return []
-    return list(links(replicas, node))
+    return list(links(sorted(replicas, key=lambda replica: _without_salt(replica, hands.keys)), node))
+
+
+def _without_salt(replica: Obj, keys: Mapping[str, str]) -> str:
+    """The replica's name with its volume's key."""
+    volume, name = volume_of(replica), str(replica["metadata"]["name"])
+    return keys.get(volume, volume) + name.removeprefix(volume)
 
 
 def links(replicas: Iterable[Obj], node: str) -> Iterator[Link]:

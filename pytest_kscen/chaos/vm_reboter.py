@@ -51,7 +51,7 @@ class VmReboot:
         return 1
 
     async def run(self, stage: Stage, stop: Signal) -> None:
-        hands = Hands.of(stage, NAME)
+        hands = Hands.of(stage, stage.one_more(NAME))
         if self.is_hasty:
             hands.nested.log(logging.WARNING, "restarts more often than every five minutes, as asked", period=self.period)
         async with Observer.of(stage).held(), asyncio.TaskGroup() as returns:
@@ -79,4 +79,4 @@ class VmReboot:
         ]
         if unfinished:
             raise Impossible(f"{machines[0]} has operations that are not finished: {', '.join(unfinished)}")
-        return await cause(stage, Reboot(machines[0]), by=NAME)
+        return await cause(stage, Reboot(machines[0]), by=hands.nested.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -134,19 +135,31 @@ class Stage:
     """Where a volume says how it is."""
     shared: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What the run's actors have in common, by the name of whoever made it."""
+    keys: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """What the volumes that the run has made would be called without a salt, by their names."""
+    kinds: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
+    """How many actors there are of kinds of which there may be several."""
 
-    def actor(self, name: str, *, passing: bool = False) -> Actor:
-        """Hands for this name. A passing actor lives once, and its chance is kept for nobody."""
-        return self._actor(name, self.api_for, self.journal.witness(name), passing=passing)
+    def one_more(self, kind: str) -> str:
+        """The name for another actor of this kind: the first has the kind's own, the others' are numbered."""
+        self.kinds[kind] += 1
+        return f"{kind}/{self.kinds[kind]}" if self.kinds[kind] > 1 else kind
+
+    def actor(self, name: str, *, key: str = "", passing: bool = False) -> Actor:
+        """Hands for this name; who is called otherwise with another salt has a key, which its chance goes by.
+
+        A passing actor lives once, and its chance is kept for nobody.
+        """
+        return self._actor(name, self.api_for, self.journal.witness(name), key=key or name, passing=passing)
 
     def in_parent(self, name: str) -> Actor:
         """The same actor's hands in the parent cluster."""
         if self.parent is None:
             raise LookupError(f"{name} acts on virtual machines, and this run knows of no parent cluster that has them")
-        return self._actor(name, self.parent.api_for, self.journal.witness(name).called("parent"))
+        return self._actor(name, self.parent.api_for, self.journal.witness(name).called("parent"), key=name)
 
-    def _actor(self, name: str, api_for: Callable[[str], Api], witness: Witness, *, passing: bool = False) -> Actor:
+    def _actor(self, name: str, api_for: Callable[[str], Api], witness: Witness, *, key: str, passing: bool = False) -> Actor:
         stream = self.chance.passing_stream if passing else self.chance.stream
         api = RecordingApi(api_for(name.partition("/")[0]), witness)
-        patient = RetryingApi(api, self.clock, stream(f"{name} tries again"))
-        return Actor(name, patient, self.clock, stream(name), witness, {RUN_LABEL: self.run_id})
+        patient = RetryingApi(api, self.clock, stream(f"{key} tries again"))
+        return Actor(name, patient, self.clock, stream(key), witness, {RUN_LABEL: self.run_id})

@@ -39,11 +39,14 @@ class Destiny:
     growth: Growth | None = None
     replica_destroyer_period: Seconds | None = None
     replica_creator_period: Seconds | None = None
+    key: str = ""
+    """The name that it would have without a salt, if that is another: its actors' chance goes by it."""
 
 
 def draw(chance: Stream, churn: Churn) -> Destiny:
+    name, key = drawn_name(chance)
     return Destiny(
-        name=f"mgt-{chance.uid()}",
+        name=name,
         storage_class=chance.choice(churn.storage_classes),
         size=churn.size,
         lifetime=chance.between(*churn.lifetime),
@@ -53,7 +56,14 @@ def draw(chance: Stream, churn: Churn) -> Destiny:
         growth=Growth(churn.resizer_period, churn.resizer_step, churn.max_size) if churn.resizer else None,
         replica_destroyer_period=churn.replica_destroyer_period if churn.replica_destroyer else None,
         replica_creator_period=churn.replica_creator_period if churn.replica_creator else None,
+        key=key,
     )
+
+
+def drawn_name(chance: Stream) -> tuple[str, str]:
+    """A volume's, and its key."""
+    uid, key = chance.uid_and_key()
+    return f"mgt-{uid}", f"mgt-{key}"
 
 
 def attachments_for(number: int) -> int:

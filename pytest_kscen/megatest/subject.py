@@ -32,9 +32,20 @@ class Subject:
     stage: Stage
     season: Season
     view: View
+    key: str = ""
+    """What its actors' chance goes by, whatever it is called; without one, its name."""
 
     def actor(self, role: str) -> Actor:
-        return self.stage.actor(f"{role}/{self.name}", passing=True)
+        return self.stage.actor(f"{role}/{self.name}", key=f"{role}/{self.key or self.name}", passing=True)
+
+    @contextlib.contextmanager
+    def key_known(self) -> Iterator[None]:
+        """To those who draw one of the volumes."""
+        self.stage.keys[self.name] = self.key or self.name
+        try:
+            yield
+        finally:
+            self.stage.keys.pop(self.name, None)
 
     @property
     def health(self) -> HealthSource:

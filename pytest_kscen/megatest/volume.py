@@ -47,7 +47,7 @@ MOST_ATTACHMENTS = 2
 
 async def live(stage: Stage, season: Season, destiny: Destiny) -> None:
     """One volume's life, if it can be made."""
-    rv = Subject(destiny.name, stage, season, season.view(stage))
+    rv = Subject(destiny.name, stage, season, season.view(stage), destiny.key)
     async with rv.view:
         try:
             life = await unless(season.abandoned, make(rv, destiny))
@@ -71,7 +71,7 @@ async def make(rv: Subject, destiny: Destiny) -> Life:
 
 
 async def _life(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str], version: str) -> None:
-    with placement_noted(rv, actor):
+    with rv.key_known(), placement_noted(rv, actor):
         asked_for = await _attach_at_first(rv, actor, nodes)
         with arrivals_noted(rv, actor, asked_for):
             await _from_creation_to_deletion(rv, actor, destiny, version)

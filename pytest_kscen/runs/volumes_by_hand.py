@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.destiny import Destiny
+from pytest_kscen.megatest.destiny import Destiny, drawn_name
 from pytest_kscen.megatest.placement import nodes_of
 from pytest_kscen.megatest.season import unless
 from pytest_kscen.megatest.subject import Subject
@@ -102,8 +102,9 @@ class VolumesByHand:
             raise ValueError(f"name={name!r}: this run has made a volume of this name")
         Churn(size=size)
         self._run.call(self._look_up(storage_class))
-        drawn = f"mgt-{self._run.stage.chance.stream('volumes by hand').uid()}"
-        return self._run.do(self._begin(Destiny(name or drawn, storage_class, size, attachments=attach)))
+        drawn, key = drawn_name(self._run.stage.chance.stream("volumes by hand"))
+        destiny = Destiny(name or drawn, storage_class, size, attachments=attach, key=name or key)
+        return self._run.do(self._begin(destiny))
 
     async def _look_up(self, storage_class: str) -> None:
         try:
@@ -116,7 +117,7 @@ class VolumesByHand:
 
     async def _begin(self, destiny: Destiny) -> Volume:
         stage, season, name = self._run.stage, self._run.life.season, destiny.name
-        rv = Subject(name, stage, season, season.view(stage))
+        rv = Subject(name, stage, season, season.view(stage), destiny.key)
         async with rv.view:
             life = await unless(season.abandoned, make(rv, destiny))
             if life is None:

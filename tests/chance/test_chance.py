@@ -53,13 +53,19 @@ def test_a_test_has_a_seed_of_its_own():
 
 def test_a_salt_changes_names_alone():
     def deeds(stream):
-        return stream.below(1000), stream.between(1, 2), stream.choice("abc"), stream.sample("abcdef", 3)
+        return stream.below(1000), stream.between(1, 2), stream.choice("abc"), *stream.sample("abcdef", 3)
 
     def names(stream):
         return stream.uid(), stream.suffix(8)
 
-    one, other = Chance(7, salt="a").stream("volumes"), Chance(7, salt="b").stream("volumes")
+    streams = [Chance(7, salt).stream("volumes") for salt in ("", "a", "b")]
     for _ in range(20):
-        assert not set(names(one)) & set(names(other))
-        assert deeds(one) == deeds(other)
-    assert deeds(Chance(7).stream("volumes")) == deeds(Chance(7, salt="a").stream("volumes"))
+        assert len({name for stream in streams for name in names(stream)}) == 6
+        assert len({deeds(stream) for stream in streams}) == 1
+
+
+def test_a_key_is_the_name_without_a_salt():
+    plain, salted = Chance(7).stream("volumes"), Chance(7, salt="a").stream("volumes")
+    for _ in range(20):
+        name, key = salted.uid_and_key()
+        assert plain.uid_and_key() == (key, key) != (name, name)

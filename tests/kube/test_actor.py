@@ -92,6 +92,20 @@ def test_a_passing_actors_chance_is_the_same_and_is_not_kept(stage):
     assert stage.actor("volume-main/v").chance.below(10**9) != staying
 
 
+def test_chance_goes_by_the_key_and_everything_else_by_the_name(stage, journal):
+    keyed, plain = stage.actor("volume-main/w", key="volume-main/v"), replace(stage, chance=Chance("actor")).actor("volume-main/v")
+    assert keyed.chance.below(10**9) == plain.chance.below(10**9)
+    keyed.note("seen")
+    assert [who for _, who, _, _ in told(journal)] == ["volume-main/w"]
+
+
+def test_one_more_of_a_kind_has_a_name_and_a_log_of_its_own_kind(stage, caplog):
+    names = [stage.one_more(kind) for kind in ("blocker", "blocker", "pods/app=agent", "blocker", "pods/app=agent")]
+    assert names == ["blocker", "blocker/2", "pods/app=agent", "blocker/3", "pods/app=agent/2"]
+    stage.actor(names[1]).log(logging.WARNING, "skips")
+    assert [(record.name, record.message) for record in caplog.records] == [("pytest_kscen.blocker", "blocker/2: skips")]
+
+
 def test_a_particular_may_be_called_what_a_log_record_has_itself(stage, caplog):
     with caplog.at_level(logging.INFO):
         stage.actor("cleaner").log(logging.INFO, "begins", name="job-1", message="hello")

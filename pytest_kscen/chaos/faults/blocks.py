@@ -64,7 +64,7 @@ class Block:
     async def _of_volume(self, hands: Hands) -> Block:
         """As its link is found."""
         (node,), (peer,) = self.side_a, self.side_b
-        links = [link for link in await links_of(hands.nested, node) if (link.peer, link.volume) == (peer, self.volume)]
+        links = [link for link in await links_of(hands, node) if (link.peer, link.volume) == (peer, self.volume)]
         if not links:
             raise Impossible(f"the volume {self.volume!r} has no link between {node} and {peer}: it needs a replica on each")
         return of_link(links[0])

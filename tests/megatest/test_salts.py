@@ -1,0 +1,50 @@
+"""On a cluster that outlives its runs the same seed is the same story, whatever a salt calls the things in it."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.runs.plan import Plan
+from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.simulation.storage.drbd.kernel import Kernel
+
+NAME = re.compile(r"mgt-[0-9a-f-]{36}|(?:blocking-drbd|pod-destroy)-\w{8}")
+CHURN = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True, pod_destroyer=True)
+CHAOS = (NetworkBlock((10.0, 20.0), (10.0, 20.0), variants=("blocking-drbd",)),)
+
+
+def played(salt):
+    """The journal."""
+    cluster = EmbeddedCluster("1")
+    cluster.chance = Chance("1", salt)
+    runner = ScenarioRunner(cluster, Plan(CHURN, CHAOS), parent=cluster.parent)
+    with runner as run:
+        run.volumes.create("availability", attach=2)
+        run.advance("10m")
+    text = run.journal.content().decode().replace(run.stage.run_id, "the run's id")
+    assert run.outcome.verdict != "invalid", run.outcome.explain()
+    assert run.stage.keys == {}
+    runner.close()
+    cluster.close()
+    return text
+
+
+def told(text, names):
+    """With numbers for names."""
+    return NAME.sub(lambda name: str(names.setdefault(name[0], len(names))), text).splitlines()
+
+
+def test_a_salt_changes_the_names_in_a_story_and_nothing_else(monkeypatch):
+    same_for_all = lambda kernel, _, one, other: kernel._links_chance.passing_stream(f"{one}/{other}")  # noqa: E731
+    monkeypatch.setattr(Kernel, "stream", same_for_all)  # how long links take is the storage's, which knows volumes by their names
+    plain, one, other = {}, {}, {}
+    story = told(played(""), plain)
+    assert told(played("monday"), one) == told(played("tuesday"), other) == story
+    assert len(plain) > 30
+    assert len({*plain, *one, *other}) == 3 * len(plain)
+    done = set(re.findall(r'"(?:variant|action)":"([^"]+)"', "".join(story)))
+    assert {"blocking-drbd", "pod-destroy", "resize the volume", "delete a replica", "create a replica", "detach"} <= done
