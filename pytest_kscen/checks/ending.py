@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.checks.sharing import shared
+from pytest_kscen.checks.taking import made_good, spans_of
+from pytest_kscen.checks.tally import TAKE
 from pytest_kscen.checks.verdict import INVALID, UNKNOWN, VALID, Finding
 from pytest_kscen.objects.durations import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pytest_kscen.checks.taking import Span
     from pytest_kscen.journal import Entry
 
 EVERYTHING = "everything"
@@ -36,6 +39,10 @@ class Ending:
     """Whether somebody wanted the volumes to be left."""
     late: list[str] | None = None
     """The volumes that did not become ready again; None if that could not be judged."""
+    taken: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    """When what we took of volumes excuses them."""
+    excused: list[str] = field(default_factory=list)
+    """The late ones that lacked then what we took."""
     ready: dict[str, None] = field(default_factory=dict)
     """The volumes that ever were."""
     shaken: bool = False
@@ -131,8 +138,21 @@ def _made(ending: Ending, entry: Entry) -> None:
         ending.made[entry.data["resource"]] = None
 
 
+def _ended(ending: Ending, entry: Entry) -> None:
+    if entry.data["action"] == TAKE and (spans := spans_of(entry)):
+        name = shared(entry.data["volume"])
+        ending.taken[name] = ending.taken.get(name, ()) + spans
+
+
+def _whole(ending: Ending, entry: Entry) -> None:
+    """It is told as well after what was refused."""
+    if spans := ending.taken.get(entry.data["volume"]):
+        ending.taken[shared(entry.data["volume"])] = made_good(spans, entry.at)
+
+
 def _healed(ending: Ending, entry: Entry) -> None:
     ending.late = entry.data["late"]
+    ending.excused = [name for name in ending.late if any(until > entry.at for _, until in ending.taken.get(name, ()))]
 
 
 def _hidden(ending: Ending, entry: Entry) -> None:
@@ -156,6 +176,8 @@ _READ: dict[str, Callable[[Ending, Entry], None]] = {
     "incident-lasting": _lasts,
     "wrote": _made,
     "refused": _made,
+    "ended": _ended,
+    "whole": _whole,
     "liveness": _healed,
     "not-looked-into": _hidden,
     "leftovers": _left,
@@ -179,16 +201,21 @@ def judge(ending: Ending) -> Iterator[Finding]:
 def _liveness(ending: Ending) -> Finding:
     if ending.late is None:
         return Finding("liveness", UNKNOWN, "nobody saw whether the volumes that were left became ready again")
+    if blamed := [name for name in ending.late if name not in ending.excused]:
+        return Finding("liveness", INVALID, "; ".join(_late(ending, blamed)))
     if ending.late:
-        return Finding("liveness", INVALID, "; ".join(_late(ending, ending.late)))
+        why = f"not ready before what we deleted of them could be replaced: {', '.join(ending.late)}"
+        return Finding("liveness", UNKNOWN, why)
     return Finding("liveness", VALID)
 
 
 def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
     if ending.lasting:
         circumstances = f"while {', '.join(ending.lasting)} lasted"
+    elif ending.shaken:
+        circumstances = "although everything was healed"
     else:
-        circumstances = "although everything was healed" if ending.shaken else "although there was no fault"
+        circumstances = f"although there was no fault{' but the replicas that we deleted' if ending.taken else ''}"
     if again := [name for name in late if name in ending.ready]:
         yield f"not ready again {circumstances}: {', '.join(again)}"
     if never := [name for name in late if name not in ending.ready]:

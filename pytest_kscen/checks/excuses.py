@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kscen.checks.volumes import VolumeRecord
 
 GRACE = 120.0  # seconds after an incident during which what it shook may still be shaking
-CATCHING_UP = 30.0  # seconds after one that has cut none of its links, or after we took a replica, within which is done what waited
+CATCHING_UP = 30.0  # seconds after one that has cut none of its links, or after a replica was replaced, for what waited for it
 BETWEEN = ("network-block", "network-degrade")  # the profiles of what is done to a network between two machines
 
 
@@ -43,9 +43,7 @@ def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Inci
 
     So does what we have done to the volume ourselves.
     """
-    yield from (
-        (tried, answered + CATCHING_UP) for tried, answered in volume.taken if tried <= at and answered + CATCHING_UP > since
-    )
+    yield from ((began, over) for began, over in volume.taken if began <= at and over > since)
     for incident in shaken:
         came_to_be = incident.effects or incident.perhaps or incident.not_undone or not incident.failed
         if incident.lasting or not came_to_be:

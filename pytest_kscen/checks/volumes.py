@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.checks.excuses import excused, peace
 from pytest_kscen.checks.sharing import shared, shared_names
+from pytest_kscen.checks.taking import made_good, spans_of
 from pytest_kscen.checks.tally import ATTACH, ATTACH_AT_FIRST, DELETE, DETACH, DETACH_EVERYWHERE, RESIZE, TAKE
 from pytest_kscen.checks.verdict import UNKNOWN
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.checks.beginning import Beginning
     from pytest_kscen.checks.incidents import IncidentRecord
+    from pytest_kscen.checks.taking import Span
     from pytest_kscen.journal import Entry
 
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
@@ -71,8 +73,8 @@ class VolumeRecord:
     placed_at: array[float] = field(default_factory=lambda: array("d"))
     placed_on: tuple[tuple[str, ...], ...] = ()
     """Which nodes had its replicas, and since when each time. In what follows, what few have costs the others nothing."""
-    taken: tuple[tuple[float, float], ...] = ()
-    """When we deleted one of its replicas ourselves: since when we tried, and when that was answered."""
+    taken: tuple[Span, ...] = ()
+    """When what we took ourselves excuses it: one of its replicas."""
     odd_since: tuple[tuple[str, float], ...] = ()
     """The conditions that have changed an odd number of times, and when they last did."""
     waited_for: bool = False
@@ -113,7 +115,9 @@ class VolumeRecord:
 
     @property
     def came_back(self) -> bool:
-        """Whether that was seen, at least once."""
+        """Whether that was seen, at least once; of one that was never ready, that it became so when all was healed."""
+        if self.ready_at is None:
+            return self.healed
         return any(count > 1 or (count and self.healed) for count in self.transitions.values())
 
     @property
@@ -236,7 +240,9 @@ def _crashed(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _deletes(volume: VolumeRecord, entry: Entry) -> None:
+    """Whatever it lacks, it needs it no more."""
     volume.deleting_at = entry.at
+    volume.taken = made_good(volume.taken, entry.at)
 
 
 def _arrived(volume: VolumeRecord, entry: Entry) -> None:
@@ -276,9 +282,17 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _taken(volume: VolumeRecord, entry: Entry) -> None:
-    """What was refused was not done, unless an answer before that was lost; what was stopped may have been."""
-    if not entry.data["result"].startswith("failed: ") or entry.data.get("perhaps_done"):
-        volume.taken += ((entry.at - entry.data["took"], entry.at),)
+    """One that was never ready begins anew without a disk: what it had done until then was in vain."""
+    spans = spans_of(entry)
+    if volume.deleting:
+        spans = made_good(spans, entry.at)
+    elif volume.ready_at is None and "patience" in entry.data:
+        spans = tuple((0.0, until) for _, until in spans)
+    volume.taken += spans
+
+
+def _whole(volume: VolumeRecord, entry: Entry) -> None:
+    volume.taken = made_good(volume.taken, entry.at)
 
 
 def _undone(entry: Entry) -> tuple[Undone, ...]:
@@ -296,6 +310,7 @@ _Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]
 _READ: _Reading = {
     "volume-placed": _placed,
     "volume-went": _went,
+    "whole": _whole,
     "attached": _arrived,
     "ready": _became_ready,
     "checker-started": _checked,
@@ -336,6 +351,12 @@ def _had_time(volume: VolumeRecord, since: float, at: float, shaken: Sequence[In
     return was_ready and peace(volume, since, at, shaken) >= ENOUGH
 
 
+def _had_time_to_form(volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]) -> bool:
+    """Since it first had a replica. If nothing excuses any of that time, it may have been short: it came so late by itself."""
+    since = min([until, *volume.placed_at[:1]])
+    return peace(volume, since, until, shaken) >= min(ENOUGH, until - since)
+
+
 def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
     """Whether all machines on which it was in the end were off then."""
     end = volume.stopped_at or 0.0
@@ -349,10 +370,10 @@ def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
         return BROKEN
     if volume.unchecked or volume.stopped_at is None:
         return UNKNOWN
-    odd = [since for _, since in volume.odd_since]
-    never_ready = [min([volume.stopped_at, *volume.placed_at[:1]])]
-    if doubtful := odd if volume.ready_at is not None else never_ready:
-        told = all(excused(volume, since, volume.stopped_at, shaken) for since in doubtful)
+    if volume.ready_at is None:
+        return BROKEN if _had_time_to_form(volume, volume.stopped_at, shaken) else INTERRUPTED
+    if odd := [since for _, since in volume.odd_since]:
+        told = all(excused(volume, since, volume.stopped_at, shaken) for since in odd)
         return INTERRUPTED if told else BROKEN
     if volume.off:
         return UNKNOWN

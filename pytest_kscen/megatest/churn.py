@@ -38,7 +38,7 @@ class Churn:
     replica_creator_period: tuple[float, float] = (30.0, 300.0)
     pod_destroyer: bool = False
     patience: Duration = 600.0
-    """Within which a volume has to become ready."""
+    """Within which a volume has to become ready, and have a disk replaced that we took."""
 
     def __post_init__(self) -> None:
         classes: object = self.storage_classes

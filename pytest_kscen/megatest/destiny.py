@@ -33,7 +33,10 @@ class Destiny:
     lifetime: float = math.inf
     """Seconds from ready on; for ever is as long as the run lasts."""
     patience: float = 600.0
-    """Seconds from its creation within which it has to become ready. What lives for ever is waited for as long as the run is on."""
+    """Seconds from its creation within which it has to become ready; from its deletion, a disk that we took be replaced.
+
+    What lives for ever is waited for as long as the run is on.
+    """
     attachments: int = 0
     attacher_period: Seconds | None = None
     growth: Growth | None = None

@@ -34,12 +34,18 @@ class Season:
     """The volumes that churn has begun and that are not gone."""
     awaited: dict[str, float] = field(default_factory=dict)
     """Until when volumes that are not ready yet have the time for it, also if the run's time is up before that."""
+    lacking: dict[str, float] = field(default_factory=dict)
+    """Until when volumes of which we took a disk have the time to be whole again, at least."""
     _view: View | None = None
 
     @property
     def heals(self) -> bool:
         """Whether what is left is given the time to become ready again: nobody does anything to it."""
         return self.frozen.given and not self.over.given
+
+    def awaits(self, volume: str) -> float:
+        """Until when one that is not ready has the time for it, at least."""
+        return max(self.awaited.get(volume, 0.0), self.lacking.get(volume, 0.0))
 
     def view(self, stage: Stage) -> View:
         """To be entered: it is kept while somebody looks."""

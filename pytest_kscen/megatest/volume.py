@@ -100,7 +100,7 @@ def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any
     if destiny.growth:
         yield "volume-resizer", resize(rv, destiny.growth)
     if destiny.replica_destroyer_period:
-        yield "volume-replica-destroyer", destroy_replicas(rv, destiny.replica_destroyer_period)
+        yield "volume-replica-destroyer", destroy_replicas(rv, destiny.replica_destroyer_period, destiny.patience)
     if destiny.replica_creator_period:
         yield "volume-replica-creator", create_replicas(rv, destiny.replica_creator_period)
 

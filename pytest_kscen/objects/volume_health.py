@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.storage import IO_READY, QUORUM
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 READY = "Ready"
 QUORUM_MET, IO_WORKS = "QuorumMet", "IOWorks"
+IN_SYNC, BACKING_VOLUME_UP_TO_DATE = "InSync", "BackingVolumeUpToDate"
 
 
 class Observed(NamedTuple):
@@ -39,6 +40,8 @@ class HealthSource:
     name: str
     conditions: tuple[str, ...]
     find: Callable[[Obj, str], Observed | None]
+    up_to_date: str
+    """The condition by which a replica with a disk says that it has all of the data."""
 
     @property
     def is_of_newer_storage(self) -> bool:
@@ -53,6 +56,10 @@ class HealthSource:
     def is_ready(self, volume: Obj | None) -> bool:
         seen = self.read(volume)
         return all(name in seen and seen[name].holds for name in self.conditions)
+
+    def is_up_to_date(self, replica: Obj) -> bool:
+        """One with a disk."""
+        return is_true(replica, self.up_to_date)
 
 
 def _stated(volume: Obj, name: str) -> Observed | None:
@@ -89,9 +96,9 @@ def _computed(volume: Obj, name: str) -> Observed | None:
 HEALTH_SOURCES: dict[str, HealthSource] = {
     source.name: source
     for source in (
-        HealthSource("conditions", (IO_READY, QUORUM), _stated),
-        HealthSource("effectiveLayout", (QUORUM_MET, IO_WORKS), _computed),
-        HealthSource("ready", (READY,), _stated),
+        HealthSource("conditions", (IO_READY, QUORUM), _stated, IN_SYNC),
+        HealthSource("effectiveLayout", (QUORUM_MET, IO_WORKS), _computed, BACKING_VOLUME_UP_TO_DATE),
+        HealthSource("ready", (READY,), _stated, BACKING_VOLUME_UP_TO_DATE),
     )
 }
 DEFAULT_HEALTH = HEALTH_SOURCES["conditions"]

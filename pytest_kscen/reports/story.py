@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
 
-HIDDEN = ("volume", "action", "result", "took", "had", "perhaps_done", "incident")
+HIDDEN = ("volume", "action", "result", "took", "had", "perhaps_done", "patience", "incident")
 
 
 def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
@@ -168,6 +168,7 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "ended": lambda data: f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}",
     "volume-placed": lambda data: f"has replicas on {', '.join(data['nodes']) or 'no node'}",
     "volume-went": lambda _: "goes",
+    "whole": lambda _: "has as many disks again as before one was deleted, and all are up to date",
     "attached": lambda data: f"is attached to {data['node']}",
     "not-ready": told_lacks,
     "ready": lambda _: "is ready",

@@ -199,7 +199,7 @@ class Life:
 
     async def _judge_liveness(self) -> None:
         """Whoever hurries does not wait for it, and it stays unknown."""
-        found = await unless(self.season.abandoned, late(self.stage, self.season.awaited))
+        found = await unless(self.season.abandoned, late(self.stage, self.season.awaits))
         if found is not None:
             self._director.note("liveness", late=found)
 

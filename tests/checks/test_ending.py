@@ -100,6 +100,44 @@ def test_who_is_late_is_told_as_it_was(entries, said):
     assert [finding.why for finding in findings] == [said, ""]
 
 
+def taken(at, volume="v", **more):
+    return Entry(at, "d", "ended", {"action": "delete a replica", "volume": volume, "result": "done", "took": 0.0, **more})
+
+
+NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
+
+
+@pytest.mark.parametrize(
+    ("entries", "verdict", "why"),
+    [
+        ([taken(10)], "invalid", f"never ready, although {NO_FAULT_BUT}: v, w"),
+        ([taken(10, patience=390.0)], "invalid", f"never ready, although {NO_FAULT_BUT}: v, w"),
+        ([taken(10, patience=391.0)], "invalid", f"never ready, although {NO_FAULT_BUT}: w"),
+        (
+            [taken(10, patience=391.0), taken(11, "w", patience=391.0)],
+            "unknown",
+            "not ready before what we deleted of them could be replaced: v, w",
+        ),
+        (
+            [taken(10, patience=600.0), Entry(369, "d", "whole", {"volume": "v"}), taken(9, "w", patience=600.0)],
+            "invalid",
+            f"never ready, although {NO_FAULT_BUT}: v",
+        ),
+        ([FAULT, taken(10)], "invalid", "never ready, although everything was healed: v, w"),
+        (
+            [taken(10, result="failed: Forbidden('no')"), Entry(20, "d", "whole", {"volume": "v"})],
+            "invalid",
+            "never ready, although there was no fault: v, w",
+        ),
+        ([taken(10, action="delete the volume")], "invalid", "never ready, although there was no fault: v, w"),
+    ],
+)
+def test_what_we_took_counts_at_the_end(entries, verdict, why):
+    late = Entry(400, "run", "liveness", {"late": ["v", "w"]})
+    liveness, _ = ending.judge(learnt(ending.Ending(), ending.learn, [*entries, late, FINE[1]]))
+    assert (liveness.verdict, liveness.why) == (verdict, why)
+
+
 def test_what_nobody_looked_for_is_told_by_its_label():
     began = entry("run-started", label="kscen.io/run=r1")
     *_, leftovers = ending.judge(learnt(ending.Ending(), ending.learn, [began, FINE[0]]))

@@ -147,8 +147,15 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
         ([STARTED, change(290), STOPPED], [incident(280, None)], "broken"),  # it was nowhere
         ([PLACED, NEVER_READY], [incident(0, None)], "interrupted"),
         ([PLACED, NEVER_READY], [incident(0, 300), incident(400, None)], "interrupted"),
-        ([PLACED, NEVER_READY], [incident(500, None)], "broken"),  # it was in peace from 1 to 500 s
-        ([PLACED, NEVER_READY], [incident(0, 450)], "broken"),
+        ([PLACED, NEVER_READY], [incident(3, None)], "interrupted"),  # no storage forms in 2 s
+        ([PLACED, NEVER_READY], [incident(61, None)], "broken"),  # it was in peace for a minute
+        ([PLACED, NEVER_READY], [incident(60.5, None)], "interrupted"),
+        ([PLACED, NEVER_READY], [incident(0, 420)], "broken"),
+        ([PLACED, NEVER_READY], [incident(0, 421)], "interrupted"),
+        ([PLACED, NEVER_READY], [incident(31, 390), incident(540, None)], "broken"),  # for half a minute twice
+        ([PLACED, NEVER_READY], [incident(30, 390), incident(540, None)], "interrupted"),
+        ([(595, *PLACED[1:]), NEVER_READY], [], "broken"),  # it came late by itself
+        ([(595, *PLACED[1:]), NEVER_READY], [incident(598, None)], "interrupted"),
         ([NEVER_READY], [incident(500, None)], "broken"),
         ([PLACED, STARTED, WENT], [incident(30, None)], "broken"),
     ],
@@ -200,6 +207,7 @@ def deletion(number):
         (5, [HEALED], "valid"),
         (5, [*map(deletion, range(4)), HEALED], "valid"),
         (5, [*map(deletion, range(5)), HEALED], "unknown"),
+        (5, [*journal((270, *PLACED[1:]), FROZEN, volume="w"), HEALED], "valid"),  # it became ready when all was healed
     ],
 )
 def test_that_many_are_interrupted_and_none_comes_back_proves_nothing(interrupted, more, verdict):
@@ -269,6 +277,70 @@ def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(result, change
     story = journal(PLACED, STARTED, began, ended, change(changed), (stopped, "checker-stopped", {}))
     (volume,) = read(sorted(story, key=lambda entry: entry.at))
     assert volume.verdict == verdict
+
+
+def took(at, **more):
+    """A replica of ours, which is a disk's if it is told how much patience there is with whoever replaces it."""
+    return (at, "ended", {"action": "delete a replica", "replica": "v-0", "result": "done", "took": 0.0, **more})
+
+
+def whole(at):
+    return (at, "whole", {})
+
+
+def checked(*lines, until=300):
+    return [PLACED, STARTED, *lines, (until, "checker-stopped", {})]
+
+
+DISK = {"patience": 600.0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        (checked(took(20, **DISK), change(30)), "interrupted"),
+        (checked(took(20, **DISK), change(19)), "broken"),
+        (checked(took(20, **DISK), change(30), until=619), "interrupted"),
+        (checked(took(20, **DISK), change(30), until=620), "broken"),  # nobody replaces it
+        (checked(took(20, **DISK), change(30), took(320, **DISK), until=919), "interrupted"),
+        (checked(took(20, **DISK), change(30), whole(271)), "interrupted"),
+        (checked(took(20, **DISK), change(30), whole(270)), "broken"),  # it had half a minute
+        (checked(took(20, **DISK), change(30), whole(200), took(229, **DISK)), "interrupted"),
+        (checked(took(20, **DISK), change(30), whole(200), took(231, **DISK)), "broken"),
+        (checked(took(20), change(30), until=49), "interrupted"),
+        (checked(took(20), change(30), until=50), "broken"),
+        (checked(took(20, result="failed: Forbidden('no')", **DISK), change(30), until=31), "broken"),
+        ([PLACED, took(300, **DISK), NEVER_READY], "interrupted"),  # it began anew
+        ([PLACED, took(300), NEVER_READY], "broken"),
+        ([PLACED, took(300, **DISK), whole(511), NEVER_READY], "interrupted"),
+        ([PLACED, took(300, **DISK), whole(510), NEVER_READY], "broken"),
+    ],
+)
+def test_what_we_took_excuses_its_volume_until_it_is_replaced(lines, verdict):
+    (volume,) = read(journal(*lines))
+    assert volume.verdict == verdict
+
+
+@pytest.mark.parametrize(("took_at", "excused"), [(400, False), (460, False), (950, False)])
+def test_a_volume_that_goes_lacks_nothing(took_at, excused):
+    """It went from 400 s on."""
+    lines = [
+        PLACED,
+        STARTED,
+        took(300, **DISK),
+        (400, *DELETED[1:]),
+        took(took_at, **DISK),
+        (1000, "never-gone", {"waited": 600.0, "why": ""}),
+    ]
+    (volume,) = read(journal(*lines))
+    assert volume.stuck[0].excused is excused
+
+
+@pytest.mark.parametrize(("replaced", "blamed"), [(140, True), (141, False)])
+def test_what_we_took_excuses_what_is_asked_meanwhile(replaced, blamed):
+    """It was asked for at 20 s, and given up at 200 s."""
+    (volume,) = read(journal(*checked(took(50, **DISK), whole(replaced), attach(200, TOO_LONG))))
+    assert volume.unattached[0].blamed is blamed
 
 
 def test_what_comes_when_all_is_healed_excuses_nothing_before():
@@ -385,6 +457,22 @@ def test_attachments_that_fail_say_why(results, why):
 def test_a_single_detachment_or_resize_that_the_storage_does_not_do(action, check, lines, shaken, blamed):
     findings = judged(read(journal(PLACED, STARTED, *(attach(200, result, action) for result in lines), STOPPED), shaken))
     assert (check in findings and findings[check].verdict == "invalid") is blamed
+
+
+@pytest.mark.parametrize(
+    ("action", "check", "name"),
+    [("detach", "detachments", "undetached"), ("resize the volume", "resizes", "unresized")],
+)
+def test_what_was_done_is_not_told_as_undone(action, check, name):
+    ends = [attach(150, "done", action), attach(200, TOO_LONG, action), attach(250, REFUSED, action), attach(260, "done", action)]
+    (volume,) = seen = read(journal(PLACED, STARTED, *ends, STOPPED))
+    late, refused = (result.removeprefix("failed: ") for result in (TOO_LONG, REFUSED))
+    assert getattr(volume, name) == (
+        volumes.Undone(200, 180.0, late, refused=False),
+        volumes.Undone(250, 0.0, refused, refused=True, excused=True),
+    )
+    why = f"1 of 2 that failed had 60 s and more in which nothing excuses it: {late}"
+    assert judged(seen)[check] == Finding(check, "invalid", why)
 
 
 def test_what_was_asked_for_in_vain_says_how_it_ended():

@@ -29,7 +29,7 @@ def done(world):
 
 def test_the_destroyer_deletes_any_replica_and_does_not_wait(world, rv):
     world.ask(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["held/back"]}}))
-    world.start(destroy_replicas(rv, (20.0, 20.0)))
+    world.start(destroy_replicas(rv, (20.0, 20.0), 600.0))
     world.advance(100)
     assert [(at, data["action"], data["result"], data["took"]) for at, data in done(world)] == [
         (at, "delete a replica", "done", 0) for at in (30, 50, 70)
@@ -40,7 +40,7 @@ def test_the_destroyer_deletes_any_replica_and_does_not_wait(world, rv):
 
 
 def test_a_replica_that_is_gone_already_stops_nobody(world, rv, caplog):
-    world.start(destroy_replicas(rv, (20.0, 20.0)))
+    world.start(destroy_replicas(rv, (20.0, 20.0), 600.0))
     for number in range(3):
         world.ask(world.api.delete(REPLICATED_VOLUME_REPLICAS, f"v-{number}"))
     caplog.set_level(logging.INFO, "pytest_kscen.volume-replica-destroyer")

@@ -243,6 +243,17 @@ def test_a_story_ends_with_its_volume():
     ]
 
 
+def test_a_story_tells_of_what_we_took():
+    def said(what, **data):
+        return Entry(9.0, "volume-replica-destroyer/v", what, {"volume": "v", **data})
+
+    journal = [said("began", action="delete a replica", replica="v-0", type="Diskful", patience=600.0), said("whole")]
+    assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
+        "delete a replica begins (replica v-0, type Diskful)",
+        "has as many disks again as before one was deleted, and all are up to date",
+    ]
+
+
 def test_a_story_knows_where_its_volume_is_now():
     def fault(number, node):
         return Entry(number, "b", "incident-started", {"incident": f"i{number}", **BLOCK, "targets": {"nodes": [node]}})

@@ -26,6 +26,7 @@ from pytest_kscen.objects.volume_health import HEALTH_SOURCES
 from pytest_kscen.runs import liveness
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.simulation.storage.controller import forming, releasing
 
 
 @pytest.fixture
@@ -189,6 +190,53 @@ def test_a_large_volume_has_as_long_as_it_is_given(play, patience, verdict, dura
     churn = Churn(("availability",), max_volumes=1, step=(1, 1), size="50Gi", patience=patience)
     outcome, _ = play(Plan(churn), duration)
     assert outcome.verdict == verdict, outcome.explain()
+
+
+@pytest.mark.parametrize("duration", ["10m", "20m"])
+def test_a_storage_has_the_time_to_replace_what_we_took(play, duration):
+    """Two disks of three need 620 seconds, and we take one each minute."""
+    large = Churn(("consistency-and-availability",), max_volumes=1, step=(1, 1), size="30Gi", patience=700.0)
+    churn = dataclasses.replace(large, replica_destroyer=True, replica_destroyer_period=(60.0, 60.0))
+    outcome, _ = play(Plan(churn), duration)
+    assert outcome.volumes.broken == []
+    verdicts = {finding.check: finding.verdict for finding in outcome.findings}
+    assert (verdicts["volumes"], verdicts["liveness"]) == ("valid", "valid"), outcome.explain()
+
+
+@pytest.mark.parametrize(
+    ("churn", "check", "said"),
+    [
+        (Churn(max_volumes=3, replica_destroyer=True, patience=60.0), "volumes", "1 of 12 volumes did not keep the state"),
+        (
+            Churn(max_volumes=3, replica_destroyer=True, lifetime=(3600.0, 3600.0)),
+            "liveness",
+            "not ready again although there was no fault but the replicas that we deleted: ",
+        ),
+    ],
+    ids=["while the run is on", "at its end"],
+)
+def test_a_storage_that_never_replaces_what_we_took_is_found(play, monkeypatch, churn, check, said):
+    formed, missing = {}, forming._missing_disks
+
+    def missing_disks(view, generation):
+        formed[view.name] = formed.get(view.name) or len(view.diskful) == view.layout.diskful
+        return 0 if formed[view.name] else missing(view, generation)
+
+    monkeypatch.setattr(forming, "_missing_disks", missing_disks)
+    monkeypatch.setattr(releasing, "may_leave", lambda *_: True)
+    outcome, _ = play(Plan(churn), "10m")
+    assert f"{check} is invalid: {said}" in outcome.explain()
+
+
+@pytest.mark.parametrize("generation", HEALTH_SOURCES)
+def test_what_we_took_is_seen_to_be_replaced(play, generation):
+    """Or, of newer storage, to be missed by nobody."""
+    churn = Churn(max_volumes=2, lifetime=(400.0, 400.0), replica_destroyer=True, replica_destroyer_period=(90.0, 90.0))
+    outcome, run = play(Plan(churn, health=generation), "5m")
+    disks = [entry.at for entry in run.journal if entry.what == "ended" and "patience" in entry.data]
+    assert [entry.at for entry in run.journal if entry.what == "whole"] == [pytest.approx(at + 10) for at in disks]
+    assert len(disks) >= 4
+    assert outcome.volumes.stable == list(outcome.volumes)
 
 
 def test_volumes_that_nobody_could_look_at_are_not_late(play, monkeypatch):

@@ -1,0 +1,120 @@
+"""What the destroyer took is noted as replaced when it is, by what the replicas of each generation say."""
+
+from __future__ import annotations
+
+import pytest
+from tiny_storage import conditions
+
+from pytest_kscen.megatest.replica_destroyer import destroy_replicas
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+
+UP_TO_DATE = {"conditions": "InSync", "effectiveLayout": "BackingVolumeUpToDate", "ready": "BackingVolumeUpToDate"}
+PATIENCE = 300.0
+
+
+class Robbed:
+    """Of one volume a replica is taken at 110 s, which stays as long as it is held back."""
+
+    def __init__(self, world, generation="conditions", type_="Diskful"):
+        self.world, self._up_to_date = world, UP_TO_DATE[generation]
+        world.volume()
+        self.rv = world.subject(health=HEALTH_SOURCES[generation])
+        world.advance(10)
+        for name in world.names(REPLICATED_VOLUME_REPLICAS):
+            self.tell(name)
+            world.ask(
+                world.api.patch(
+                    REPLICATED_VOLUME_REPLICAS, name, {"spec": {"type": type_}, "metadata": {"finalizers": ["held/back"]}}
+                )
+            )
+        world.start(destroy_replicas(self.rv, (100.0, 100.0), PATIENCE))
+        world.advance(100)
+        (self.deed,) = [data for _, _, data in world.notes("ended")]
+
+    def tell(self, replica, status="True"):
+        self.world.ask(
+            self.world.storage.status(REPLICATED_VOLUME_REPLICAS, replica, {"conditions": conditions(**{self._up_to_date: status})})
+        )
+
+    def add(self, number, **more):
+        spec = {"replicatedVolumeName": "v", "nodeName": f"node-{number + 1}", "type": "Diskful", **more}
+        self.world.ask(self.world.storage.replica("v", number, spec))
+
+    def let_go(self):
+        self.world.ask(self.world.storage.let_go(REPLICATED_VOLUME_REPLICAS, self.deed["replica"]))
+
+    @property
+    def left(self):
+        return next(name for name in ("v-0", "v-1") if name != self.deed["replica"])
+
+    def noted(self, until):
+        self.world.advance(until - self.world.now)
+        return [(at, data) for at, _, data in self.world.notes("whole")]
+
+
+@pytest.mark.parametrize("goes", [True, False])
+def test_it_is_replaced_when_another_disk_is_up_to_date(world, goes):
+    robbed = Robbed(world)
+    assert robbed.deed["patience"] == PATIENCE
+    if goes:
+        robbed.let_go()
+    assert robbed.noted(125) == []
+    robbed.add(3)
+    assert robbed.noted(145) == []
+    robbed.tell("v-3")
+    assert robbed.noted(205) == [(150, {"volume": "v"})]
+
+
+def test_all_disks_have_to_be_up_to_date(world):
+    robbed = Robbed(world)
+    robbed.add(3)
+    robbed.tell("v-3")
+    robbed.tell(robbed.left, "False")
+    assert robbed.noted(135) == []
+    robbed.tell(robbed.left)
+    assert robbed.noted(205) == [(140, {"volume": "v"})]
+
+
+def test_one_without_data_is_none_that_replaces_a_disk(world):
+    robbed = Robbed(world)
+    robbed.add(3, type="TieBreaker")
+    robbed.tell("v-3")
+    assert robbed.noted(205) == []
+
+
+def test_two_that_are_lost_are_two_that_come(world):
+    robbed = Robbed(world)
+    world.advance(100)
+    robbed.add(3)
+    robbed.tell("v-3")
+    assert robbed.noted(245) == []
+    robbed.add(4)
+    robbed.tell("v-4")
+    assert robbed.noted(295) == [(250, {"volume": "v"})]
+
+
+@pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
+def test_newer_storage_replaces_none(world, generation):
+    robbed = Robbed(world, generation)
+    robbed.tell(robbed.left, "False")
+    assert robbed.noted(125) == []
+    robbed.tell(robbed.left)
+    assert robbed.noted(205) == [(130, {"volume": "v"})]
+
+
+def test_what_has_no_data_is_waited_for_by_nobody(world):
+    robbed = Robbed(world, type_="TieBreaker")
+    assert "patience" not in robbed.deed
+    assert robbed.noted(205) == []
+    assert world.season.lacking == {}
+
+
+def test_a_volume_that_goes_lacks_nothing(world):
+    robbed = Robbed(world)
+    assert world.season.awaits("v") == pytest.approx(world.began + 420)
+    world.ask(world.api.delete(REPLICATED_VOLUMES, "v"))
+    robbed.add(3)
+    robbed.tell("v-3")
+    assert robbed.noted(125) == []
+    assert world.season.awaits("v") == 0.0
