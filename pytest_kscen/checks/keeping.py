@@ -31,15 +31,24 @@ def _states(seen: Sequence[VolumeRecord]) -> Finding:
     broken = [_told(volume) for volume in seen if volume.verdict == BROKEN]
     unknown = [f"{volume.name} ({volume.unjudged})" for volume in seen if volume.verdict == UNKNOWN]
     interrupted = [volume for volume in seen if volume.verdict == INTERRUPTED]
-    untold = len(interrupted) >= NO_CHANCE and not any(volume.came_back for volume in seen)
+    untold = [*_untold(seen, interrupted)]
     said = []
     if broken:
         said.append(f"{len(broken)} of {len(seen)} volumes did not keep the state they promise: {', '.join(broken)}")
     if unknown:
         said.append(f"{len(unknown)} of {len(seen)} volumes could not be judged: {', '.join(unknown)}")
     if untold:
-        said.append(f"{len(interrupted)} of {len(seen)} volumes were interrupted, and none was seen to come back: run longer")
+        told = f"{len(interrupted)} of {len(seen)} volumes were interrupted, and none was seen to come back"
+        said.append(f"{told} by {' or by '.join(untold)}: run longer")
     return Finding("volumes", INVALID if broken else UNKNOWN if unknown or untold else VALID, "; ".join(said))
+
+
+def _untold(seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]) -> Iterator[str]:
+    """The conditions of which nobody knows whether they ever come back."""
+    for condition in dict.fromkeys(name for volume in seen for name in volume.transitions):
+        lacking = [volume for volume in interrupted if volume.lacks(condition)]
+        if len(lacking) >= NO_CHANCE and not any(volume.came_back(condition) for volume in seen):
+            yield condition
 
 
 def _told(volume: VolumeRecord) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
 FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
+CRASHED = "crashed"
 ENOUGH = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
 OFF = "vm-stop"  # the profile of machines that are off until all is judged
 
@@ -113,12 +114,16 @@ class VolumeRecord:
     def deleting(self) -> bool:
         return self.deleting_at is not None
 
-    @property
-    def came_back(self) -> bool:
+    def came_back(self, condition: str) -> bool:
         """Whether that was seen, at least once; of one that was never ready, that it became so when all was healed."""
         if self.ready_at is None:
             return self.healed
-        return any(count > 1 or (count and self.healed) for count in self.transitions.values())
+        count = self.transitions.get(condition, 0)
+        return count > 1 or (count > 0 and self.healed)
+
+    def lacks(self, condition: str) -> bool:
+        """Whether it was seen to lose that and not to come back; one that was never ready lacks everything."""
+        return self.ready_at is None or self.transitions.get(condition, 0) % 2 > 0
 
     @property
     def unjudged(self) -> str:
@@ -160,6 +165,8 @@ class Stories:
         self._found: list[VolumeRecord] = []
         self._latest: dict[str, VolumeRecord] = {}
         self._ends: dict[str, float] = {}
+        self._is_cut_short = False
+        """Whether one of our actors has crashed while volumes came and went: from then on none may wait for them."""
 
     def learn(self, entry: Entry) -> None:
         """What the next entry says of any of them."""
@@ -172,6 +179,8 @@ class Stories:
             self._ends[what] = entry.at
             for volume in self._found if what == LIVENESS else ():
                 volume.healed = not volume.deleting and volume.lost_at is None and volume.name not in data["late"]
+        elif what == CRASHED:
+            self._is_cut_short |= FROZEN not in self._ends
         elif what in _READ:
             _READ[what](self._latest[data["volume"]], entry)
         elif what in _DEEDS and (deed := _DEEDS[what].get(data["action"])):
@@ -185,7 +194,7 @@ class Stories:
         """In the order of their creation."""
         for volume in self._found:
             volume.stopped_at = self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
-            volume.waited_for |= LIVENESS in self._ends
+            volume.waited_for |= LIVENESS in self._ends and not self._is_cut_short
             volume.off = _is_off(volume, shaken)
             _judge(volume, shaken)
         return self._found

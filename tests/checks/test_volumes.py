@@ -198,6 +198,20 @@ def deletion(number):
     return Entry(310, "actor", "began", {"action": "delete the volume", "volume": f"v{number}"})
 
 
+def test_that_another_condition_comes_back_proves_nothing():
+    lost = (PLACED, STARTED, change(290), *(change(at, "Quorum") for at in (291, 292)), STOPPED)
+    seen = read([entry for number in range(5) for entry in journal(*lost, volume=f"v{number}")], [incident(280, None)])
+    why = "5 of 5 volumes were interrupted, and none was seen to come back by IOReady: run longer"
+    assert judged(seen)["volumes"] == Finding("volumes", "unknown", why)
+
+
+@pytest.mark.parametrize(("at", "verdict"), [(5, "unknown"), (310, "broken")])
+def test_who_crashes_while_it_is_not_ready_waits_for_it_no_more(at, verdict):
+    crashed = Entry(at, "run", "crashed", {"actor": "multivolume", "error": "RuntimeError()"})
+    (volume,) = read(sorted([*journal(FROZEN, LIVENESS), crashed], key=lambda entry: entry.at))
+    assert volume.verdict == verdict
+
+
 @pytest.mark.parametrize(
     ("interrupted", "more", "verdict"),
     [
@@ -213,7 +227,8 @@ def deletion(number):
 def test_that_many_are_interrupted_and_none_comes_back_proves_nothing(interrupted, more, verdict):
     late = [entry for number in range(interrupted) for entry in journal(*LATE, volume=f"v{number}")]
     finding = judged(read([*late, *more], [incident(280, None)]))["volumes"]
-    words = "5 of 5 volumes were interrupted, and none was seen to come back: run longer" if verdict == "unknown" else ""
+    why = "5 of 5 volumes were interrupted, and none was seen to come back by IOReady: run longer"
+    words = why if verdict == "unknown" else ""
     assert finding == Finding("volumes", verdict, words)
 
 
