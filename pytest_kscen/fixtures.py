@@ -203,12 +203,14 @@ def _tell(item: pytest.Item, run: Run) -> None:
 
 
 def _say(config: pytest.Config, words: str) -> None:
-    """Whatever is captured meanwhile. A worker has no terminal."""
+    """Whatever is captured meanwhile. A worker has no terminal, and one may be gone."""
     terminal, capture = map(config.pluginmanager.getplugin, ("terminalreporter", "capturemanager"))
     if terminal:
-        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        shown = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+        with contextlib.suppress(OSError, ValueError), shown:
             terminal.ensure_newline()
             terminal.write_line(f"kscen: {words}")
+            terminal.flush()
 
 
 def _asks(item: pytest.Item, *options: Option) -> None:

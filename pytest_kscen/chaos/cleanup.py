@@ -128,7 +128,7 @@ async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
     try:
         found = await actor.api.get(NODES, node)
         name = f"chaos-sweep-{actor.chance.suffix()}-{number}"
-        await order(actor, name, node, mark, {TYPE: "sweep", **actor.labels})
+        await order(actor, name, node, mark, {TYPE: "sweep"})  # of no run: what it could not do is for the next one
         if not _is_up(found):
             actor.log(logging.INFO, "waits until the node is ready, to sweep it", node=node, timeout=BOOTS)
             await wait_for(actor.api, actor.clock, NODES, node, condition=_is_up, timeout=BOOTS)

@@ -83,6 +83,8 @@ class VolumeRecord:
     deleting_at: float | None = None
     off: bool = False
     """Whether in the end all machines that held it were off, so that nobody was there to tell how it is."""
+    robbed: bool = False
+    """Whether it was never ready, and nothing but the disks that we took excuses that."""
     lost_at: float | None = None
     """When it went, or began to go, without our doing."""
     stuck: tuple[Stuck, ...] = ()
@@ -128,6 +130,8 @@ class VolumeRecord:
     @property
     def unjudged(self) -> str:
         """Why nobody can tell how it was; empty if somebody can."""
+        if self.robbed:
+            return "it was not ready before disks of it were deleted by us"
         return self.unchecked or ("all machines that held it were off: what it says of itself is old" if self.off else "")
 
     @property
@@ -374,13 +378,21 @@ def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
     return bool(there) and there.issubset(node for one in stops for node in one.shaken)
 
 
+def _verdict_of_unready(volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]) -> str:
+    """One that lacked what we took proves nothing, unless it is ready when all is healed."""
+    if _had_time_to_form(volume, until, shaken):
+        return BROKEN
+    volume.robbed = not volume.healed and _had_time_to_form(replace(volume, taken=()), until, shaken)
+    return UNKNOWN if volume.robbed else INTERRUPTED
+
+
 def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
     if volume.lost_at is not None:
         return BROKEN
     if volume.unchecked or volume.stopped_at is None:
         return UNKNOWN
     if volume.ready_at is None:
-        return BROKEN if _had_time_to_form(volume, volume.stopped_at, shaken) else INTERRUPTED
+        return _verdict_of_unready(volume, volume.stopped_at, shaken)
     if odd := [since for _, since in volume.odd_since]:
         told = all(excused(volume, since, volume.stopped_at, shaken) for since in odd)
         return INTERRUPTED if told else BROKEN

@@ -208,8 +208,8 @@ def _opened(path: pathlib.Path) -> BinaryIO:
 
 
 def _locked(path: pathlib.Path) -> BinaryIO:
-    """Ours as long as it is open, which a process that dies leaves to nobody. What is written goes to its end."""
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
+    """Ours as long as it is open, which a process that dies leaves to nobody."""
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,9 +1,9 @@
 """A Lease, as controllers hold one: who has it acts, and the others wait until it is given back or has run out.
 
-Whether somebody else's has run out is told by our own clock, from when it was last seen to change: two machines' clocks need
-not agree. While an API does not answer nobody else can take it there, so whoever holds it goes on; it is lost when somebody
-else has it or has removed it, or when its holder is refused. Who alone is cut off from the API learns when he is back that it is
-another's.
+Whether somebody else's has run out is told by the time of our own loop, from when it was last seen to change: two machines'
+clocks need not agree, and who sets ours makes nothing run out. While an API does not answer nobody else can take it there, so
+whoever holds it goes on; it is lost when somebody else has it or has removed it, or when its holder is refused. Who alone is
+cut off from the API learns when he is back that it is another's.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Lease:
         self.holder = holder
         self._version = ""
         self._runs_out = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.is_kept = False
         """Whether whoever else holds it has been seen to renew it."""
 
@@ -60,7 +61,7 @@ class Lease:
             found = await self._look()
             if found and (holder := holder_of(found)) not in {"", self.holder}:
                 self._watch(found)
-                if self._clock.now() < self._runs_out:
+                if self._left > 0:
                     return holder
             quicker = (Conflict, NotFound) if found else (Conflict, AlreadyExists)  # without its namespace it cannot be made
             with contextlib.suppress(*quicker):  # somebody was
@@ -77,7 +78,12 @@ class Lease:
     @property
     def pause(self) -> float:
         """Seconds until another look at somebody else's is worth while."""
-        return min(RENEWED_EVERY, max(self._runs_out - self._clock.now(), 0.0))
+        return min(RENEWED_EVERY, max(self._left, 0.0))
+
+    @property
+    def _left(self) -> float:
+        """Seconds until it runs out for whoever holds it, once it was looked at."""
+        return self._runs_out - self._loop.time() if self._loop else 0.0
 
     async def hold(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this while it is ours, then give it back; raises LeaseLost, when what was being done has been ended."""
@@ -135,7 +141,8 @@ class Lease:
         if version != self._version:
             self.is_kept = bool(self._version)
             self._version = version
-            self._runs_out = self._clock.now() + found["spec"].get("leaseDurationSeconds", LASTS)
+            self._loop = asyncio.get_running_loop()
+            self._runs_out = self._loop.time() + found["spec"].get("leaseDurationSeconds", LASTS)
 
     async def _write(self, before: Obj | None) -> None:
         spec = claimed(self.holder, LASTS, self._clock.now(), before)

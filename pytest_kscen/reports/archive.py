@@ -47,12 +47,13 @@ def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None
         _clear(folder)
         for later in [*_later_runs(folder, facts["test"])]:
             _remove(later)
-        (folder / FACTS).write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
+        (folder / FACTS).unlink(missing_ok=True)
 
     try:
         journal.keep_in(folder / JOURNAL, give_way)
     except JournalTaken:
         raise _taken(folder) from None
+    (folder / FACTS).write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
 
 
 def _taken(folder: pathlib.Path) -> ValueError:

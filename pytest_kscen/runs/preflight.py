@@ -87,7 +87,7 @@ async def preflight(stage: Stage, plan: Plan) -> None:
     elif acting and stage.parent:
         parent = _Look(stage.in_parent("preflight").api, "the parent cluster", complaints)
         await _machines(parent, tested, acting, stage.parent)
-    if plan.chaos or stage.parent:
+    if plan.declared or stage.parent:
         await _clearing(tested, stage)
     if complaints:
         raise PreflightRefused("\n".join(dict.fromkeys(complaints)))

@@ -162,14 +162,14 @@ class Run:
 
     def _stop(self) -> None:
         if not self.is_over:
-            self._say(STOPS)
             self.life.stop()
+            self._say(STOPS)
 
     def _hurry(self) -> None:
         """What takes no cluster any more is finished all the same."""
         if not self.is_over:
-            self._say(HURRIES)
             self.life.hurry()
+            self._say(HURRIES)
 
     def must_be_on(self) -> None:
         """What acts through a run needs one that lives: nobody would watch it, judge it or clear it away."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "chaos.kscen.io"
 TAKEN = (
-    "another run does chaos on {where}: {holder} holds the Lease {lease} there: wait for its end, or end it; "
+    "another run does chaos on {where}, or needs it calm: {holder} holds the Lease {lease} there: wait for its end, or end it; "
     "if it was killed, try again when {lasts:.0f} s are over"
 )
 FORBIDDEN = (

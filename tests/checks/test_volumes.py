@@ -325,9 +325,10 @@ DISK = {"patience": 600.0}
         (checked(took(20), change(30), until=49), "interrupted"),
         (checked(took(20), change(30), until=50), "broken"),
         (checked(took(20, result="failed: Forbidden('no')", **DISK), change(30), until=31), "broken"),
-        ([PLACED, took(300, **DISK), NEVER_READY], "interrupted"),  # it began anew
+        ([PLACED, took(300, **DISK), NEVER_READY], "unknown"),  # it began anew
         ([PLACED, took(300), NEVER_READY], "broken"),
-        ([PLACED, took(300, **DISK), whole(511), NEVER_READY], "interrupted"),
+        ([PLACED, took(300, **DISK), whole(511), NEVER_READY], "unknown"),
+        ([PLACED, took(300, **DISK), FROZEN, LIVENESS], "interrupted"),  # it is ready when all is healed
         ([PLACED, took(300, **DISK), whole(510), NEVER_READY], "broken"),
     ],
 )

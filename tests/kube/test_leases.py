@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 
@@ -106,6 +107,15 @@ def test_the_first_has_it_and_the_second_is_told_who(place):
     assert place.taken(place.lease("a")) == ""
     assert place.taken(place.lease("b")) == "a"
     assert (place.spec["holderIdentity"], place.spec["leaseDurationSeconds"], place.spec["leaseTransitions"]) == ("a", 15, 0)
+
+
+def test_who_sets_our_clock_makes_nothing_run_out(place):
+    a, b = place.lease("a"), place.lease("b")
+    place.taken(a)
+    assert place.taken(b) == "a"
+    b._clock = SimpleNamespace(now=lambda: place.clock.now() + 3600)
+    assert place.taken(b) == "a"
+    assert b.pause > 0
 
 
 def test_it_is_renewed_for_as_long_as_it_is_held(place):

@@ -94,9 +94,12 @@ def test_two_that_are_lost_are_two_that_come(world):
     assert robbed.noted(295) == [(250, {"volume": "v"})]
 
 
+@pytest.mark.parametrize("goes", [True, False])
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
-def test_newer_storage_replaces_none(world, generation):
+def test_newer_storage_replaces_none(world, generation, goes):
     robbed = Robbed(world, generation)
+    if goes:
+        robbed.let_go()
     robbed.tell(robbed.left, "False")
     assert robbed.noted(125) == []
     robbed.tell(robbed.left)

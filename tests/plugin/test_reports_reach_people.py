@@ -166,6 +166,31 @@ def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
     assert "are left where they are" not in result.stdout.str()
 
 
+def test_ctrl_c_ends_a_run_though_nobody_can_be_told(pytester):
+    pytester.makeconftest("""
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def gone(request, monkeypatch):
+            def fail(line):
+                raise BrokenPipeError("nobody reads")
+            monkeypatch.setattr(request.config.pluginmanager.getplugin("terminalreporter"), "write_line", fail)
+    """)
+    pytester.makepyfile("""
+        import os, signal
+
+        def test_it(scenario_runner, cluster):
+            cluster.runner.loop.call_later(60, os.kill, os.getpid(), signal.SIGINT)
+            with scenario_runner as run:
+                try:
+                    run.advance("1h")
+                except KeyboardInterrupt:
+                    pass
+            assert run.outcome.lasted < 300
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_whoever_presses_ctrl_c_twice_is_told_what_that_leaves(pytester):
     pytester.makepyfile("""
         import os, signal

@@ -101,6 +101,22 @@ def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
     runner.close()
 
 
+def test_a_machine_that_is_not_there_to_be_swept_makes_a_run_unknown_and_is_left_to_the_next(cluster):
+    parent, nested = cluster.parent(), cluster.api("earlier")
+    cluster.runner.call(nested.create(JOBS, job("dead", "node-1", add_rule("dead", "10.0.0.2", 1.0), 600, DEAD)))
+    cluster.advance("20s")
+    cluster.site.machines.power_off("node-1")
+    cluster.advance("2m")
+    runner = ScenarioRunner(cluster, Plan(), parent=lambda: parent)
+    for number in (1, 2):
+        with runner as run:
+            pass
+        assert (run.outcome.verdict, run.outcome.leftovers) == ("unknown", [])
+        assert [one.data["nodes"] for one in run.journal if one.what == "not-swept"] == [["node-1"]], number
+        assert 150 <= run.outcome.lasted < 160
+    runner.close()
+
+
 def test_volumes_that_another_run_has_left_on_somebodys_cluster_are_told_with_what_removes_them(cluster):
     bring_storage(cluster, "conditions")
     for name in "ab":

@@ -9,6 +9,7 @@ import pytest
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.reports.story import story
 from pytest_kscen.runs import liveness
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.runner import ScenarioRunner
@@ -55,6 +56,12 @@ def test_two_lost_replicas_of_three_are_seen(scenario_runner, monkeypatch):
     assert run.outcome.leftovers == []
 
 
+def told(run):
+    """Why it is not valid, with the stories of what is broken."""
+    broken = [one.name for one in run.outcome.volumes.broken]
+    return "\n".join([run.outcome.explain(), *(line for one in broken for line in ("", one, *story(run.journal, one)))])
+
+
 @pytest.mark.parametrize("scenario_runner", [CHURN], indirect=True, ids=["churn"])
 def test_one_cut_by_hand_while_others_come_and_go(scenario_runner, generation):
     with scenario_runner as run:
@@ -66,7 +73,7 @@ def test_one_cut_by_hand_while_others_come_and_go(scenario_runner, generation):
         run.until(volume.healthy, timeout="3m")
 
     outcome = run.outcome
-    assert outcome.verdict == "valid", outcome.explain()
+    assert outcome.verdict == "valid", told(run)
     assert incident.had_effect
     assert incident.removed_at - incident.started_at >= 20
     assert len(outcome.volumes) >= 3

@@ -17,7 +17,7 @@ from pytest_kscen.kube.leases import LASTS, LeaseLost, claimed, holder_of
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import ApiError, Forbidden
-from pytest_kscen.objects.resources import LEASES
+from pytest_kscen.objects.resources import JOBS, LEASES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 from pytest_kscen.runs.plan import Plan
 from pytest_kscen.runs.preflight import PreflightRefused
@@ -85,8 +85,8 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
         with pytest.raises(PreflightRefused) as refused, world.runner():
             """It does not come so far."""
         assert str(refused.value) == (
-            f"another run does chaos on the parent cluster: {world.holder} holds the Lease vms/{NAME} there: wait for its end, "
-            "or end it; if it was killed, try again when 15 s are over"
+            f"another run does chaos on the parent cluster, or needs it calm: {world.holder} holds the Lease vms/{NAME} there: "
+            "wait for its end, or end it; if it was killed, try again when 15 s are over"
         )
         assert f"run {first.stage.run_id}, process " in world.holder
         assert world.cuts() == there != []
@@ -207,6 +207,15 @@ def test_who_may_not_see_what_earlier_runs_have_left_is_refused_before_a_place_i
     assert world.holder is None
 
 
+def test_pods_that_churn_destroys_need_to_see_earlier_jobs_too(world):
+    world.cluster.owned = False
+    api = world.cluster.api
+    world.cluster.api = lambda name: Refusing(api(name), JOBS, Forbidden("not for you"))
+    runner = ScenarioRunner(world.cluster, Plan(Churn(pod_destroyer=True)))
+    with pytest.raises(PreflightRefused, match=r"^the tested cluster does not let us list jobs.batch: not for you$"):
+        runner.run("1m")
+
+
 def test_a_run_that_cannot_begin_gives_the_lease_back(world, monkeypatch):
     async def refused(*_, **__):
         raise ApiError("not today")
@@ -256,12 +265,15 @@ def test_whoever_is_told_to_stop_waits_no_longer(world):
 def test_the_tested_clusters_jobs_are_one_runs_at_a_time(world):
     """Of chaos that needs no machines, too."""
     world.cluster.owned = False
-    with world.runner(), pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster: run "):
+    with (
+        world.runner(),
+        pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster, or needs it calm: run "),
+    ):
         ScenarioRunner(world.cluster, Plan(chaos=(PodDestroy(),))).run("1m")
 
 
 def test_pods_that_churn_or_a_test_destroys_are_chaos_too(world):
-    world.cluster.owned, taken = False, "another run does chaos on the tested cluster: run "
+    world.cluster.owned, taken = False, "another run does chaos on the tested cluster, or needs it calm: run "
     with world.runner():
         with pytest.raises(PreflightRefused, match=taken):
             ScenarioRunner(world.cluster, Plan(Churn(pod_destroyer=True))).run("1m")
