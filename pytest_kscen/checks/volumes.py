@@ -182,7 +182,7 @@ class Stories:
         elif what in _ENDS:
             self._ends[what] = entry.at
             for volume in self._found if what == LIVENESS else ():
-                volume.healed = not volume.deleting and volume.lost_at is None and volume.name not in data["late"]
+                _is_looked_at(volume, entry)
         elif what == CRASHED:
             self._is_cut_short |= FROZEN not in self._ends
         elif what in _READ:
@@ -202,6 +202,13 @@ class Stories:
             volume.off = _is_off(volume, shaken)
             _judge(volume, shaken)
         return self._found
+
+
+def _is_looked_at(volume: VolumeRecord, entry: Entry) -> None:
+    """When all is healed. One that is ready then has become so in its time, also if nobody else saw it any more."""
+    volume.healed = not volume.deleting and volume.lost_at is None and volume.name not in entry.data["late"]
+    if volume.healed and volume.ready_at is None and not volume.waited_for:
+        volume.ready_at = entry.at
 
 
 def _checked(volume: VolumeRecord, entry: Entry) -> None:

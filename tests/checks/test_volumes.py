@@ -25,6 +25,7 @@ DELETED = (50, "began", {"action": "delete the volume"})
 CRASHED = (300, "check-crashed", {"error": "KeyError('x')"})
 NEVER_READY = (600, "never-ready", {})
 FROZEN, LIVENESS = (300, "frozen", {}), (350, "liveness", {"late": []})
+LATE_ITSELF = (600, "liveness", {"late": ["v"]})
 
 
 def journal(*lines, volume="v"):
@@ -69,7 +70,8 @@ def block(started, ended, *nodes, **groups):
         ([STARTED, change(20), STOPPED], "broken", {"IOReady": 1, "Quorum": 0}),
         ([STARTED, change(20), change(21, "Quorum"), STOPPED], "broken", {"IOReady": 1, "Quorum": 1}),
         ([NEVER_READY], "broken", {"IOReady": 0, "Quorum": 0}),
-        ([FROZEN, LIVENESS], "broken", {"IOReady": 0, "Quorum": 0}),
+        ([FROZEN, LIVENESS], "stable", {"IOReady": 0, "Quorum": 0}),
+        ([FROZEN, LATE_ITSELF], "broken", {"IOReady": 0, "Quorum": 0}),
         ([FROZEN, (301, "ready", {}), LIVENESS], "stable", {"IOReady": 0, "Quorum": 0}),
         ([STARTED, WENT], "broken", {"IOReady": 0, "Quorum": 0}),
         ([STARTED, change(20), change(30), WENT, FROZEN], "broken", {"IOReady": 2, "Quorum": 0}),
@@ -208,7 +210,7 @@ def test_that_another_condition_comes_back_proves_nothing():
 @pytest.mark.parametrize(("at", "verdict"), [(5, "unknown"), (310, "broken")])
 def test_who_crashes_while_it_is_not_ready_waits_for_it_no_more(at, verdict):
     crashed = Entry(at, "run", "crashed", {"actor": "multivolume", "error": "RuntimeError()"})
-    (volume,) = read(sorted([*journal(FROZEN, LIVENESS), crashed], key=lambda entry: entry.at))
+    (volume,) = read(sorted([*journal(FROZEN, LATE_ITSELF), crashed], key=lambda entry: entry.at))
     assert volume.verdict == verdict
 
 
@@ -328,7 +330,7 @@ DISK = {"patience": 600.0}
         ([PLACED, took(300, **DISK), NEVER_READY], "unknown"),  # it began anew
         ([PLACED, took(300), NEVER_READY], "broken"),
         ([PLACED, took(300, **DISK), whole(511), NEVER_READY], "unknown"),
-        ([PLACED, took(300, **DISK), FROZEN, LIVENESS], "interrupted"),  # it is ready when all is healed
+        ([PLACED, took(300, **DISK), FROZEN, LIVENESS], "stable"),  # it is ready when all is healed
         ([PLACED, took(300, **DISK), whole(510), NEVER_READY], "broken"),
     ],
 )
@@ -362,7 +364,7 @@ def test_what_we_took_excuses_what_is_asked_meanwhile(replaced, blamed):
 def test_what_comes_when_all_is_healed_excuses_nothing_before():
     """It was nowhere as long as it was watched."""
     healed = (320, "volume-placed", {"nodes": ["node-1"]})
-    (volume,) = read(journal(FROZEN, healed, LIVENESS), [incident(310, 360)])
+    (volume,) = read(journal(FROZEN, healed, LATE_ITSELF), [incident(310, 360)])
     assert volume.verdict == "broken"
 
 

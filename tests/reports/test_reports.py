@@ -374,7 +374,7 @@ def folder(tmp_path):
 
 def test_the_story_from_a_folder(folder, capsys):
     assert main([str(folder)]) == 0
-    assert capsys.readouterr().out == "broken      v1\nbroken      v2\n"
+    assert capsys.readouterr().out == "broken      v1\nstable      v2\n"
     assert main([str(folder), "v1"]) == 0
     assert capsys.readouterr().out.splitlines() == list(story(JOURNAL, "v1"))
 
