@@ -98,7 +98,7 @@ class Suspect:
         """What it does not reach it has not perhaps done either."""
         self.reach = reach
         self.maybe = {key: one for key, one in self.maybe.items() if reach.covers(one) or reach.may_isolate(one)}
-        self.left = {key: whose for key, whose in self.left.items() if key in self.maybe}
+        self.left = {key: incident for key, incident in self.left.items() if key in self.maybe}
 
     def acts(self, at: float) -> None:
         """It is seen to."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_kscen.options.option import Option
+    from pytest_kscen.runs.plan import Plan
 
 NO_MACHINES = "no run has had to do with virtual machines"
 TOLD_BY_RUNS = {
@@ -36,8 +37,9 @@ def idle(items: Sequence[pytest.Item]) -> list[str]:
     flags = [option for option in OPTIONS if option.effect and option.flag in given and given[option.flag].source == option.flag]
     if not flags:
         return []
-    there = {name for item in items for name in _acting(item)}
-    used = {flag for item in items for flag in reached(item)}
+    planned = [(item, plan(item)) for item in items]
+    there = {name for item, declared in planned for name in _acting(item, declared)}
+    used = {flag for item, declared in planned for flag in reached(item, declared)}
     why: dict[str, list[str]] = {}
     for option in flags:
         kinds = _kinds(option)
@@ -55,8 +57,7 @@ def idle_in_runs(config: pytest.Config, asked: Container[str]) -> list[str]:
     return [f"{flag}: without effect, {TOLD_BY_RUNS[flag]}" for flag in flags]
 
 
-def _acting(item: pytest.Item) -> Iterator[str]:
-    declared = plan(item)
+def _acting(item: pytest.Item, declared: Plan) -> Iterator[str]:
     if item.get_closest_marker(PLAN_FROM_COMMAND_LINE):
         yield PLAN_FROM_COMMAND_LINE
     if declared.churn:

@@ -40,12 +40,11 @@ def plan(item: pytest.Item) -> Plan:
     return declared
 
 
-def reached(item: pytest.Item) -> Iterator[str]:
-    """The flags that fill what a sound plan's markers leave open, if there is whoever asks for it."""
+def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
+    """The flags that fill what the markers of this plan leave open, if there is whoever asks for it."""
     from pytest_kscen.chaos.profiles import kind_of
     from pytest_kscen.megatest.churn import Churn
 
-    declared = plan(item)
     if declared.churn:
         yield from left_open(CHURN, keywords_of_all(item, CHURN, Churn), declared.churn)
     chaos = [(kind_of(mark.args[0], mark.kwargs).profile, mark.kwargs) for mark in item.iter_markers("chaos")]

@@ -93,7 +93,7 @@ class _Faults:
 
     def _concerns(self, data: dict[str, Any]) -> bool:
         """What names no volume is said to all that are there; what names some, to these, whether they are there or not."""
-        named = data.get("volumes") or [data[name] for name in ("volume",) if name in data]
+        named = data.get("volumes") or ([data["volume"]] if "volume" in data else [])
         return self._volume in named if named else not self._is_gone
 
     def _noticed(self, entry: Entry, fault: dict[str, Any], how: str) -> Iterator[str]:

@@ -62,7 +62,12 @@ class Plan:
     @property
     def declared(self) -> list[str]:
         """The profiles of which something has to be seen."""
-        return [profile.profile for profile in (*self.chaos, *self._churns_own)]
+        return [profile.profile for profile in self.profiles]
+
+    @property
+    def profiles(self) -> list[Profile]:
+        """All that does chaos: what was declared as that, and churn's own."""
+        return [*self.chaos, *self._churns_own]
 
     @property
     def _churns_own(self) -> list[Profile]:

@@ -77,30 +77,30 @@ async def preflight(stage: Stage, plan: Plan) -> None:
     complaints = tested.complaints
     if plan.churn:
         await _storage(tested, plan)
-    for destroyer in [*plan.chaos, *([PodDestroy()] if plan.churn and plan.churn.pod_destroyer else [])]:
-        if isinstance(destroyer, PodDestroy):
-            await _pods(tested, destroyer)
+    for profile in plan.profiles:
+        if isinstance(profile, PodDestroy):
+            await _pods(tested, profile)
     acting = [profile for profile in plan.chaos if profile.needs_machines()]
     if acting and stage.parent is None:
         names = ", ".join(dict.fromkeys(profile.profile for profile in acting))
         complaints.append(f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace")
-    elif acting and stage.parent:
+    if stage.parent:
         parent = _Look(stage.in_parent("preflight").api, "the parent cluster", complaints)
-        await _machines(parent, tested, acting, stage.parent)
-    if plan.declared or stage.parent:
-        await _clearing(tested, stage)
+        await _made_in_parent(parent, acting, stage.parent)
+        if acting:
+            await _machines(parent, tested, acting, stage.parent)
+    if (plan.declared or stage.parent) and not stage.owned:
+        await tested.list(JOBS, MAY_BE, NAMESPACE, limit=1)  # of which earlier runs may have left some
     if complaints:
-        raise PreflightRefused("\n".join(dict.fromkeys(complaints)))
+        raise PreflightRefused("\n".join(complaints))
 
 
-async def _clearing(tested: _Look, stage: Stage) -> None:
-    """What earlier runs may have left has to be found before this one begins."""
-    if not stage.owned:
-        await tested.list(JOBS, MAY_BE, NAMESPACE, limit=1)
-    if stage.parent and not stage.parent.owned:
-        parent = _Look(stage.in_parent("preflight").api, "the parent cluster", tested.complaints)
-        for resource in MADE_IN_PARENT.values():
-            await parent.list(resource, MAY_BE, stage.parent.namespace, limit=1)
+async def _made_in_parent(parent: _Look, acting: list[Profile], named: Parent) -> None:
+    """What the run makes has to be known there; what others may have left in somebody's has to be found, if it is known."""
+    needed = {MADE_IN_PARENT.get(one.profile) for one in acting}
+    for resource in MADE_IN_PARENT.values():
+        if resource in needed or not named.owned:
+            await parent.list(resource, NO_VIRTUALIZATION if resource in needed else MAY_BE, named.namespace, limit=1)
 
 
 async def _storage(tested: _Look, plan: Plan) -> None:
@@ -183,8 +183,6 @@ def _status_schema(definition: Obj) -> Obj:
 
 async def _machines(parent: _Look, tested: _Look, acting: list[Profile], named: Parent) -> None:
     namespace = named.namespace
-    for resource in dict.fromkeys(MADE_IN_PARENT[one.profile] for one in acting if one.profile in MADE_IN_PARENT):
-        await parent.list(resource, NO_VIRTUALIZATION, namespace, limit=1)
     machines = await parent.list(VIRTUAL_MACHINES, NO_VIRTUALIZATION, namespace)
     nodes = await tested.list(NODES, NO_NODES, labels=NODE_LABEL)
     if machines is None or nodes is None:

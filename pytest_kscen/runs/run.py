@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import warnings
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.checks.outcome import Outcome, judge
@@ -17,7 +16,6 @@ from pytest_kscen.runs.applied import Applied
 from pytest_kscen.runs.chaos_by_hand import ChaosByHand
 from pytest_kscen.runs.interrupts import heard
 from pytest_kscen.runs.life import Life
-from pytest_kscen.runs.plan import PlanWarning
 from pytest_kscen.runs.volumes_by_hand import VolumesByHand
 from pytest_kscen.runs.workflows import Workflow, Workflows
 
@@ -97,8 +95,6 @@ class Run:
         return self._outcome is not None
 
     def begin(self, duration: float | None = None) -> None:
-        for said in self.plan.hasty:
-            warnings.warn(said, PlanWarning, stacklevel=4)  # the line of the test that begins the run
         words = self._stop, self._hurry
         heed = heard(self.cluster.runner.loop, *words, awaited=lambda: self._waits or self.is_over)
         self._heard = self.signals.enter_context(heed)

@@ -177,6 +177,8 @@ class ScenarioRunner:
 
     def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
         self._check_whereabouts()
+        for said in self.plan.hasty:
+            warnings.warn(said, PlanWarning, stacklevel=3)
         place = self._next_place()
         bring_storage(self.cluster, self.plan.health)
         parent = self._parent() if needs_parent else None

@@ -81,19 +81,25 @@ def test_a_run_by_hand_clears_what_another_left(cluster, churn):
     runner.close()
 
 
-def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
-    parent, nested = cluster.parent(), cluster.api("earlier")
-    cluster.runner.call(nested.create(JOBS, job("dead", "node-1", add_rule("dead", "10.0.0.2", 1.0), 600, DEAD)))
+def leave_a_rule_and_go_down(cluster):
+    """A run that died has left a rule on node-1, which is off now."""
+    cluster.parent()
+    leaves = job("dead", "node-1", add_rule("dead", "10.0.0.2", 1.0), 600, DEAD)
+    cluster.runner.call(cluster.api("earlier").create(JOBS, leaves))
     cluster.advance("20s")
     cluster.site.machines.power_off("node-1")
     cluster.advance("2m")
+
+
+def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
+    leave_a_rule_and_go_down(cluster)
 
     async def boot():
         await cluster.runner.clock.sleep(70)
         cluster.site.machines.power_on("node-1")
 
     cluster.runner.start(boot(), "boot")
-    runner = ScenarioRunner(cluster, Plan(), parent=lambda: parent)
+    runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
     with runner as run:
         assert [one for one in run.journal if one.what == "not-swept"] == []
         assert 65 < run.journal.now < 75
@@ -102,12 +108,8 @@ def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
 
 
 def test_a_machine_that_is_not_there_to_be_swept_makes_a_run_unknown_and_is_left_to_the_next(cluster):
-    parent, nested = cluster.parent(), cluster.api("earlier")
-    cluster.runner.call(nested.create(JOBS, job("dead", "node-1", add_rule("dead", "10.0.0.2", 1.0), 600, DEAD)))
-    cluster.advance("20s")
-    cluster.site.machines.power_off("node-1")
-    cluster.advance("2m")
-    runner = ScenarioRunner(cluster, Plan(), parent=lambda: parent)
+    leave_a_rule_and_go_down(cluster)
+    runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
     for number in (1, 2):
         with runner as run:
             pass

@@ -390,3 +390,18 @@ def refusing(forest, resource):
     hook = Hook("keeps", validate=lambda _: "not yet", resources=[resource], operations=["DELETE"])
     forest.cluster.admission.add(hook)
     return hook
+
+
+@contextlib.contextmanager
+def refusing_twice(forest, resource):
+    """Removals are let pass from the third on; all that were asked for are in the list that this gives."""
+    asked = []
+
+    def refuse(review):
+        asked.append(review.name)
+        return "not yet" if len(asked) < 3 else None
+
+    hook = Hook("keeps", validate=refuse, resources=[resource], operations=["DELETE"])
+    forest.cluster.admission.add(hook)
+    yield asked
+    forest.cluster.admission.remove(hook)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from forest import ABSENT, long_cut, refusing
-from theatre import partition, suspend, task, template
+from forest import ABSENT, long_cut, refusing, refusing_twice
+from theatre import Through, partition, suspend, task, template
 
 from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS
@@ -79,10 +79,7 @@ def test_what_somebody_has_put_in_the_place_of_chaos_is_not_touched(forest):
     forest.stop()
     actor = forest.actor()
 
-    class Late:
-        def __getattr__(self, name):
-            return getattr(actor.api, name)
-
+    class Late(Through):
         async def delete(self, resource, name, namespace, **options):
             if resource == NETWORK_CHAOS:
                 found = await forest.api.get(resource, name, namespace)
@@ -90,9 +87,9 @@ def test_what_somebody_has_put_in_the_place_of_chaos_is_not_touched(forest):
                 await forest.api.delete(resource, name, namespace)
                 theirs = {"metadata": {"name": name, "namespace": namespace, "labels": {"whose": "theirs"}}, "spec": found["spec"]}
                 await forest.api.create(resource, theirs)
-            return await actor.api.delete(resource, name, namespace, **options)
+            return await self._api.delete(resource, name, namespace, **options)
 
-    forest.start(dataclasses.replace(actor, api=Late()))
+    forest.start(dataclasses.replace(actor, api=Late(actor.api)))
     name = long_cut(forest)
     forest.befall(name, "abort", 0)
     workflow, _ = forest.end(name)
@@ -184,20 +181,11 @@ def test_what_has_ended_before_its_node_was_deleted_has_ended(forest):
 
 
 def test_a_removal_that_is_refused_is_tried_again(forest):
-    refusals = []
-
-    def refuse(review):
-        refusals.append(review.name)
-        if len(refusals) < 3:
-            raise Forbidden("not yet")
-
-    hook = Hook("keeps", validate=refuse, resources=[NETWORK_CHAOS], operations=["DELETE"])
-    forest.cluster.admission.add(hook)
     cut = partition("cut", "5s")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    phase, _, told = ended(forest, cut)
-    forest.cluster.admission.remove(hook)
-    assert (phase, told["cut"][0], len(refusals)) == (SUCCEED, SUCCEED, 3)
+    with refusing_twice(forest, NETWORK_CHAOS) as asked:
+        phase, _, told = ended(forest, cut)
+    assert (phase, told["cut"][0], len(asked)) == (SUCCEED, SUCCEED, 3)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])

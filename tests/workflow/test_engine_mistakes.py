@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from theatre import Theatre, partition, suspend, template
+from theatre import Theatre, Through, partition, suspend, template
 
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.kube.inprocess import InProcessApi
@@ -94,16 +94,6 @@ def test_somebody_elses_node_stops_no_engine(theatre, metadata):
     begin(theatre)
     theatre.runner.advance(5)
     assert told(theatre) == (SUCCEED, "")
-
-
-class Through:
-    """What is not spoken of below goes through to the API."""
-
-    def __init__(self, api):
-        self._api = api
-
-    def __getattr__(self, name):
-        return getattr(self._api, name)
 
 
 class Deaf(Through):

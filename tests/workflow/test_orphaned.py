@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from forest import long_cut, refusing
-from theatre import partition, suspend, template
+from forest import long_cut, refusing, refusing_twice
+from theatre import Through, partition, suspend, template
 
-from pytest_kscen.machinery.admission import Hook
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.workflows import CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
 from pytest_kscen.workflow.remains import LONGEST_PAUSE
 
@@ -42,26 +40,16 @@ def test_chaos_whose_owner_is_nobodys_is_removed_all_the_same(forest, what):
 
 
 def test_a_removal_of_what_a_deleted_workflow_has_left_is_tried_again(forest):
-    name, refusals = long_cut(forest), []
-
-    def refuse(review):
-        refusals.append(review.name)
-        if len(refusals) < 3:
-            raise Forbidden("not yet")
-
-    hook = Hook("keeps", validate=refuse, resources=[NETWORK_CHAOS], operations=["DELETE"])
-    forest.cluster.admission.add(hook)
-    forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
-    forest.runner.advance(35)
-    forest.cluster.admission.remove(hook)
-    assert (forest.chaos(name), len(refusals)) == ([], 3)
+    name = long_cut(forest)
+    with refusing_twice(forest, NETWORK_CHAOS) as asked:
+        forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
+        forest.runner.advance(35)
+    assert (forest.chaos(name), len(asked)) == ([], 3)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
 def test_what_a_deleted_workflow_has_left_is_tried_for_as_long_as_it_takes(forest, is_restarted):
-    name = long_cut(forest)
-    hook = Hook("keeps", validate=lambda _: "not yet", resources=[NETWORK_CHAOS], operations=["DELETE"])
-    forest.cluster.admission.add(hook)
+    name, hook = long_cut(forest), refusing(forest, NETWORK_CHAOS)
     forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
     forest.runner.advance(1800)
     if is_restarted:
@@ -79,19 +67,16 @@ def test_what_a_node_makes_while_its_workflow_is_orphaned_is_removed(forest):
     forest.stop()
     actor = forest.actor()
 
-    class Late:
-        def __getattr__(self, name):
-            return getattr(actor.api, name)
-
+    class Late(Through):
         async def create(self, resource, obj, *rest, **options):
             if resource == NETWORK_CHAOS:
                 await forest.api.delete(
                     SHIPPED.workflows, obj["metadata"]["labels"][WORKFLOW_LABEL], "default", propagation="Orphan"
                 )
                 await forest.runner.clock.sleep(5)
-            return await actor.api.create(resource, obj, *rest, **options)
+            return await self._api.create(resource, obj, *rest, **options)
 
-    forest.start(dataclasses.replace(actor, api=Late()))
+    forest.start(dataclasses.replace(actor, api=Late(actor.api)))
     cut = partition("cut", "1h")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     name = forest.put_on({"entry": "cut", "templates": [cut]})

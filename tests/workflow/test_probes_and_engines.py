@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 
 import pytest
-from theatre import Theatre, partition, suspend, template
+from theatre import Theatre, Through, partition, suspend, template
 
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.workflows import SHIPPED
@@ -91,14 +91,8 @@ def test_what_they_have_said_is_remembered(house):
     assert house.probes() == {"onchaos": "Failed", "continuous": "Passed"}
 
 
-class Racing:
+class Racing(Through):
     """The workflow is deleted just before it is written that it runs."""
-
-    def __init__(self, api):
-        self._api = api
-
-    def __getattr__(self, name):
-        return getattr(self._api, name)
 
     async def patch(self, resource, name, patch, *where, **options):
         if resource == SHIPPED.workflows and any(part.get("value", {}).get("phase") == "Running" for part in patch[1:]):

@@ -66,3 +66,13 @@ def task(name, *branches, command="exit 0", **fields):
     container = {"name": "main", "image": "busybox", "command": ["sh", "-c", command]}
     targets = [{"target": target, "expression": expression} for target, expression in branches]
     return template(name, "Task", task={"container": container}, conditionalBranches=targets, **fields)
+
+
+class Through:
+    """What is not spoken of below goes through to the API."""
+
+    def __init__(self, api):
+        self._api = api
+
+    def __getattr__(self, name):
+        return getattr(self._api, name)
