@@ -34,8 +34,8 @@ def play(seed: str, length: str, volumes: int = 10, machines: int = 6) -> dict:
     from pytest_kscen.chaos.profiles import PROFILES
     from pytest_kscen.clusters.embedded import EmbeddedCluster
     from pytest_kscen.megatest.churn import Churn
-    from pytest_kscen.runs.plan import Plan
-    from pytest_kscen.runs.runner import ScenarioRunner
+    from pytest_kscen.run.plan import Plan
+    from pytest_kscen.run.runner import ScenarioRunner
 
     churn = Churn(max_volumes=volumes, step=(volumes // 10, volumes * 3 // 10))  # for ten: from one to three, as by default
     plan = Plan(churn, tuple(profile() for profile in PROFILES.values()))
@@ -144,7 +144,7 @@ def main() -> None:
 
 def child(kind: str, seed: str, length: str, *counts: str) -> dict:
     """One of these processes."""
-    from pytest_kscen.runs.plan import PlanWarning
+    from pytest_kscen.run.plan import PlanWarning
 
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore", PlanWarning)  # the minute that warms up is too short for chaos

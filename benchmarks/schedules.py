@@ -13,9 +13,8 @@ from measuring import Row, Stopwatch, report
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.objects.chaos_mesh import KINDS
-from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
+from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
+from pytest_kscen.run.workflows import bring_chaos_mesh
 from pytest_kscen.workflow.schedules import Schedules
 
 HOUR, DAY = 3600, 86400

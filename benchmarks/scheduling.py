@@ -20,17 +20,18 @@ from measuring import Row, Stopwatch, report
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner, WallRunner
-from pytest_kscen.clusters.controlplane import layout, programs, starting
+from pytest_kscen.clusters.controlplane import programs, starting
+from pytest_kscen.clusters.controlplane import starting as layout
+from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
+from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.scheduler import Scheduler
+from pytest_kscen.embedded.scheduler.result_annotations import Annotating
+from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.informer import Informers
-from pytest_kscen.kube.inprocess import InProcessApi
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
-from pytest_kscen.machinery.kinds import Kinds
-from pytest_kscen.machinery.recorded import builtin_kinds
-from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
-from pytest_kscen.simulation.bench import Bench
-from pytest_kscen.simulation.scheduler import Scheduler
-from pytest_kscen.simulation.scheduler.annotating import Annotating
 
 CLASSES = {f"class-{number}": number * 100 for number in range(4)}
 PATIENCE = 600.0

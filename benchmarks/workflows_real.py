@@ -15,9 +15,9 @@ from measuring import Row, Stopwatch, control_plane, report
 
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.objects.chaos_mesh import OVER, SHIPPED
 from pytest_kscen.objects.resources import CONFIG_MAPS
-from pytest_kscen.objects.workflows import OVER, SHIPPED
-from pytest_kscen.runs.chaos_mesh import family_on
+from pytest_kscen.run.workflows import family_on
 from pytest_kscen.workflow.engine import ENGINE, drive
 
 GROUP, EVERY_TASK = 9, 10

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COMMANDS = {
-    "controlplane": ("pytest_kscen.clusters.controlplane.command", "build the real control plane's programs, or find them"),
-    "story": ("pytest_kscen.reports.command", "tell a volume's story from a run's folder"),
-    "judge": ("pytest_kscen.reports.again", "judge a run again from its folder"),
-    "scenario-report": ("pytest_kscen.reports.scenarios", "tell what a scenario has come to, or compare two runs of it"),
-    "validate": ("pytest_kscen.runs.validating", "tell what is wrong with Workflows, Schedules and Scenarios"),
-    "scenario-compare": ("pytest_kscen.runs.comparing", "play a Scenario with two configurations of the scheduler, side by side"),
-    "scenario-controller": ("pytest_kscen.runs.controlling", "play the Scenarios that are applied to a cluster"),
-    "workflow-engine": ("pytest_kscen.runs.driving", "drive the Workflows and Schedules that are applied to a cluster"),
-    "record": ("pytest_kscen.runs.recording", "turn a cluster, as it stands, into a Scenario file"),
-    "record-api": ("pytest_kscen.machinery.recorded.record", "record what a real API server serves into the package"),
-    "record-chaos-mesh": ("pytest_kscen.objects.chaos_definitions.recording", "record Chaos Mesh's definitions into the package"),
-    "record-protobuf": ("pytest_kscen.machinery.recorded.numbering", "record how protobuf numbers Kubernetes' fields"),
+    "controlplane": "build the real control plane's programs, or find them",
+    "story": "tell a volume's story from a run's folder",
+    "judge": "judge a run again from its folder",
+    "scenario-report": "tell what a scenario has come to, or compare two runs of it",
+    "validate": "tell what is wrong with Workflows, Schedules and Scenarios",
+    "scenario-compare": "play a Scenario with two configurations of the scheduler, side by side",
+    "scenario-controller": "play the Scenarios that are applied to a cluster",
+    "workflow-engine": "drive the Workflows and Schedules that are applied to a cluster",
+    "record": "turn a cluster, as it stands, into a Scenario file",
+    "record-api": "record what a real API server serves into the package",
+    "record-chaos-mesh": "record Chaos Mesh's definitions into the package",
+    "record-protobuf": "record how protobuf numbers Kubernetes' fields",
 }
 
 
@@ -28,12 +31,41 @@ def main(arguments: list[str]) -> int:
         stream = sys.stdout if name in {"-h", "--help"} else sys.stderr
         print(_usage(), file=stream)
         return 0 if stream is sys.stdout else 2
-    module, _ = COMMANDS[name]
-    return int(import_module(module).main(rest))
+    return command(name)(rest)
+
+
+def command(name: str) -> Callable[[list[str]], int]:  # noqa: C901, PLR0912  # a table whose rows are imports
+    """Import the module of one command, and return its `main`."""
+    match name:
+        case "controlplane":
+            from pytest_kscen.commands.controlplane import main as run
+        case "story":
+            from pytest_kscen.commands.story import main as run
+        case "judge":
+            from pytest_kscen.commands.judge import main as run
+        case "scenario-report":
+            from pytest_kscen.commands.scenario_report import main as run
+        case "validate":
+            from pytest_kscen.commands.validate import main as run
+        case "scenario-compare":
+            from pytest_kscen.commands.scenario_compare import main as run
+        case "scenario-controller":
+            from pytest_kscen.commands.scenario_controller import main as run
+        case "workflow-engine":
+            from pytest_kscen.commands.workflow_engine import main as run
+        case "record":
+            from pytest_kscen.commands.record import main as run
+        case "record-api":
+            from pytest_kscen.commands.record_api import main as run
+        case "record-chaos-mesh":
+            from pytest_kscen.commands.record_chaos_mesh import main as run
+        case "record-protobuf":
+            from pytest_kscen.commands.record_protobuf import main as run
+    return run
 
 
 def _usage() -> str:
-    rows = [f"  {name:<20} {purpose}" for name, (_, purpose) in sorted(COMMANDS.items())]
+    rows = [f"  {name:<20} {purpose}" for name, purpose in sorted(COMMANDS.items())]
     return "\n".join(["usage: python -m pytest_kscen COMMAND [options]", *rows])
 
 

@@ -8,7 +8,7 @@ import kubernetes.client
 import numpy
 
 import pytest_kscen.clusters.embedded
-import pytest_kscen.runs.runner
+import pytest_kscen.run.runner
 
 with contextlib.suppress(ModuleNotFoundError):  # pytest reads this for `-m megatest` too, which needs no hypothesis
     import hypothesis.internal.observability

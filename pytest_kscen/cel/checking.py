@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.cel.errors import Mistake
 from pytest_kscen.cel.functions import declared
-from pytest_kscen.cel.functions.times import duration, timestamp
-from pytest_kscen.cel.mistakes import Mistake
+from pytest_kscen.cel.functions.conversions import duration, timestamp
 from pytest_kscen.cel.re2 import compiled
 from pytest_kscen.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
 from pytest_kscen.cel.types import (

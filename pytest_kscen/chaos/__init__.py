@@ -2,3 +2,7 @@
 
 Only the API, the clock and chance may enter here.
 """
+
+from __future__ import annotations
+
+

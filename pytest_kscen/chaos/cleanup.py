@@ -13,17 +13,13 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.chaos.faults.machines import is_our_stop, take_back
-from pytest_kscen.chaos.hands import TYPE, Hands, remove
-from pytest_kscen.chaos.jobs import NAMESPACE
-from pytest_kscen.chaos.scripts import MARK
-from pytest_kscen.chaos.sweeping import order, swept
+from pytest_kscen.chaos.clients import MARK, NAMESPACE, TYPE, Hands, order, remove, swept
+from pytest_kscen.chaos.vm_reboter import is_our_stop, take_back
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.objects.resources import JOBS, NODES
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS, NODES
 from pytest_kscen.objects.storage import NAMESPACE as STORAGE
 from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS, phase_of
 

@@ -1,28 +1,86 @@
-"""One fault's life: aimed, caused, seen to have an effect or not, ended and seen to be undone, recovered from.
-
-The journal is told of each step. What was begun is undone even if it failed or was cancelled in the middle; what the API
-refused is not there to be undone.
-"""
+"""Incidents: the life of one fault (target, cause, effect, end, recovery), its API answers, and the loop that repeats incidents."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_kscen.chaos.answers import Answers
-from pytest_kscen.chaos.blame import NOWHERE
-from pytest_kscen.chaos.hands import INCIDENT, TYPE, Hands, Impossible, make_way
+from pytest_kscen.chaos.clients import INCIDENT, TYPE, Hands, Impossible, make_way
 from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.chaos.troubles import NOWHERE
+from pytest_kscen.kube.retrying import may_be_done
+from pytest_kscen.objects.arguments import valid_range
 from pytest_kscen.objects.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
-    from pytest_kscen.chaos.blame import Reach
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.chaos.troubles import Reach
+    from pytest_kscen.clock import Signal
     from pytest_kscen.journal import Journal
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.objects.resources import Obj, Resource
+
+
+
+
+
+@dataclass(slots=True)
+class Answers:
+    """By an incident's parts; one that goes in one has the part ""."""
+
+    yes: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def of(self, part: str) -> Iterator[None]:
+        """The request for this part of it is made within."""
+        try:
+            yield
+        except BaseException as error:
+            if may_be_done(error):
+                self.lost.append(part)
+            raise
+        self.yes.append(part)
+
+    def found(self) -> None:
+        """Somebody has looked: what was asked for is there."""
+        self.yes += self.lost
+        self.lost.clear()
+
+    def never(self, parts: Container[str]) -> None:
+        """Somebody has looked: of those whose answers were lost these were not done, and of the others nobody can tell."""
+        self.lost = [part for part in self.lost if part not in parts]
+
+    def nothing(self) -> None:
+        """Nobody does it."""
+        self.yes.clear()
+        self.lost.clear()
+
+    def __contains__(self, part: object) -> bool:
+        """Whether this part is done, or may be."""
+        return part in self.yes or part in self.lost
+
+    def __bool__(self) -> bool:
+        return bool(self.yes or self.lost)
+
+
+# One fault's life: aimed, caused, seen to have an effect or not, ended and seen to be undone,
+# recovered from. The journal is told of each step. What was begun is undone even if it failed
+# or was cancelled in the middle; what the API refused is not there to be undone.
+
 
 T = TypeVar("T")
 
@@ -236,3 +294,75 @@ async def to_the_end(task: asyncio.Task[T]) -> T:
 
 def _flat(targets: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {kind: ", ".join(names) for kind, names in targets.items()}
+
+
+# How profiles pass their time: a pause, an incident, its end, and again until the signal.
+# Nothing ends it for good.
+
+
+
+class Recurring(Protocol):
+    """A profile whose incidents come after pauses and last for a drawn time."""
+
+    @property
+    def profile(self) -> str: ...
+    @property
+    def period(self) -> tuple[float, float]: ...
+    @property
+    def incident(self) -> tuple[float, float]: ...
+
+
+async def recur(
+    stage: Stage, stop: Signal, profile: Recurring, kind: str, draw: Callable[[Hands, float], Awaitable[Fault]]
+) -> None:
+    """One incident after the other. `draw` says which, given how long it will last."""
+    hands = Hands.of(stage, stage.one_more(kind))
+    actor = hands.nested
+    async with Observer.of(stage).held():
+        while not await stop.within(actor.chance.between(*profile.period)):
+            seconds = actor.chance.between(*profile.incident)
+            try:
+                incident = await cause(stage, await draw(hands, seconds), by=actor.name)
+            except PASSING as error:
+                skipped(actor, profile.profile, error)
+                continue
+            try:
+                await stop.within(seconds)
+            finally:
+                await ended(incident)
+
+
+async def ended(incident: Incident) -> None:
+    """End it; that it cannot be undone stands in the journal, and is no reason to stop everything else."""
+    try:
+        await incident.end()
+    except PASSING as error:
+        incident.hands.nested.log(logging.ERROR, "cannot be undone", incident=incident.id, error=repr(error))
+
+
+def skipped(actor: Actor, profile: str, error: Exception) -> None:
+    """Say why there is no incident this time."""
+    why = str(error) if isinstance(error, Impossible) else repr(error)
+    actor.note("incident-skipped", profile=profile, why=why)
+    actor.log(logging.WARNING, "no incident this time", profile=profile, why=why)
+
+
+def drawn(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -> str:
+    """One of the variants, each as likely as its weight: with all of them, a number from 0 to 99 decides."""
+    possible = {variant: weight for variant, weight in weights.items() if variant in variants}
+    number = chance.below(sum(possible.values()))
+    for variant, weight in possible.items():
+        number -= weight
+        if number < 0:
+            return variant
+    raise ValueError("there is nothing to draw from")
+
+
+def valid_times(profile: Recurring) -> None:
+    valid_range("period", profile.period)
+    valid_range("incident", profile.incident)
+
+
+def valid_variants(variants: object, known: Mapping[str, int]) -> None:
+    if not isinstance(variants, tuple) or not variants or any(variant not in known for variant in variants):
+        raise ValueError(f"variants={variants!r}: give one or more of {', '.join(known)}")

@@ -1,19 +1,160 @@
-"""network-blocker: cuts machines off from each other for a while, again and again: all TCP, one DRBD link, or two groups."""
+"""network-blocker: CiliumNetworkPolicies that block TCP between machines, the fault, and the profile that repeats it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.faults.blocks import DRBD, EVERYTHING, SPLIT_BRAIN, Block, of_link
-from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.recurring import drawn, recur, valid_times, valid_variants
-from pytest_kscen.chaos.replicas import links_of
-from pytest_kscen.objects.numbers import is_whole
+from pytest_kscen.chaos.clients import NODE_A, NODE_B, Hands, Impossible, remove
+from pytest_kscen.chaos.incidents import drawn, recur, valid_times, valid_variants
+from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach, links_of
+from pytest_kscen.objects.arguments import is_whole
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, POD_NAMESPACE
+from pytest_kscen.objects.virtualization import VM_LABEL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.chaos.troubles import Link
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+ALL_TCP: Obj = {"port": "1", "endPort": 65535, "protocol": "TCP"}
+BYSTANDERS = ["host", "remote-node", "cluster", "world"]  # the parent, its DNS and everybody outside stay within reach
+
+
+def cut(
+    name: str,
+    namespace: str,
+    side_a: Sequence[str],
+    side_b: Sequence[str],
+    *,
+    ports: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    labels: Mapping[str, str],
+) -> Obj:
+    """Denies TCP across the two sides, both ways; within a side everybody still reaches everybody.
+
+    Of ports, what goes to either side's own is denied; no ports are all. Any rule turns default-deny on for the machines of
+    side A: hence the rules that allow everything else.
+    """
+    peers = {"matchLabels": {POD_NAMESPACE: namespace}}
+    to_a, to_b = map(_ports, ports)
+    return {
+        "apiVersion": CILIUM_NETWORK_POLICIES.api_version,
+        "kind": CILIUM_NETWORK_POLICIES.kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "spec": {
+            "endpointSelector": _machines(side_a),
+            "ingress": [{"fromEntities": BYSTANDERS}, {"fromEndpoints": [peers]}],
+            "egress": [{"toEntities": BYSTANDERS}, {"toEndpoints": [peers]}],
+            "ingressDeny": [{"fromEndpoints": [_machines(side_b)], "toPorts": to_a}],
+            "egressDeny": [{"toEndpoints": [_machines(side_b)], "toPorts": to_b}],
+        },
+    }
+
+
+def _ports(numbers: Sequence[int]) -> list[Obj]:
+    return [{"ports": [{"port": str(port), "protocol": "TCP"} for port in numbers] or [ALL_TCP]}]
+
+
+def _machines(names: Sequence[str]) -> Obj:
+    return {"matchExpressions": [{"key": VM_LABEL, "operator": "In", "values": list(names)}]}
+
+
+# The network between machines is blocked: a policy in the parent denies TCP between two sides,
+# all of it or single ports.
+
+
+EVERYTHING, DRBD, SPLIT_BRAIN = "blocking-everything", "blocking-drbd", "split-brain"
+PORTS = "blocking-ports"  # by hand alone
+HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium takes no more in one rule
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Between two sides: all TCP, or what goes to these ports of either; no ports are all ports."""
+
+    variant: str
+    side_a: tuple[str, ...]
+    side_b: tuple[str, ...]
+    ports_a: tuple[int, ...] = ()
+    ports_b: tuple[int, ...] = ()
+    volume: str = ""
+
+    profile: ClassVar[str] = "network-block"
+    passes: ClassVar[bool] = False
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        machines = [*self.side_a, *self.side_b]
+        found = {"nodes": machines, "vms": machines}
+        if self.variant == SPLIT_BRAIN:
+            found |= {"group_a": list(self.side_a), "group_b": list(self.side_b)}
+        if ports := dict.fromkeys((*self.ports_a, *self.ports_b)):
+            found["ports"] = [str(port) for port in ports]
+        if self.volume:
+            found["volumes"] = [self.volume]
+        return found
+
+    @property
+    def reach(self) -> Reach:
+        return Reach((LINK, VOLUME), self.side_a, self.side_b, self.volume)
+
+    async def aim(self, hands: Hands) -> Block:
+        await hands.must_have([*self.side_a, *self.side_b])
+        if self.variant == DRBD and not self.ports_a:
+            return await self._of_volume(hands)
+        return self
+
+    async def _of_volume(self, hands: Hands) -> Block:
+        """As its link is found."""
+        (node,), (peer,) = self.side_a, self.side_b
+        links = [link for link in await links_of(hands, node) if (link.peer, link.volume) == (peer, self.volume)]
+        if not links:
+            raise Impossible(f"the volume {self.volume!r} has no link between {node} and {peer}: it needs a replica on each")
+        return of_link(links[0])
+
+    async def inject(self, incident: Incident) -> None:
+        await incident.put(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, self.policy(incident))
+
+    async def heal(self, incident: Incident) -> None:
+        policy = incident.hands.in_parent, CILIUM_NETWORK_POLICIES, _name(incident), incident.hands.namespace
+        await incident.look_for(*policy)
+        await remove(*policy)
+
+    def policy(self, incident: Incident) -> Obj:
+        labels = incident.labels
+        if len(self.side_a) == len(self.side_b) == 1:
+            labels |= {NODE_A: self.side_a[0], NODE_B: self.side_b[0]}
+        ports = self.ports_a, self.ports_b
+        return cut(_name(incident), incident.hands.namespace, self.side_a, self.side_b, ports=ports, labels=labels)
+
+
+def of_link(link: Link) -> Block:
+    """One volume's link alone, whichever end has dialled: ports are numbered on each node, so each end's are its own."""
+    port_a, port_b = link.ports
+    return Block(DRBD, (link.node,), (link.peer,), (port_a,), (port_b,), link.volume)
+
+
+def _name(incident: Incident) -> str:
+    return f"chaos-net-{incident.id}"
+
+
+def valid_ports(ports: Iterable[int]) -> tuple[int, ...]:
+    found = tuple(ports)
+    if not found or not all(is_whole(port) and port <= HIGHEST_PORT for port in found) or len(found) > MOST_PORTS:
+        raise ValueError(f"ports={found!r}: give 1 to {MOST_PORTS} numbers from 1 to {HIGHEST_PORT}")
+    return found
+
+
+# network-blocker: cuts machines off from each other for a while, again and again: all TCP, one
+# DRBD link, or two groups.
+
 
 WEIGHTS = {EVERYTHING: 30, DRBD: 30, SPLIT_BRAIN: 40}
 PAIR = 2

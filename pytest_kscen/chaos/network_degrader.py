@@ -1,19 +1,238 @@
-"""network-degrader: makes the network between two machines worse for a while, again and again: losses, or a loaded link."""
+"""network-degrader: packet losses and a loaded link between two machines, and the profile that repeats them."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from pytest_kscen.chaos.faults.latency import Latency
-from pytest_kscen.chaos.faults.losses import Losses, valid_loss
-from pytest_kscen.chaos.faults.pairs import PROFILE
-from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.recurring import drawn, recur, valid_times, valid_variants
+from pytest_kscen.chaos.clients import (
+    DAY,
+    DEADLINE,
+    MARK,
+    NODE_A,
+    NODE_B,
+    Hands,
+    Impossible,
+    add_rule,
+    completes,
+    discard,
+    dropped_packets,
+    job,
+    load_link,
+    log_of,
+    pushed_bytes,
+    put,
+    remove_rule,
+    sweep,
+)
+from pytest_kscen.chaos.incidents import drawn, recur, valid_times, valid_variants
+from pytest_kscen.chaos.troubles import LINK, VOLUME, Power, Reach
+from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.virtualization import STOPPED, phase_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+PROFILE = "network-degrade"
+LATE = 30.0  # seconds that a Job may take to start and to be seen to have ended
+
+
+@dataclass(frozen=True, slots=True)
+class WorseLink:
+    """What is wrong between two machines while packets still pass."""
+
+    pair: tuple[str, str]
+
+    profile: ClassVar[str] = PROFILE
+    passes: ClassVar[bool] = False
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        return {"nodes": list(self.pair), "vms": list(self.pair)}
+
+    @property
+    def reach(self) -> Reach:
+        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], power=Power.WORSENS)
+
+
+class End(NamedTuple):
+    """One machine of the pair."""
+
+    side: str
+    node: str
+    peer: str
+    peer_address: str
+
+    def labels(self, incident: Incident) -> dict[str, str]:
+        first, second = (self.node, self.peer) if self.side == "a" else (self.peer, self.node)
+        return {NODE_A: first, NODE_B: second, **incident.labels}
+
+    def job(self, incident: Incident, what: str) -> str:
+        return f"chaos-{incident.id}-{what}-{self.side}"
+
+
+def ends(pair: tuple[str, str], addresses: tuple[str, str]) -> Iterator[End]:
+    yield End("a", pair[0], pair[1], addresses[1])
+    yield End("b", pair[1], pair[0], addresses[0])
+
+
+async def addresses_of(hands: Hands, pair: tuple[str, str]) -> tuple[str, str]:
+    machines = await hands.must_run(pair)
+    found = [str((machines[name].get("status") or {}).get("ipAddress") or "") for name in pair]
+    for name, address in zip(pair, found, strict=True):
+        if not address:
+            raise Impossible(f"the virtual machine {name} has no address yet (status.ipAddress)")
+    return found[0], found[1]
+
+
+async def is_off(hands: Hands, name: str) -> bool:
+    """A machine without power has forgotten its rules."""
+    machine = (await hands.machines()).get(name)
+    return machine is None or phase_of(machine) == STOPPED
+
+
+# Packets between two machines are lost by chance: a rule of iptables on each, brought by one
+# Job and taken away by another. The Job that takes the rule away tells how many packets it has
+# lost. What it has not taken away is swept.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Losses(WorseLink):
+    """This share of the packets, for this many seconds; without a time, until it is told to end."""
+
+    loss: float
+    seconds: float | None = None
+    addresses: tuple[str, str] = ("", "")
+
+    variant: ClassVar[str] = "losses"
+
+    async def aim(self, hands: Hands) -> Losses:
+        return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
+
+    async def inject(self, incident: Incident) -> None:
+        actor, both = incident.hands.nested, list(ends(self.pair, self.addresses))
+        for end in both:
+            await incident.put(actor, JOBS, self.adding(incident, end), end.node)
+        if self.seconds is not None:
+            for end in both:
+                await put(actor, JOBS, self.removing(incident, end, "del", self.seconds))
+        for end in both:
+            if not await completes(actor, end.job(incident, "add"), LATE):
+                raise TimeoutError(f"the rule did not come to {end.node} within {LATE:g} s")
+
+    async def heal(self, incident: Incident) -> None:
+        for end in ends(self.pair, self.addresses):
+            if end.node in incident.answers and end.node not in incident.parts_done:
+                if await is_off(incident.hands, end.node):
+                    incident.note("rule-gone-with-its-machine", node=end.node)
+                else:
+                    await self._take_away(incident, end)
+                incident.parts_done.append(end.node)
+        await discard(incident.hands.nested, incident.id)
+
+    async def _take_away(self, incident: Incident, end: End) -> None:
+        actor = incident.hands.nested
+        lost = await self._removed(incident, end)
+        if lost is None:
+            await discard(actor, incident.id, f"-{end.side}")
+            await sweep(actor, end.job(incident, "sweep"), end.node, MARK + end.job(incident, "add"), end.labels(incident))
+        elif lost:
+            incident.has_effect(f"{end.node} lost {lost} packets from {end.peer}")
+
+    async def _removed(self, incident: Incident, end: End) -> int | None:
+        """How many packets the rule has lost, once it is gone; None if nobody can tell."""
+        actor, step = incident.hands.nested, "del"
+        rest = 0.0 if self.seconds is None else incident.started_at + self.seconds - incident.journal.now
+        if self.seconds is None or rest > LATE / 2:
+            await discard(actor, incident.id, end.job(incident, "del"))
+            step, rest = "end", 0.0
+            await put(actor, JOBS, self.removing(incident, end, step, 0))
+        if not await completes(actor, end.job(incident, step), max(0.0, rest) + DEADLINE + LATE):
+            return None
+        return dropped_packets(await log_of(actor, end.job(incident, step)))
+
+    def adding(self, incident: Incident, end: End) -> Obj:
+        """It is there as long as its rule may be, and tells whoever comes after us where that is."""
+        name = end.job(incident, "add")
+        return self._job(incident, end, name, add_rule(name, end.peer_address, self.loss), self.seconds or DAY)
+
+    def removing(self, incident: Incident, end: End, step: str, after: float) -> Obj:
+        script = remove_rule(end.job(incident, "add"), end.peer_address, self.loss, after)
+        return self._job(incident, end, end.job(incident, step), script, after or LATE)
+
+    def _job(self, incident: Incident, end: End, name: str, script: str, seconds: float) -> Obj:
+        return job(name, end.node, script, seconds, end.labels(incident))
+
+
+def valid_loss(loss: object) -> None:
+    if isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 <= loss <= 1:
+        raise ValueError(f"loss={loss!r}: give the share of packets that get lost, from 0 to 1: 0.05 is 5 %")
+
+
+# The link between two machines is loaded until packets have to wait: iperf3 on each pushes what
+# it can to the other.
+
+
+LOADED = 100e6  # bits per second, a tenth of the slowest link that storage is replicated over: less is no load
+
+
+@dataclass(frozen=True, slots=True)
+class Latency(WorseLink):
+    """For this many seconds; without a time, until it is told to end."""
+
+    seconds: float | None = None
+    addresses: tuple[str, str] = ("", "")
+
+    variant: ClassVar[str] = "latency"
+
+    async def aim(self, hands: Hands) -> Latency:
+        return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
+
+    async def inject(self, incident: Incident) -> None:
+        for end in ends(self.pair, self.addresses):
+            await incident.put(incident.hands.nested, JOBS, self.loading(incident, end), end.node)
+
+    async def heal(self, incident: Incident) -> None:
+        actor = incident.hands.nested
+        for end in ends(self.pair, self.addresses):
+            name = end.job(incident, "load")
+            if end.node in incident.parts_done or end.node not in incident.answers:
+                continue
+            rest = incident.started_at + (self.seconds or DAY) - incident.journal.now
+            if rest <= LATE / 2:
+                await completes(actor, name, max(0.0, rest) + DEADLINE + LATE)
+            self._judge(incident, end, pushed_bytes(await log_of(actor, name)) or 0)
+            incident.parts_done.append(end.node)
+        await discard(actor, incident.id)
+
+    def _judge(self, incident: Incident, end: End, pushed: int) -> None:
+        """By the mean of all its time, so that what came late or with interruptions has to make up for it."""
+        lasted = min(self.seconds or DAY, incident.journal.now - incident.started_at)
+        rate = pushed * 8 / lasted if lasted else 0.0
+        if rate >= LOADED:
+            incident.has_effect(f"{end.node} pushed {rate / 1e6:.0f} Mbit/s to {end.peer}")
+        else:
+            incident.note("not-loaded", node=end.node, peer=end.peer, bits_per_second=round(rate))
+
+    def loading(self, incident: Incident, end: End) -> Obj:
+        seconds = self.seconds or DAY
+        script = load_link(end.peer_address, seconds)
+        return job(end.job(incident, "load"), end.node, script, seconds, end.labels(incident))
+
+
+# network-degrader: makes the network between two machines worse for a while, again and again:
+# losses, or a loaded link.
+
 
 WEIGHTS = {Losses.variant: 50, Latency.variant: 50}
 PAIR = 2

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.chaos import troubles
-from pytest_kscen.chaos.blame import NOTICING, SETTLED, Suspect, whose
-from pytest_kscen.chaos.replicas import node_of
-from pytest_kscen.kube.informer import Informer, Ref
-from pytest_kscen.kube.looking import SharedInformers
+from pytest_kscen.chaos.troubles import NOTICING, SETTLED, Suspect, node_of, whose
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.kube.informer import Informer, SharedInformers
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, volume_of
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES, phase_of
@@ -28,11 +27,10 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES, phase_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from pytest_kscen.chaos.blame import Reach
     from pytest_kscen.chaos.incidents import Incident
-    from pytest_kscen.chaos.troubles import Aspect, Due, Key
+    from pytest_kscen.chaos.troubles import Aspect, Due, Key, Reach
     from pytest_kscen.kube.actor import Stage
-    from pytest_kscen.kube.looking import Ears
+    from pytest_kscen.kube.informer import Ears
     from pytest_kscen.objects.resources import Obj
 
 Said = TypeVar("Said")

@@ -1,4 +1,4 @@
-"""The profiles that a test can declare, by name."""
+"""Table of chaos profiles, by name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.pod_destroyer import PodDestroy
 from pytest_kscen.chaos.vm_reboter import VmReboot
-from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.arguments import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,24 +1,76 @@
-"""What is out of order in a cluster, as its API tells it: links, volumes, nodes and machines that were well and are not.
-
-What has never been well is no trouble: it is only beginning. A link is due, though, when both ends say that they try it; whoever
-is told of that says later whether that was too long ago, and then it is a trouble as well, until it is made.
-"""
+"""Troubles of replicas, links, volumes, nodes and machines as the API shows them, and their attribution to incidents."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from pytest_kscen.chaos.replicas import node_of
 from pytest_kscen.objects.conditions import condition
-from pytest_kscen.objects.storage import volume_of
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, volume_of
 from pytest_kscen.objects.virtualization import RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from pytest_kscen.chaos.clients import Hands
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.objects.volume_health import Observed
+    from pytest_kscen.objects.storage import Observed
+
+
+
+# Where volumes' replicas are, and the links between them, as the storage's API tells it in each
+# of its generations.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What joins a replica to another of the same volume. Each end listens on a port of its own, and either may dial."""
+
+    volume: str
+    node: str
+    peer: str
+    ports: tuple[int, int]
+
+
+async def links_of(hands: Hands, node: str) -> list[Link]:
+    """The links that have an end on this node, in the order of their volumes' keys: that of the names is a salt's."""
+    try:
+        replicas = (await hands.nested.api.list(REPLICATED_VOLUME_REPLICAS)).items
+    except NotFound:  # there is no such storage here
+        return []
+    return list(links(sorted(replicas, key=lambda replica: _without_salt(replica, hands.keys)), node))
+
+
+def _without_salt(replica: Obj, keys: Mapping[str, str]) -> str:
+    """The replica's name with its volume's key."""
+    volume, name = volume_of(replica), str(replica["metadata"]["name"])
+    return keys.get(volume, volume) + name.removeprefix(volume)
+
+
+def links(replicas: Iterable[Obj], node: str) -> Iterator[Link]:
+    placed = [replica for replica in replicas if node_of(replica) and port_of(replica)]
+    for own in placed:
+        if node_of(own) == node:
+            for other in placed:
+                if volume_of(other) == volume_of(own) and node_of(other) != node:
+                    yield Link(volume_of(own), node, node_of(other), (port_of(own), port_of(other)))
+
+
+def node_of(replica: Obj) -> str:
+    return str((replica.get("spec") or {}).get("nodeName") or "")
+
+
+def port_of(replica: Obj) -> int:
+    """Where it listens; 0 as long as it does not."""
+    status = replica.get("status") or {}
+    config = (status.get("drbd") or {}).get("config") or {}
+    places = [config.get("address") or {}, *(each.get("address") or {} for each in status.get("addresses") or ())]
+    return next((int(place["port"]) for place in places if place.get("port")), 0)
+
+
 
 Key: TypeAlias = tuple[str, ...]
 
@@ -217,3 +269,165 @@ def has_same_links(new: Obj, old: Obj) -> bool:
 
 def _of_drbd(status: Obj) -> Obj | None:
     return (status.get("drbd") or {}).get("status")
+
+
+# Whose a trouble is, by the rules that a storage tester would go by; what cannot be told apart
+# is nobody's proof. An incident explains a trouble if it covers it, acts, and has done so for
+# long enough to be noticed. Of several that do, the one that explains it best has it, and of
+# equals the first; whoever came earlier than that one may have done it too. What a volume
+# suffers all of those that stop something may have done together. A link that is not made is
+# explained by what acted before it was due, and for long enough since, but only if both ends
+# are sure to be at work: while something is done to a machine or an agent of theirs, the link
+# proves nothing.
+
+
+
+NOTICING = 6.0  # seconds, DRBD's `timeout`: a silence that is shorter has not cost it a link
+SETTLED = 5.0  # seconds without trouble
+
+
+class Power(IntEnum):
+    """How well a kind of incident explains what it covers."""
+
+    WORSENS = 0
+    """The network, which is often borne."""
+    OVER = 1
+    """Whatever ended, and still moves what it had shaken."""
+    STOPS = 2
+    """Packets, or those who serve a node."""
+    TAKES_AWAY = 3
+    """A whole machine, once it has been seen to be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What an incident may have done: things of these kinds, on these nodes; or between them and others, or to one volume."""
+
+    kinds: tuple[str, ...]
+    nodes: tuple[str, ...]
+    against: tuple[str, ...] = ()
+    volume: str = ""
+    power: Power = Power.STOPS
+
+    @property
+    def noticed_after(self) -> float:
+        """What is done to packets is not noticed at once."""
+        return NOTICING if self.against else 0.0
+
+    def covers(self, aspect: Aspect) -> bool:
+        if aspect.kind not in self.kinds or (self.volume and aspect.volume != self.volume):
+            return False
+        sides = (self.nodes, self.against) if self.against else (self.nodes,)
+        return all(any(node in side for node in aspect.nodes) for side in sides)
+
+    def may_isolate(self, aspect: Aspect) -> bool:
+        """A cut may take a node from those who watch over it, where these live on one of its machines."""
+        return aspect.kind == NODE and bool(self.against) and not self.volume and aspect.key[1] in (*self.nodes, *self.against)
+
+
+NOWHERE = Reach((), ())
+
+
+@dataclass(slots=True, eq=False)
+class Suspect:
+    """An incident that is on or is not recovered from."""
+
+    reach: Reach
+    since: float
+    until: float | None = None
+    asked: bool = False
+    """Whether it was only asked for: it may act or not."""
+    seen: bool = field(init=False)
+    """Whether it acts. A machine is taken away by somebody else: later, or never."""
+    shaken: dict[Key, Aspect] = field(default_factory=dict)
+    """Its own troubles that are not over."""
+    maybe: dict[Key, Aspect] = field(default_factory=dict)
+    """Those that are perhaps its own, and are not over."""
+    left: dict[Key, str] = field(default_factory=dict)
+    """Of those, what an incident that is overtaken has left to it: which one."""
+    volumes: dict[str, None] = field(default_factory=dict)
+    """Those of which it has shaken a link."""
+
+    def __post_init__(self) -> None:
+        self.seen = self.reach.power is not Power.TAKES_AWAY
+
+    @property
+    def power(self) -> Power:
+        return self.reach.power if self.until is None else min(self.reach.power, Power.OVER)
+
+    def reaches(self, reach: Reach) -> None:
+        """What it does not reach it has not perhaps done either."""
+        self.reach = reach
+        self.maybe = {key: one for key, one in self.maybe.items() if reach.covers(one) or reach.may_isolate(one)}
+        self.left = {key: incident for key, incident in self.left.items() if key in self.maybe}
+
+    def acts(self, at: float) -> None:
+        """It is seen to."""
+        if not self.seen:
+            self.seen, self.since = True, at
+
+    def shook(self, trouble: Aspect, at: float) -> None:
+        self.shaken[trouble.key] = trouble
+        self.maybe.pop(trouble.key, None)
+        self.left.pop(trouble.key, None)
+        if trouble.kind == LINK:
+            self.volumes[trouble.volume] = None
+        if trouble.kind == MACHINE:
+            self.acts(at)
+
+    def has(self, trouble: Aspect) -> bool:
+        """Whether it is its own, or perhaps."""
+        return trouble.key in self.shaken or trouble.key in self.maybe
+
+    @property
+    def in_trouble(self) -> list[Aspect]:
+        """What is not well, and its own or perhaps its own."""
+        return [*self.shaken.values(), *self.maybe.values()]
+
+    def is_rid_of(self, trouble: Aspect) -> bool:
+        """Whether it had it."""
+        own, perhaps = self.shaken.pop(trouble.key, None), self.maybe.pop(trouble.key, None)
+        self.left.pop(trouble.key, None)
+        return bool(own or perhaps)
+
+    def explains(self, trouble: Aspect, at: float) -> bool:
+        if self.asked or not self.reach.covers(trouble) or not (self.seen or trouble.kind == MACHINE):
+            return False
+        if trouble.due is not None and self.since > trouble.due:
+            return False  # it found a link that did not come already
+        if trouble.kind == VOLUME and self.reach.against and trouble.volume not in self.volumes:
+            return False  # packets reach a volume through its links
+        return self._was_noticed(trouble, at) and self._still_moves(trouble, at)
+
+    def may_explain(self, trouble: Aspect) -> bool:
+        was_on = self.until is None or (trouble.due is not None and self.until > trouble.due)
+        return was_on and (self.reach.covers(trouble) or self.reach.may_isolate(trouble))
+
+    def may_hold_up(self, link: Aspect) -> bool:
+        """Whether an end may not be at work because of it."""
+        return self.seen and not self.reach.against and any(node in self.reach.nodes for node in link.nodes)
+
+    def _was_noticed(self, trouble: Aspect, at: float) -> bool:
+        begun = self.since if trouble.due is None else trouble.due
+        return (at if self.until is None else self.until) - begun >= self.reach.noticed_after
+
+    def _still_moves(self, trouble: Aspect, at: float) -> bool:
+        return self.until is None or at - self.until <= SETTLED or trouble.volume in self.volumes
+
+
+AnySuspect = TypeVar("AnySuspect", bound=Suspect)
+
+
+def whose(trouble: Aspect, suspects: Iterable[AnySuspect], at: float) -> tuple[AnySuspect | None, list[AnySuspect]]:
+    """Whose it is, if anybody's, and whose it may be."""
+    suspects = list(suspects)
+    able = sorted((each for each in suspects if each.explains(trouble, at)), key=lambda each: (-each.power, each.since))
+    if not able or (trouble.due is not None and (trouble.excused or any(each.may_hold_up(trouble) for each in suspects))):
+        return None, [each for each in suspects if each.may_explain(trouble)]
+    best = able[0]
+    if trouble.kind == VOLUME:
+        needed = min(best.power, Power.STOPS)
+        together = [each for each in able if each.power >= needed]
+        if len(together) > 1:
+            return None, together
+    return best, [each for each in able if each.since < best.since]

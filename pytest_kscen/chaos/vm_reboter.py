@@ -1,25 +1,249 @@
-"""vm-reboter: restarts machines the hard way, one after the other, and does not wait for them to come back."""
+"""vm-reboter: the faults that restart or stop a virtual machine, and the profile that repeats restarts."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_kscen.chaos.faults.machines import PROFILE, Reboot
-from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.incidents import PASSING, cause
+from pytest_kscen.chaos.clients import Hands, Impossible, put, remove
+from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
 from pytest_kscen.chaos.observer import Observer
-from pytest_kscen.chaos.recurring import ended, skipped
-from pytest_kscen.objects.numbers import valid_range
-from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS, phase_of
+from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Power, Reach
+from pytest_kscen.kube.actor import RUN_LABEL
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.arguments import valid_range
+from pytest_kscen.objects.conditions import condition, is_true
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.virtualization import (
+    FINISHED,
+    RUNNING,
+    STOPPED,
+    VIRTUAL_MACHINE_OPERATIONS,
+    VIRTUAL_MACHINES,
+    phase_of,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_kscen.chance import Stream
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import Signal
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+
+
+OPERATING = 300.0  # seconds within which an operation has to be finished
+BOOTING = 600.0  # seconds within which the machine has to run, and its node to be ready
+PROFILE = "vm-reboot"
+COMPLETED = "Completed"
+EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
+
+
+class OperationFailed(Impossible):
+    """The hypervisor would not do it."""
+
+
+def operation(name: str, namespace: str, kind: str, vm: str, labels: Mapping[str, str]) -> Obj:
+    """By force, where that is possible."""
+    spec = {"type": kind, "virtualMachineName": vm}
+    return {
+        "apiVersion": VIRTUAL_MACHINE_OPERATIONS.api_version,
+        "kind": VIRTUAL_MACHINE_OPERATIONS.kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "spec": spec if kind == "Start" else {**spec, "force": True},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PowerCut:
+    """What takes one machine away."""
+
+    vm: str
+    boot: str = dataclasses.field(default="", repr=False)
+    """The node's boot before, by its id."""
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        return {"nodes": [self.vm], "vms": [self.vm]}
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(EVERYTHING, (self.vm,), power=Power.TAKES_AWAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot(PowerCut):
+    """Off and on again."""
+
+    profile: ClassVar[str] = PROFILE
+    variant: ClassVar[str] = "vm-reboot"
+    passes: ClassVar[bool] = True
+
+    async def aim(self, hands: Hands) -> Reboot:
+        await hands.must_run([self.vm])
+        return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
+
+    async def inject(self, incident: Incident) -> None:
+        await incident.put(incident.hands.in_parent, *_order(incident, "Restart", self.vm))
+
+    async def heal(self, incident: Incident) -> None:
+        """What was not done needs no way back; unless the machine was seen to go before the operation failed."""
+        await _look_for(incident, "Restart")
+        try:
+            if await _done(incident, "Restart", self.vm):
+                incident.was_done(f"{self.vm} was restarted")
+        except OperationFailed as error:
+            incident.note("incident-failed", error=str(error))
+        if incident.had_effect:
+            await _back(incident, self.vm, self.boot)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop(PowerCut):
+    """Off, until it is undone."""
+
+    profile: ClassVar[str] = "vm-stop"
+    variant: ClassVar[str] = "vm-stop"
+    passes: ClassVar[bool] = False
+
+    async def aim(self, hands: Hands) -> Stop:
+        await hands.must_run([self.vm])
+        return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
+
+    async def inject(self, incident: Incident) -> None:
+        await incident.put(incident.hands.in_parent, *_order(incident, "Stop", self.vm))
+        if await _done(incident, "Stop", self.vm):
+            incident.was_done(f"{self.vm} was stopped")
+
+    async def heal(self, incident: Incident) -> None:
+        """An operation that waits must not stop the machine later; one that is done stands on record until it is undone."""
+        actor, namespace, name = incident.hands.in_parent, incident.hands.namespace, _name(incident, "Stop")
+        await _look_for(incident, "Stop")
+        if not incident.answers:
+            return
+        if not await _is_completed(actor, name, namespace):
+            await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+        await _back(incident, self.vm, self.boot)
+        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+
+
+def is_our_stop(operation: Obj) -> bool:
+    return operation["spec"].get("type") == "Stop" and RUN_LABEL in (operation["metadata"].get("labels") or {})
+
+
+async def take_back(hands: Hands, past: Obj) -> None:
+    """Start the machine that an operation of a run has stopped which could not start it again."""
+    if not is_our_stop(past) or past["spec"]["virtualMachineName"] not in await hands.machines():
+        return
+    actor, namespace, name, vm = hands.in_parent, hands.namespace, past["metadata"]["name"], past["spec"]["virtualMachineName"]
+    with contextlib.suppress(TimeoutError):  # one that hangs stops nothing any more once it is taken away
+        await _finished(actor, name, namespace)
+    if await _comes_to(hands, vm, RUNNING, STOPPED) != STOPPED:
+        return
+    start = name.replace("-stop-", "-start-", 1)
+    try:
+        await put(actor, VIRTUAL_MACHINE_OPERATIONS, operation(start, namespace, "Start", vm, actor.labels))
+        await _comes_to(hands, vm, RUNNING)
+    finally:
+        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, start, namespace)
+
+
+# --- operations ---
+
+
+def _name(incident: Incident, kind: str) -> str:
+    return f"chaos-{kind.lower()}-{incident.id}"
+
+
+def _order(incident: Incident, kind: str, vm: str) -> tuple[Resource, Obj]:
+    named = operation(_name(incident, kind), incident.hands.namespace, kind, vm, incident.labels)
+    return VIRTUAL_MACHINE_OPERATIONS, named
+
+
+async def _look_for(incident: Incident, kind: str) -> None:
+    hands = incident.hands
+    await incident.look_for(hands.in_parent, VIRTUAL_MACHINE_OPERATIONS, _name(incident, kind), hands.namespace)
+
+
+async def _done(incident: Incident, kind: str, vm: str) -> bool:
+    """Wait until the operation is finished, and take it away unless it has to be undone. False if it was not there."""
+    actor, namespace, name = incident.hands.in_parent, incident.hands.namespace, _name(incident, kind)
+    found = await _finished(actor, name, namespace)
+    if found == "gone":
+        return False
+    if kind != "Stop" or phase_of(found) != COMPLETED:
+        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+    if phase_of(found) != COMPLETED:
+        if kind != "Start" and not incident.had_effect:
+            incident.answers.nothing()
+        said = (condition(found, "Completed") or {}).get("message", "")
+        raise OperationFailed(f"the operation {kind} of {vm} is {phase_of(found)}{said and ': '}{said}")
+    return True
+
+
+async def _finished(actor: Actor, name: str, namespace: str) -> Any:
+    """The operation, or that it is gone."""
+    return await wait_for(
+        *(actor.api, actor.clock, VIRTUAL_MACHINE_OPERATIONS, name, namespace),
+        condition=lambda each: "gone" if each is None else each if phase_of(each) in FINISHED else None,
+        timeout=OPERATING,
+    )
+
+
+async def _is_completed(actor: Actor, name: str, namespace: str) -> bool:
+    try:
+        return phase_of(await actor.api.get(VIRTUAL_MACHINE_OPERATIONS, name, namespace)) == COMPLETED
+    except NotFound:
+        return False
+
+
+async def _back(incident: Incident, vm: str, boot: str) -> None:
+    """Wait until the machine runs, started if it is off, and its node is ready: in another boot if the operation was completed."""
+    if await _comes_to(incident.hands, vm, RUNNING, STOPPED) == STOPPED:
+        await put(incident.hands.in_parent, *_order(incident, "Start", vm))
+        await _done(incident, "Start", vm)
+        await _comes_to(incident.hands, vm, RUNNING)
+    nested, before = incident.hands.nested, boot if incident.done else ""
+    await wait_for(
+        *(nested.api, nested.clock, NODES, vm),
+        condition=lambda node: node is None or (is_true(node, "Ready") and _boot_of(node) != before),
+        timeout=BOOTING,
+    )
+
+
+async def _comes_to(hands: Hands, vm: str, *phases: str) -> str:
+    """The first of these phases that the machine is seen in, or that it is gone."""
+    actor = hands.in_parent
+    return await wait_for(
+        *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, hands.namespace),
+        condition=lambda each: "gone" if each is None else phase_of(each) if phase_of(each) in phases else "",
+        timeout=BOOTING,
+    )
+
+
+async def _node(hands: Hands, name: str) -> Obj | None:
+    try:
+        return await hands.nested.api.get(NODES, name)
+    except NotFound:
+        return None
+
+
+def _boot_of(node: Obj | None) -> str:
+    status = (node or {}).get("status") or {}
+    return str((status.get("nodeInfo") or {}).get("bootID") or "")
+
+
+# vm-reboter: restarts machines the hard way, one after the other, and does not wait for them to
+# come back.
+
 
 NAME = "chaos-vm-reboter"
 PERIOD = (60.0, 300.0)

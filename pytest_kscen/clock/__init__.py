@@ -1,8 +1,7 @@
 """The one door to time: a clock to ask and to wait by, and a runner that turns it. Nothing of ours may enter here."""
 
-from pytest_kscen.clock.clock import Clock, Runner, epoch_of, timestamp_of
-from pytest_kscen.clock.signal import Signal
-from pytest_kscen.clock.stall import ActorCrashedError, StalledError
+from pytest_kscen.clock.clock import Clock, Runner, Signal, epoch_of, timestamp_of
+from pytest_kscen.clock.tasks import ActorCrashedError, StalledError
 from pytest_kscen.clock.virtual import VirtualClock, VirtualRunner
 from pytest_kscen.clock.wall import WallClock, WallRunner
 

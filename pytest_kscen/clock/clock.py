@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import datetime
 import functools
 import math
@@ -11,7 +13,10 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from pytest_kscen.clock.stall import ActorCrashedError
+    from pytest_kscen.clock.tasks import ActorCrashedError
+
+
+
 
 T = TypeVar("T")
 
@@ -79,3 +84,31 @@ def _second(seconds: float) -> str:
 def epoch_of(timestamp: str) -> float:
     """The instant that a Kubernetes timestamp names."""
     return datetime.datetime.fromisoformat(timestamp).timestamp()
+
+
+# The word that an actor waits for beside its timers: stop.
+
+
+
+class Signal:
+    """Given once, seen by all."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def give(self) -> None:
+        self._event.set()
+
+    @property
+    def given(self) -> bool:
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    async def within(self, seconds: float) -> bool:
+        """Sleep this long, by the time of the loop, which is its clock's; True at once when the signal comes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        return self.given

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import pathlib
+import types
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    import asyncio
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+
+    from pytest_kscen.clock.loop import VirtualLoop
+
+
+
 
 
 class NumberedTask(asyncio.Task[Any]):
@@ -40,3 +49,150 @@ class TaskBook:
 
     def __iter__(self) -> Iterator[NumberedTask]:
         return iter(list(self._live.values()))
+
+
+# A request that is begun by hand: answered at once, or carried on by a task.
+
+
+T = TypeVar("T")
+
+
+def begin(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, Any]:
+    """Start a request by hand: (True, its result) if it never waits, else (False, a coroutine for the rest of it)."""
+    outer = asyncio._get_running_loop()  # noqa: SLF001  # asyncio's documented hook for loops of others
+    asyncio._set_running_loop(loop)  # noqa: SLF001
+    try:
+        return False, _carry_on(coroutine, coroutine.send(None))
+    except StopIteration as stop:
+        return True, stop.value
+    finally:
+        asyncio._set_running_loop(outer)  # noqa: SLF001
+
+
+async def _carry_on(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> T:
+    return await _resume(coroutine, waits_for)  # a task takes nothing but a coroutine, and that is a generator
+
+
+@types.coroutine
+def _resume(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    try:
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # noqa: BLE001  # a cancellation has to reach the coroutine
+                waits_for = coroutine.throw(error)
+            else:
+                waits_for = coroutine.send(sent)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+def carried_by(frame: types.FrameType) -> Any:
+    """The request that is carried on in this frame, if one is."""
+    return frame.f_locals["coroutine"] if frame.f_code is _carry_on.__code__ else None
+
+
+# How a run ends when time cannot move: a report of who waits for what, or of who is busy, read
+# from the tasks' await chains.
+
+
+
+class StalledError(RuntimeError):
+    """Time cannot move.
+
+    Common causes: an actor waits for something that nobody will do; only heartbeats are left; a loop of
+    sleep(0) that never lets time pass.
+    """
+
+
+class ActorCrashedError(RuntimeError):
+    """An actor that lives beside the test has raised; its own error is the cause."""
+
+
+def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
+    newest_first = reversed(list(tasks))  # the test itself is the last that began to wait
+    lines = [f"  {task.get_name()} waits in {' > '.join(_chain(task.get_coro()))}" for task in newest_first]
+    return StalledError("\n".join([f"{why}. Who waits for what:", *(lines or ["  (no task is left)"])]))
+
+
+class Busy:
+    """Who takes the steps of an instant that does not end."""
+
+    SHOWN = 8
+
+    def __init__(self) -> None:
+        self._steps: Counter[str] = Counter()
+
+    def note(self, callbacks: Iterable[Callable[..., object]]) -> None:
+        self._steps.update(_doer(callback) for callback in callbacks)
+
+    def error(self, why: str) -> StalledError:
+        total = self._steps.total()
+        lines = [f"  {count} of the last {total}: {who}" for who, count in self._steps.most_common(self.SHOWN)]
+        return StalledError("\n".join([f"{why}. Who is busy:", *lines]))
+
+
+def _doer(callback: Any) -> str:
+    """A task and where it is, or a function: the one that a timer calls, where its owner tells."""
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return f"{owner.get_name()} in {' > '.join(_chain(owner.get_coro())) or 'its last step'}"
+    called = getattr(owner, "act", callback)
+    return f"{called.__module__}.{called.__qualname__}" if hasattr(called, "__qualname__") else repr(called)
+
+
+def _chain(awaited: Any) -> Iterator[str]:
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is None:
+            return
+        if carried := carried_by(frame):
+            awaited = carried
+            continue
+        yield f"{awaited.__qualname__} ({pathlib.PurePath(frame.f_code.co_filename).name}:{frame.f_lineno})"
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None) or getattr(awaited, "gi_yieldfrom", None)
+
+
+# The actors beside a test: held while they live, in the order of their birth, and heard when
+# one crashes.
+
+
+
+class Actors:
+    """The tasks of one runner's actors, and the first crash among them that nobody has been told of."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self.crash: ActorCrashedError | None = None
+        self._hearing: list[Callable[[ActorCrashedError], None]] = []
+
+    def start(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        task = loop.create_task(coroutine, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+
+    def hear(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        self._hearing.append(hears)
+        return lambda: self._hearing.remove(hears)
+
+    def cancel(self) -> list[asyncio.Task[Any]]:
+        """Tell all of them to end, newest first."""
+        tasks = list(reversed(self._tasks))
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+    def raise_crash(self) -> None:
+        if self.crash:
+            crash, self.crash = self.crash, None
+            raise crash
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        del self._tasks[task]
+        if task.cancelled() or not (error := task.exception()):
+            return
+        crash = ActorCrashedError(f"the actor {task.get_name()} crashed: {error!r}")
+        crash.__cause__ = error
+        self.crash = self.crash or crash
+        for hears in list(self._hearing):
+            hears(crash)

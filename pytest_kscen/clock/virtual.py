@@ -8,18 +8,164 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kscen.clock.actors import Actors
-from pytest_kscen.clock.carrying import begin
 from pytest_kscen.clock.loop import VirtualLoop
-from pytest_kscen.clock.pacing import Pacer
+from pytest_kscen.clock.tasks import Actors, begin
+from pytest_kscen.clock.wall import elapsed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-    from concurrent.futures import Future
+    import asyncio
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-    from pytest_kscen.clock.stall import ActorCrashedError
+    from pytest_kscen.clock.tasks import ActorCrashedError
+
+
+
+# How another thread is answered while simulated time stands still. What can be answered at once
+# is, and nothing else moves. What has to wait (a watch, `kubectl wait`) makes the pacer's
+# thread turn the loop at the pace of the wall clock until it is answered. The test's own thread
+# always goes first.
+
+
+
+
+class Pacer:
+    """Turns the loop for other threads."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._turnstile = threading.RLock()
+        self._change = threading.Condition()
+        self._wanted = 0
+        self._asked = 0
+        self._waiting: dict[asyncio.Task[Any], Future[Any]] = {}
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    @contextlib.contextmanager
+    def stand_aside(self) -> Iterator[None]:
+        """Give the loop to the calling thread."""
+        with self._change:
+            self._wanted += 1
+        self._loop.nudge()
+        try:
+            with self._turnstile:
+                yield
+        finally:
+            with self._change:
+                self._wanted -= 1
+                self._change.notify_all()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        answer: Future[T] = Future()
+        if not self._wanted and self._turnstile.acquire(blocking=False):  # nobody turns the loop: no need to call the pacer
+            try:
+                self._take_up(coroutine, answer)
+            finally:
+                self._turnstile.release()
+            if not answer.done():
+                self._call_pacer()
+        else:
+            self._loop.call_soon_threadsafe(self._admit, coroutine, answer)
+            self._call_pacer(asked=1)
+        return answer
+
+    def _call_pacer(self, asked: int = 0) -> None:
+        with self._change:
+            self._asked += asked
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._live, name="kscen-pacer", daemon=True)
+                self._thread.start()
+            self._change.notify_all()
+
+    def close(self) -> None:
+        with self._change:
+            self._closing = True
+            self._change.notify_all()
+        self._loop.nudge()
+        if self._thread:
+            self._thread.join()
+
+    def _admit(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
+        with self._change:
+            self._asked -= 1
+        self._take_up(coroutine, answer)
+
+    def _take_up(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
+        if answer.cancelled():
+            coroutine.close()
+            return
+        if self._loop.is_exposed():
+            self._loop.meddle()
+        try:
+            answered, rest = begin(self._loop, coroutine)
+        except Exception as error:  # noqa: BLE001  # it belongs to whoever asked
+            _settle(answer, error=error)
+            return
+        if answered:
+            _settle(answer, rest)
+        else:
+            task = self._loop.create_task(rest, name="a client on the port")
+            self._waiting[task] = answer
+            task.add_done_callback(self._finish)
+            answer.add_done_callback(lambda answer: answer.cancelled() and self._loop.call_soon_threadsafe(task.cancel))
+
+    def _finish(self, task: asyncio.Task[Any]) -> None:
+        answer = self._waiting.pop(task, None)
+        if answer is None:
+            return
+        if task.cancelled():
+            answer.cancel()
+        elif error := task.exception():
+            _settle(answer, error=error)
+        else:
+            _settle(answer, task.result())
+
+    def _live(self) -> None:
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._closing or (not self._wanted and (self._asked or self._waiting)))
+                if self._closing:
+                    return
+            with self._turnstile:
+                if not self._loop.is_closed():
+                    self._serve()
+
+    def _serve(self) -> None:
+        try:
+            self._loop.admit()
+            if self._waiting:
+                self._loop.turn(lambda: self._wanted or self._closing or not self._waiting, pace=self._pace)
+        except BaseException as error:  # noqa: BLE001  # it belongs to those who wait; this thread serves the next ones
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        while self._waiting:
+            task, answer = self._waiting.popitem()
+            task.cancel()
+            _settle(answer, error=error)
+
+    def _pace(self, seconds: float) -> bool:
+        """Wait until the next timer is due by the wall; False if something came in between."""
+        self._loop.meddle()
+        end = elapsed() + min(seconds, threading.TIMEOUT_MAX / 2)
+        self._loop.wait_for_arrivals(max(0.0, end - elapsed()))
+        return elapsed() >= end
+
+
+def _settle(answer: Future[T], result: Any = None, *, error: BaseException | None = None) -> None:
+    """Tell who asked, unless he has hung up."""
+    if not answer.set_running_or_notify_cancel():
+        return
+    if error:
+        answer.set_exception(error)
+    else:
+        answer.set_result(result)
+
+
 
 T = TypeVar("T")
 

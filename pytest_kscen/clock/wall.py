@@ -8,12 +8,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kscen.clock.actors import Actors
+from pytest_kscen.clock.tasks import Actors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from pytest_kscen.clock.stall import ActorCrashedError
+    from pytest_kscen.clock.tasks import ActorCrashedError
 
 T = TypeVar("T")
 

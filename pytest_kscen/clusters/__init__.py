@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.clusters.cluster import ClusterRefused
 
 if TYPE_CHECKING:
     import pathlib
 
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.clusters.kind.wish import KindWish
+    from pytest_kscen.clusters.kind import KindWish
 
 __all__ = ["ClusterRefused", "open_cluster"]
 
@@ -47,7 +47,7 @@ def _open(  # noqa: PLR0917  # as its only caller has them
 
         return ControlPlaneCluster(seed, nodes=NODES if nodes is None else nodes)
     if backend == "kind":
-        from pytest_kscen.clusters.kind.cluster import KindBackedCluster
+        from pytest_kscen.clusters.kind import KindBackedCluster
 
         return KindBackedCluster(kind, nodes=nodes, seed=seed)
     if backend == "kubeconfig":

@@ -1,4 +1,4 @@
-"""What a test holds, whichever backend is behind it."""
+"""Why a cluster is not handed out, in words for whoever asked for it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import inspect
 import linecache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from pytest_kscen.clusters.refusal import ClusterRefused
-from pytest_kscen.objects.durations import seconds_of
+from pytest_kscen.objects.arguments import seconds_of
 
 if TYPE_CHECKING:
     import pathlib
@@ -18,6 +17,17 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Runner
     from pytest_kscen.kube.actor import Parent
     from pytest_kscen.kube.api import Api
+
+
+
+
+
+class ClusterRefused(Exception):
+    """There is no such cluster now. The message says what was asked for, what stands in the way, and what to do."""
+
+
+# What a test holds, whichever backend is behind it.
+
 
 
 class Cluster(Protocol):

@@ -14,28 +14,33 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.clusters import parent as parents
+from pytest_kscen.clusters import simulated_parent as parents
 from pytest_kscen.clusters.cluster import TimedCluster
-from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.embedded.actors import actors
+from pytest_kscen.embedded.apiserver.admission.plugins import SYSTEM_CLASSES, standard
+from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
+from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.embedded.controllers.provisioner import BUILT_IN
+from pytest_kscen.embedded.kubelet.nodes import Site
+from pytest_kscen.embedded.kubelet.pod_http import Web
+from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.machinery.admission.priority import SYSTEM_CLASSES
-from pytest_kscen.machinery.admission.standard import standard
-from pytest_kscen.machinery.kinds import Kinds
-from pytest_kscen.machinery.recorded import builtin_kinds
-from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.resources import NAMESPACES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
-from pytest_kscen.simulation.assembly import actors
-from pytest_kscen.simulation.kubelet.web import Web
-from pytest_kscen.simulation.site import Site
-from pytest_kscen.simulation.volumes.classes import BUILT_IN
+from pytest_kscen.objects.resources import (
+    NAMESPACES,
+    NODES,
+    PRIORITY_CLASSES,
+    SERVICES,
+    STORAGE_CLASSES,
+)
 
 if TYPE_CHECKING:
+    from pytest_kscen.embedded.apiserver.admission import Admission
+    from pytest_kscen.embedded.apiserver.http import Port
+    from pytest_kscen.embedded.apiserver.wire import Wire
     from pytest_kscen.kube.actor import Parent
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.machinery.admission import Admission
-    from pytest_kscen.machinery.http import Port
-    from pytest_kscen.machinery.wire import Wire
     from pytest_kscen.objects.resources import Obj
 
 BORN_WITH = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -110,7 +115,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
     @functools.cached_property
     def wire(self) -> Wire:
         """The server as HTTP sees it."""
-        from pytest_kscen.machinery.wire import Wire
+        from pytest_kscen.embedded.apiserver.wire import Wire
 
         return Wire(self.server)
 
@@ -129,7 +134,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
     @property
     def kubeconfig(self) -> pathlib.Path:
         if self._port is None:
-            from pytest_kscen.machinery.http import Port
+            from pytest_kscen.embedded.apiserver.http import Port
 
             self._folder = pathlib.Path(tempfile.mkdtemp(prefix="kscen-"))
             self._port = Port(self.wire, self.runner, self._folder)

@@ -1,24 +1,215 @@
-"""The kubeconfig backend: somebody's cluster. It is asked first whether it is there, and nothing in it is ours."""
+"""What a kubeconfig holds, one file or several as kubectl merges them; and a copy with one context chosen."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
+import logging
+import os
 import pathlib
 import shutil
 import tempfile
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import yaml
+
+from pytest_kscen.chance import Chance, draw_seed
 from pytest_kscen.clock import WallRunner
-from pytest_kscen.clusters import contexts
-from pytest_kscen.clusters.live import LiveCluster
-from pytest_kscen.clusters.refusal import ClusterRefused
-from pytest_kscen.kube.remote import configuration_of
-from pytest_kscen.objects.errors import ApiError, Forbidden
+from pytest_kscen.clusters.cluster import ClusterRefused, TimedCluster
+from pytest_kscen.kube.actor import Parent
+from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
+from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 
 if TYPE_CHECKING:
-    from pytest_kscen.kube.remote import Connection
+    import pathlib
+    from collections.abc import Callable
+
+    from pytest_kscen.kube.api import Api
+
+
+
+
+NAMED = ("clusters", "users", "contexts")
+FILES = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key", "tokenFile"), "contexts": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """By which options somebody names a cluster."""
+
+    file: str
+    context: str = ""
+
+    @property
+    def another_file(self) -> str:
+        return f"choose another with {self.file} FILE"
+
+    @property
+    def another(self) -> str:
+        return f"{self.another_file} and {self.context} NAME" if self.context else self.another_file
+
+    @property
+    def a_context(self) -> str:
+        return (
+            f"Name one with {self.context} NAME"
+            if self.context
+            else f"Let {self.file} FILE have one of them as its current-context"
+        )
+
+
+TESTED_FLAGS = Flags("--kubeconfig", "--kscen-context")
+COMMAND_FLAGS = Flags("--kubeconfig", "--context")
+PARENT_FLAGS = Flags("--parent-kubeconfig")
+
+
+def default_path() -> str:
+    """Where kubectl would look."""
+    return os.environ.get("KUBECONFIG") or "~/.kube/config"
+
+
+def merged_kubeconfig(path: str, flags: Flags = TESTED_FLAGS) -> dict[str, Any]:
+    """The files of a path, separated as in PATH; who comes first wins. File names in it become absolute."""
+    whole: dict[str, Any] = {"apiVersion": "v1", "kind": "Config"}
+    files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
+    present = [file for file in files if file.is_file()]
+    if not present:
+        raise ClusterRefused(f"there is no kubeconfig at {path}: {flags.another_file}")
+    for file in present:
+        content = _load(file, flags.another_file)
+        for kind in NAMED:
+            known = whole.setdefault(kind, [])
+            names = [entry["name"] for entry in known]
+            known += [_absolute(kind, entry, file.parent) for entry in content.get(kind) or () if entry["name"] not in names]
+        if content.get("current-context"):
+            whole.setdefault("current-context", content["current-context"])
+    return whole
+
+
+def chosen_context(config: dict[str, Any], context: str, path: str, flags: Flags = TESTED_FLAGS) -> str:
+    """The context that is meant, or a refusal that names those there are."""
+    names = [entry["name"] for entry in config["contexts"]]
+    wanted = context or config.get("current-context", "")
+    if wanted not in names:
+        what = f"there is no context {wanted!r} in {path}" if wanted else f"{path} has no current context"
+        raise ClusterRefused(f"{what}; its contexts are: {', '.join(names) or '(none)'}. {flags.a_context}")
+    return str(wanted)
+
+
+def server_of(config: dict[str, Any], context: str) -> str:
+    """The URL behind a context, for messages."""
+    cluster = next((one["context"].get("cluster") for one in config["contexts"] if one["name"] == context), None)
+    return next((str(one["cluster"].get("server", "")) for one in config["clusters"] if one["name"] == cluster), "no server")
+
+
+def _load(file: pathlib.Path, fix: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(file.read_text()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ClusterRefused(f"{file} is no kubeconfig ({error}): {fix}") from error
+    except OSError as error:
+        raise ClusterRefused(f"{file} cannot be read ({error}): {fix}") from error
+    lists = [content.get(kind) or [] for kind in NAMED] if isinstance(content, dict) else [None]
+    if not all(isinstance(entries, list) and all(isinstance(one, dict) and "name" in one for one in entries) for entries in lists):
+        raise ClusterRefused(f"{file} is no kubeconfig: {', '.join(NAMED)} should be lists of things with names; {fix}")
+    return content
+
+
+def _absolute(kind: str, entry: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+    inner_name = kind[:-1]
+    inner = entry.get(inner_name) or {}
+    paths = {name: str((folder / inner[name]).absolute()) for name in FILES[kind] if inner.get(name)}
+    return {**entry, inner_name: {**inner, **paths}}
+
+
+# A cluster behind a kubeconfig, on the wall clock: what the three real backends have in common.
+
+
+
+CREDENTIALS = (
+    "host",
+    "api_key",
+    "api_key_prefix",
+    "ssl_ca_cert",
+    "cert_file",
+    "key_file",
+    "verify_ssl",
+    "tls_server_name",
+    "proxy",
+)
+
+
+class LiveCluster(TimedCluster[WallRunner]):
+    """A `Cluster` but for its kubeconfig. `configuration` reads the official client's Configuration, again when it expires."""
+
+    replayable = False
+
+    def __init__(
+        self, backend: str, runner: WallRunner, configuration: Callable[[], Any], *, seed: int | str, owned: bool, users: str = ""
+    ) -> None:
+        self.backend = backend
+        self.runner = runner
+        self.chance = Chance(seed, salt=draw_seed())
+        self.owned = owned
+        self._configuration = configuration()
+        self._connection = Connection(access_of(self._configuration), runner.clock, lambda: access_of(configuration()), users=users)
+        self._api = RemoteApi(self._connection)
+        self._given_parent: GivenParent | None = None
+
+    def api(self, agent: str = "") -> Api:
+        return self._api.named(agent) if agent else self._api
+
+    @functools.cached_property
+    def client(self) -> Any:
+        from kubernetes.client import ApiClient
+
+        return ApiClient(self._configuration)
+
+    @functools.cached_property
+    def aio_client(self) -> Any:
+        """It belongs to the loop in which it is first asked for."""
+        from kubernetes.aio.client import ApiClient, Configuration
+
+        configuration = Configuration()
+        for name in CREDENTIALS:
+            setattr(configuration, name, getattr(self._configuration, name))
+        configuration.client_session_kwargs = {"trust_env": False}
+        return ApiClient(configuration)
+
+    def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> Parent:
+
+        self._given_parent = GivenParent(self, kubeconfig, namespace)
+        return self._given_parent.as_parent
+
+    def close(self) -> None:
+        """End the actors, then the connections that they spoke through."""
+        self.runner.close(last=self._put_away_all())
+        self._close_client()
+        if self._given_parent:
+            self._given_parent.close()
+
+    def _close_client(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
+
+    async def _put_away_all(self) -> None:
+        if self._given_parent:
+            await self._given_parent._put_away()  # noqa: SLF001  # one of its kind
+        await self._put_away()
+
+    async def _put_away(self) -> None:
+        if "aio_client" in self.__dict__:
+            await self.aio_client.close()
+        await self._connection.close()
+
+
+# The kubeconfig backend: somebody's cluster. It is asked first whether it is there, and nothing
+# in it is ours.
+
 
 REACH = 5.0  # seconds that a cluster has to say its version
 
@@ -32,12 +223,12 @@ class KubeconfigCluster(LiveCluster):
         context: str | None = None,
         *,
         seed: int | str = 0,
-        flags: contexts.Flags = contexts.TESTED,
+        flags: Flags = TESTED_FLAGS,
         runner: WallRunner | None = None,
     ) -> None:
-        self._path, self._flags = str(path or contexts.default_path()), flags
-        self._config = contexts.merged(self._path, flags)
-        self.context = contexts.chosen(self._config, context or "", self._path, flags)
+        self._path, self._flags = str(path or default_path()), flags
+        self._config = merged_kubeconfig(self._path, flags)
+        self.context = chosen_context(self._config, context or "", self._path, flags)
         self._folder: pathlib.Path | None = None
         own = runner or WallRunner()
         try:
@@ -93,7 +284,7 @@ class KubeconfigCluster(LiveCluster):
 
     def _refusal(self, why: str, look: str = "version") -> ClusterRefused:
         return ClusterRefused(
-            f"the cluster of context {self.context!r} in {self._path} ({contexts.server_of(self._config, self.context)}) {why}. "
+            f"the cluster of context {self.context!r} in {self._path} ({server_of(self._config, self.context)}) {why}. "
             f"Try `kubectl --kubeconfig {self._path} --context {self.context} {look}`, "
             f"or {self._flags.another}"
         )
@@ -113,3 +304,86 @@ def _why(error: Exception) -> str:
     if isinstance(error, ApiError):
         return f"refuses us: {error.status.get('code')} {error.message.rstrip('.')}"
     return f"is not reachable: {error}"
+
+
+# The parent of a real cluster: named by a kubeconfig and a namespace, and looked at before
+# anything is done in it.
+
+
+AGENT = "pytest-kscen"
+SHOWN = 5  # names in a message
+OPTIONS = {
+    "--parent-kubeconfig FILE": "that of the cluster that runs its nodes as virtual machines",
+    "--vm-namespace NAME": "where in it those are",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class GivenParent(KubeconfigCluster):
+    """A connection to it, in the loop of the cluster that it is the parent of. Nothing in it is ours."""
+
+    def __init__(self, nested: LiveCluster, path: pathlib.Path | None, namespace: str) -> None:
+        missing = [name for name, given in zip(OPTIONS, (path, namespace), strict=True) if not given]
+        if missing:
+            what = " and ".join(f"{name} ({OPTIONS[name]})" for name in missing)
+            raise ClusterRefused(f"the parent of the {nested.backend} cluster is not known: give {what}")
+        super().__init__(path, seed=nested.chance.seed, flags=PARENT_FLAGS, runner=nested.runner)
+        try:
+            found = self.runner.call(self._look_at(nested.api(AGENT), namespace))
+        except BaseException:
+            self.runner.call(self._put_away())
+            raise
+        self.as_parent = Parent(self.api, namespace, owned=False, machines=found)
+
+    async def _look_at(self, nested: Api, namespace: str) -> frozenset[str]:
+        """The virtual machines that are nodes of the tested cluster; others are somebody else's, and are left alone."""
+        api = self.api(AGENT)
+        try:
+            machines = [vm["metadata"]["name"] for vm in (await api.list(VIRTUAL_MACHINES, namespace)).items]
+        except NotFound:
+            raise self._refusal(
+                f"knows no {VIRTUAL_MACHINES.qualified}: it is not the one that runs the virtual machines"
+            ) from None
+        except ApiError as error:
+            raise self._refusal(f"does not let us see its {VIRTUAL_MACHINES.qualified}: {error.message.rstrip('.')}") from error
+        if not machines:
+            raise self._refusal(
+                f"has no virtual machines in the namespace {namespace!r}{await _where_else(api)}: see --vm-namespace"
+            )
+        try:
+            nodes = [node["metadata"]["name"] for node in (await nested.list(NODES)).items]
+        except ApiError as error:
+            raise ClusterRefused(f"the tested cluster does not let us see its nodes: {error.message.rstrip('.')}") from error
+        ours = [name for name in machines if name in nodes]
+        if not ours:
+            raise self._refusal(
+                f"has no virtual machine in the namespace {namespace!r} that is a node of the tested cluster (there are "
+                f"{_some(machines)}; its nodes are {_some(nodes)}): see --vm-namespace"
+            )
+        if strangers := [name for name in machines if name not in ours]:
+            logger.info(
+                "virtual machines in %s that are no nodes of the tested cluster are left alone: %s", namespace, _some(strangers)
+            )
+        return frozenset(ours)
+
+    def _refusal(self, why: str, look: str = "get virtualmachines -A") -> ClusterRefused:
+        return super()._refusal(why, look)
+
+    def close(self) -> None:
+        """What does not need the loop, which has ended."""
+        self._close_client()
+        self._remove_copy()
+
+
+async def _where_else(api: Api) -> str:
+    """The namespaces that have some, if we may know."""
+    with contextlib.suppress(ApiError):
+        if found := sorted({vm["metadata"]["namespace"] for vm in (await api.list(VIRTUAL_MACHINES)).items}):
+            return f" (there are some in {_some(found)})"
+    return ""
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:SHOWN])
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown

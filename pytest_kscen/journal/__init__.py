@@ -6,12 +6,12 @@ from pytest_kscen.journal.journal import (
     JournalDamaged,
     JournalLost,
     JournalTaken,
+    Relay,
     Witness,
     is_being_written,
     read,
     stored,
 )
-from pytest_kscen.journal.relay import Relay
 
 __all__ = [
     "Entry",

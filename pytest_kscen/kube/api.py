@@ -1,17 +1,165 @@
-"""The protocol that every actor speaks, whichever cluster is behind it."""
+"""One request to an API server, however it came (an actor's call, the official client, a socket), and its answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
-
-from pytest_kscen.kube.requests import MERGE_PATCH
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    from pytest_kscen.kube.requests import HttpAnswer, HttpCall, Watch
     from pytest_kscen.objects.resources import Obj, Resource
+
+
+
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The query of a request, decoded."""
+
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    timeout: float | None = None
+    bookmarks: bool = False
+    send_initial_events: bool | None = None
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Warn"
+    force: bool = False
+    grace_period: int | None = None
+    propagation: str = ""
+    precondition_uid: str = ""
+    precondition_version: str = ""
+    orphan_dependents: bool | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+DEFAULTS = Options()
+
+
+def log_options(container: str, limit: int) -> Options:
+    """Those of a question for a log; nothing is said of what is empty."""
+    asked = {"container": container, "limitBytes": str(limit or "")}
+    return Options(extra=tuple((name, value) for name, value in asked.items() if value))
+
+
+@dataclass(slots=True)
+class Request:
+    """What somebody wants of the API. `verb` is RBAC's: get, list, watch, create, update, patch, delete, deletecollection."""
+
+    verb: str
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    body: Any = None
+    options: Options = DEFAULTS
+    patch_type: str = ""
+    user: str = "system:admin"
+    agent: str = ""
+    warnings: list[str] = field(default_factory=list)
+    stays: bool = False
+    """A watch that goes on until it is closed, if it asks for no time-out: who is in the server's process is sent nowhere else."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the API says; refusals are exceptions (objects.errors). A log is a string, or `Texts` when it is followed.
+
+    What is passed on by a proxy has an HttpCall for its body, and is answered by an HttpAnswer.
+    """
+
+    body: Any
+    code: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    """What is asked over HTTP of something that is no API server. The target is a path with its query, quoted."""
+
+    method: str = "GET"
+    target: str = "/"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+LARGEST_ANSWER = 8 * 1024 * 1024  # bytes of an answer that are read
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What it says."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+    @property
+    def text(self) -> str:
+        return self.body.decode(errors="replace")
+
+
+class Event(NamedTuple):
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status as its object."""
+
+    type: str
+    object: Obj
+
+
+class Watch(Protocol):
+    """A stream of events; ends after the request's time-out, or when it is closed."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    async def __anext__(self) -> Event: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Handing(Protocol):
+    """A watch that calls its reader instead of waking it."""
+
+    async def hand_to(self, taker: Callable[[Event], None]) -> None:
+        """Returns when the watch is over; what the taker raises, this raises."""
+
+
+class Texts(Protocol):
+    """A text that comes piece by piece; whoever stops reading closes it."""
+
+    async def __anext__(self) -> str: ...
+
+    def close(self) -> None: ...
+
+
+class Server(Protocol):
+    """Whoever answers requests in this process: the embedded API."""
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer anything but a watch."""
+
+    def watch(self, request: Request) -> Watch:
+        """Open a watch; refuses at once or not at all."""
+
+    async def resource_of(self, api_version: str, kind: str) -> Resource:
+        """Discovery: which resource serves this kind."""
+
+    async def resources(self) -> list[Resource]:
+        """Discovery: every resource that can be listed, watched and deleted, in its preferred version."""
+
+
+# The protocol that every actor speaks, whichever cluster is behind it.
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +222,36 @@ class Api(Protocol):
 
     async def resources(self) -> Sequence[Resource]:
         """Every resource that can be listed, watched and deleted, each in the version that its group prefers."""
+
+
+# An Api in front of another: what only reads passes through, and a subclass has its own way
+# with writes.
+
+
+
+class ForwardingApi:
+    """The reads."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
+        return await self._api.get(resource, name, namespace, subresource=subresource)
+
+    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
+        return await self._api.list(resource, namespace, **options)
+
+    def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
+        return self._api.watch(resource, namespace, **options)
+
+    async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
+        return await self._api.log(name, namespace, container=container, limit=limit)
+
+    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
+        return await self._api.proxy(resource, name, namespace, call)
+
+    async def resource_of(self, api_version: str, kind: str) -> Resource:
+        return await self._api.resource_of(api_version, kind)
+
+    async def resources(self) -> Sequence[Resource]:
+        return await self._api.resources()

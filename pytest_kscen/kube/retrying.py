@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.kube.requests import MERGE_PATCH
+from pytest_kscen.kube.api import MERGE_PATCH, ForwardingApi
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
 
 if TYPE_CHECKING:

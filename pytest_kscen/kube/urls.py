@@ -16,7 +16,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from pytest_kscen.kube.requests import LARGEST_ANSWER, HttpAnswer, HttpCall
+from pytest_kscen.kube.api import LARGEST_ANSWER, HttpAnswer, HttpCall
 from pytest_kscen.objects.names import dns1123_label
 from pytest_kscen.objects.resources import PODS, SERVICES
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
-from pytest_kscen.kube.remote.sockets import Sockets
+from pytest_kscen.kube.remote.connection import Sockets
 
 if TYPE_CHECKING:
     import ssl

@@ -1,17 +1,15 @@
-"""What is known of the volumes, their replicas and attachments and of the nodes: one watch of each for all of a run's actors.
-
-It is kept while somebody looks. Whoever listens to a volume is called at each change of it and of its attachments, and when
-another replica is there, or something else is asked of one: what replicas say of themselves is for whoever looks.
-"""
+"""Shared watches of volumes, replicas, attachments and nodes, and the signals that end a run for its volumes."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kscen.kube.looking import SharedInformers
+from pytest_kscen.clock import Signal
+from pytest_kscen.kube.informer import SharedInformers
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import (
     NODE_LABEL,
@@ -22,13 +20,15 @@ from pytest_kscen.objects.storage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from typing import Self
 
     from pytest_kscen.kube.actor import Stage
     from pytest_kscen.objects.resources import Obj
-
     Listener = Callable[[], None]
+
+
+
 
 T = TypeVar("T")
 
@@ -168,3 +168,60 @@ def name_of(obj: Obj) -> str:
 
 def _shelf(part: Obj) -> tuple[str]:
     return (volume_of(part),)
+
+
+# The moments that end a run for its volumes, and the view of them that all their actors share.
+
+
+
+
+@dataclass(slots=True)
+class Season:
+    """What every volume listens to."""
+
+    frozen: Signal = field(default_factory=Signal)
+    """No new volumes, and no checker counts any more."""
+    over: Signal = field(default_factory=Signal)
+    """Every volume goes."""
+    abandoned: Signal = field(default_factory=Signal)
+    """Everybody leaves, and the volumes stay behind."""
+    shakers: list[asyncio.Task[None]] = field(default_factory=list)
+    """What churn itself does to the storage's pods: over when the last one is replaced."""
+    running: dict[str, None] = field(default_factory=dict)
+    """The volumes that churn has begun and that are not gone."""
+    awaited: dict[str, float] = field(default_factory=dict)
+    """Until when volumes that are not ready yet have the time for it, also if the run's time is up before that."""
+    lacking: dict[str, float] = field(default_factory=dict)
+    """Until when volumes of which we took a disk have the time to be whole again, at least."""
+    _view: View | None = None
+
+    @property
+    def heals(self) -> bool:
+        """Whether what is left is given the time to become ready again: nobody does anything to it."""
+        return self.frozen.given and not self.over.given
+
+    def awaits(self, volume: str) -> float:
+        """Until when one that is not ready has the time for it, at least."""
+        return max(self.awaited.get(volume, 0.0), self.lacking.get(volume, 0.0))
+
+    def view(self, stage: Stage) -> View:
+        """To be entered: it is kept while somebody looks."""
+        if self._view is None:
+            self._view = View(stage)
+        return self._view
+
+
+async def unless(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:
+    """What the coroutine comes to; None if the signal is there before it, which cancels it."""
+    if signal.given:
+        coroutine.close()
+        return None
+    loop = asyncio.get_running_loop()
+    task, word = loop.create_task(coroutine), loop.create_task(signal.wait())
+    try:
+        await asyncio.wait((task, word), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        word.cancel()
+        task.cancel()
+        await asyncio.wait((task,))
+    return None if task.cancelled() else task.result()

@@ -1,8 +1,4 @@
-"""volume-main: makes one volume, sets its actors on it, has it checked once it is ready, and takes it away at its end.
-
-The attacher and those who shake the volume begin with its creation, the checker when it is ready. At the end the checker
-and the attacher stop first; the resizer and the replicas' destroyer and creator go on until the volume is gone.
-"""
+"""volume-main: create, check and delete one volume; multivolume: start volumes in steps for the whole run."""
 
 from __future__ import annotations
 
@@ -10,34 +6,52 @@ import asyncio
 import contextlib
 import logging
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_kscen.chaos.pod_destroyer import PodDestroy
 from pytest_kscen.clock import Signal
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.retrying import may_pass
-from pytest_kscen.megatest.attacher import attach_and_detach
-from pytest_kscen.megatest.attachments import arrivals_noted, give_back, request
-from pytest_kscen.megatest.checker import check
-from pytest_kscen.megatest.placement import placement_noted
-from pytest_kscen.megatest.replica_creator import create_replicas, sweep_replicas
-from pytest_kscen.megatest.replica_destroyer import destroy_replicas
-from pytest_kscen.megatest.resizer import resize
-from pytest_kscen.megatest.season import unless
-from pytest_kscen.megatest.subject import REFUSALS, Subject, attempt, made, unless_gone
-from pytest_kscen.megatest.unready import shortcomings_noted
-from pytest_kscen.megatest.view import VOLUME
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
+from pytest_kscen.megatest.actors import (
+    attach_and_detach,
+    create_replicas,
+    destroy_replicas,
+    resize,
+    sweep_replicas,
+)
+from pytest_kscen.megatest.churn import draw
+from pytest_kscen.megatest.health import check, shortcomings_noted
+from pytest_kscen.megatest.subject import (
+    REFUSALS,
+    Subject,
+    arrivals_noted,
+    attempt,
+    give_back,
+    made,
+    placement_noted,
+    request,
+    unless_gone,
+)
+from pytest_kscen.megatest.view import VOLUME, unless
+from pytest_kscen.objects.storage import (
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
     from typing import Any, Never
 
     from pytest_kscen.kube.actor import Actor, Stage
-    from pytest_kscen.megatest.destiny import Destiny
-    from pytest_kscen.megatest.season import Season
+    from pytest_kscen.megatest.churn import Churn, Destiny
+    from pytest_kscen.megatest.view import Season
     from pytest_kscen.objects.resources import Obj
-
     Life = Callable[[], Coroutine[Any, Any, None]]
+
+
+
 
 PATIENCE = 600.0  # seconds within which a volume has to go
 TRY_AGAIN = 60.0
@@ -227,3 +241,41 @@ async def clear_volumes(stage: Stage) -> None:
             for left in await actor.own(resource):
                 with unless_gone(actor, left=left["metadata"]["name"]):
                     await actor.api.delete(resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"])
+
+
+# multivolume: starts volumes in steps until there are enough, for as long as the run lasts, and
+# ends them all after it. A step that begins below the limit is done whole, so the limit may be
+# overshot by one step.
+
+
+POD_DESTROYER = PodDestroy()
+
+
+async def multivolume(stage: Stage, churn: Churn, season: Season) -> None:
+    async with season.view(stage), asyncio.TaskGroup() as together:
+        if churn.pod_destroyer:
+            season.shakers.append(together.create_task(POD_DESTROYER.run(stage, season.frozen), name="pod-destroyer"))
+        await unless(season.frozen, _steps(stage, churn, season, together))
+
+
+async def _steps(stage: Stage, churn: Churn, season: Season, volumes: asyncio.TaskGroup) -> Never:
+    actor, running = stage.actor("multivolume"), season.running
+    while True:
+        if len(running) < churn.max_volumes:
+            for _ in range(_step(actor, churn, len(running))):
+                destiny = draw(actor.chance, churn)
+                running[destiny.name] = None
+                task = volumes.create_task(live(stage, season, destiny), name=destiny.name)
+                task.add_done_callback(partial(_is_over, running))
+        await actor.clock.sleep(actor.chance.between(*churn.step_period))
+
+
+def _is_over(running: dict[str, None], task: asyncio.Task[None]) -> None:
+    """Whatever has become of the volume, its place is free."""
+    running.pop(task.get_name(), None)
+
+
+def _step(actor: Actor, churn: Churn, running: int) -> int:
+    count = actor.chance.whole(*churn.step)
+    actor.log(logging.INFO, "start volumes", count=count, running=running, max_volumes=churn.max_volumes)
+    return count

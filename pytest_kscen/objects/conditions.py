@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_kscen.objects.resources import Obj
+
+
+
 
 
 def condition(obj: Obj | None, type_: str) -> Obj | None:
@@ -31,3 +34,49 @@ def set_condition(conditions: Iterable[Obj] | None, new: Obj, now: str) -> list[
             kept[place] = {**new, "lastTransitionTime": since}
             return kept
     return [*kept, {**new, "lastTransitionTime": now}]
+
+
+# When an object is what it was applied to be: a workload has its pods ready, a claim its
+# volume, a definition is served.
+
+
+
+def _deployment(obj: Obj) -> bool:
+    wanted, status = obj["spec"].get("replicas", 1), obj.get("status") or {}
+    return bool(status.get("updatedReplicas", 0) == status.get("availableReplicas", 0) == status.get("replicas", 0) == wanted)
+
+
+def _replicas(obj: Obj) -> bool:
+    return bool((obj.get("status") or {}).get("readyReplicas", 0) >= obj["spec"].get("replicas", 1))
+
+
+def _daemon_set(obj: Obj) -> bool:
+    status = obj.get("status") or {}
+    wanted = status.get("desiredNumberScheduled", 0)
+    return bool(status.get("updatedNumberScheduled", 0) == status.get("numberAvailable", 0) == wanted)
+
+
+def _has_phase(*phases: str) -> Callable[[Obj], bool]:
+    return lambda obj: (obj.get("status") or {}).get("phase") in phases
+
+
+_AVAILABLE: dict[str, Callable[[Obj], bool]] = {
+    "Deployment": _deployment,
+    "StatefulSet": _replicas,
+    "ReplicaSet": _replicas,
+    "ReplicationController": _replicas,
+    "DaemonSet": _daemon_set,
+    "Pod": lambda obj: is_true(obj, "Ready") or (obj.get("status") or {}).get("phase") == "Succeeded",
+    "Job": lambda obj: is_true(obj, "Complete"),
+    "PersistentVolumeClaim": _has_phase("Bound"),
+    "Namespace": _has_phase("Active"),
+    "CustomResourceDefinition": lambda obj: is_true(obj, "Established"),
+}
+
+
+def is_available(obj: Obj) -> bool:
+    """Whatever else there is has nothing to wait for."""
+    status = obj.get("status") or {}
+    seen = status.get("observedGeneration", obj["metadata"].get("generation", 0)) >= obj["metadata"].get("generation", 0)
+    check = _AVAILABLE.get(obj["kind"])
+    return seen and (check is None or check(obj))

@@ -17,7 +17,7 @@ import zoneinfo
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.objects.durations import nanoseconds_of_text
+from pytest_kscen.objects.arguments import nanoseconds_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

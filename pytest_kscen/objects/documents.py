@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.arguments import nearest
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
+
+
+
 
 Path = tuple[str, ...]
 BOOLEANS = ("y", "Y", "n", "N")  # to kubectl; here they are text
@@ -180,3 +183,50 @@ def _no_yaml(where: str, error: yaml.YAMLError) -> str:
 def _beside(path: pathlib.Path) -> str:
     folder = path.parent
     return nearest(path.name, (each.name for each in folder.iterdir())) if folder.is_dir() else ""
+
+
+# What is expected of something that is played, as it stands beside it in YAML: what makes no
+# sense of it, and what is not met.
+
+
+API_VERSION, KIND = "kscen.io/v1alpha1", "Expectations"
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """One that does not hold."""
+
+    where: str
+    what: str
+    expected: str
+    observed: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}: expected {self.expected}, observed {self.observed}"
+
+
+def unmet(document: Document | None, path: tuple[str, ...], expected: object, observed: object) -> Unmet:
+    return Unmet(document.at(*path) if document else "by default", ".".join(path), _words(expected), _words(observed))
+
+
+def a_map(document: Document, path: tuple[str, ...], value: Any, what: str) -> None:
+    if not isinstance(value, dict):
+        raise refused(document, path, f"{value!r} does not fit", f"give {what}")
+
+
+def known(document: Document, path: tuple[str, ...], value: dict[Any, Any], names: Collection[str]) -> None:
+    for key in value:
+        if key not in names:
+            raise refused(document, (*path, str(key)), f"nothing is called {key!r} here", one_of(key, names))
+
+
+def one_of(word: object, words: Collection[str]) -> str:
+    return f"there are {', '.join(words)}{nearest(word, words)}"
+
+
+def refused(document: Document, path: tuple[str, ...], what: str, instead: str) -> DocumentRefused:
+    return DocumentRefused(f"{document.at(*path)}: {'.'.join(path)}: {what}: {instead}")
+
+
+def _words(value: object) -> str:
+    return f"one of {', '.join(map(str, value))}" if isinstance(value, list) and value and isinstance(value[0], str) else str(value)

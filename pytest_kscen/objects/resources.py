@@ -69,3 +69,27 @@ MUTATING_WEBHOOKS = Resource(
 VALIDATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
 )
+
+
+# Who an object belongs to: what is removed with its owner says so by a reference to it.
+
+
+
+def owner_reference(owner: Obj) -> Obj:
+    """To the one that has made it and sees to it."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+# Cilium's own policies.
+
+
+
+CILIUM_NETWORK_POLICIES = Resource("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy")
+POD_NAMESPACE = "io.kubernetes.pod.namespace"  # the label by which a peer selector names a namespace

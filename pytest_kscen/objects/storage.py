@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.resources import Resource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pytest_kscen.objects.resources import Obj
+
+
+
 
 GROUP = "storage.deckhouse.io"
 VERSION = "v1alpha1"
@@ -49,3 +56,96 @@ def copies(storage_class: Obj) -> int:
     spec = storage_class.get("spec") or {}
     failures, redundancy = FAILURES_AND_REDUNDANCY.get(spec.get("replication", ""), (0, 0))
     return 1 + int(spec.get("failuresToTolerate", failures)) + int(spec.get("guaranteedMinimumDataRedundancy", redundancy))
+
+
+# What a replicated volume says of its health. Each generation of the storage says it elsewhere,
+# and promises other things. A condition that is absent from what is read says nothing: it is
+# not there yet, or does not apply.
+
+
+READY = "Ready"
+QUORUM_MET, IO_WORKS = "QuorumMet", "IOWorks"
+IN_SYNC, BACKING_VOLUME_UP_TO_DATE = "InSync", "BackingVolumeUpToDate"
+
+
+class Observed(NamedTuple):
+    """A condition as it was seen; the status is True, False or Unknown, in Kubernetes' spelling."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.status == "True"
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSource:
+    """Where to look, and the names of what is watched."""
+
+    name: str
+    conditions: tuple[str, ...]
+    find: Callable[[Obj, str], Observed | None]
+    up_to_date: str
+    """The condition by which a replica with a disk says that it has all of the data."""
+
+    @property
+    def is_of_newer_storage(self) -> bool:
+        """Whether the generation that says it so is a later one than the first."""
+        return self is not DEFAULT_HEALTH
+
+    def read(self, volume: Obj | None) -> dict[str, Observed]:
+        """The conditions that the volume says something of."""
+        found = {name: self.find(volume, name) for name in self.conditions} if volume else {}
+        return {name: observed for name, observed in found.items() if observed}
+
+    def is_ready(self, volume: Obj | None) -> bool:
+        seen = self.read(volume)
+        return all(name in seen and seen[name].holds for name in self.conditions)
+
+    def is_up_to_date(self, replica: Obj) -> bool:
+        """One with a disk."""
+        return is_true(replica, self.up_to_date)
+
+
+def _stated(volume: Obj, name: str) -> Observed | None:
+    """One of status.conditions."""
+    found = condition(volume, name)
+    return Observed(found["status"], found.get("reason", ""), found.get("message", "")) if found else None
+
+
+class _Level(NamedTuple):
+    """A number in status.effectiveLayout: below zero, so many are missing."""
+
+    field: str
+    enough: str
+    missing: str
+
+
+_LEVELS: Mapping[str, _Level] = {
+    QUORUM_MET: _Level("failuresToTolerate", "QuorumMet", "QuorumLost"),
+    IO_WORKS: _Level("guaranteedMinimumDataRedundancy", "IOWorks", "InsufficientUpToDateReplicas"),
+}
+
+
+def _computed(volume: Obj, name: str) -> Observed | None:
+    """A level of the layout as it is now. One that cannot be told is unknown once there are voters to tell it of."""
+    layout = (volume.get("status") or {}).get("effectiveLayout") or {}
+    level, message = _LEVELS[name], layout.get("message", "")
+    number = layout.get(level.field)
+    if number is not None:
+        enough = number >= 0
+        return Observed(str(enough), level.enough if enough else level.missing, message)
+    return Observed("Unknown", "StatusUnknown", message) if layout.get("totalVoters") else None
+
+
+HEALTH_SOURCES: dict[str, HealthSource] = {
+    source.name: source
+    for source in (
+        HealthSource("conditions", (IO_READY, QUORUM), _stated, IN_SYNC),
+        HealthSource("effectiveLayout", (QUORUM_MET, IO_WORKS), _computed, BACKING_VOLUME_UP_TO_DATE),
+        HealthSource("ready", (READY,), _stated, BACKING_VOLUME_UP_TO_DATE),
+    )
+}
+DEFAULT_HEALTH = HEALTH_SOURCES["conditions"]

@@ -11,17 +11,15 @@ import importlib.metadata
 import logging
 from typing import TYPE_CHECKING
 
+from pytest_kscen.kube.cache import Ref
 from pytest_kscen.kube.informer import Informer, Informers
-from pytest_kscen.kube.picture import Ref
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.scenarios import FAILED, ON, PENDING, SCENARIOS, phase_of
-from pytest_kscen.scenario.models import ScenarioSpec
-from pytest_kscen.scenario.play import Play
+from pytest_kscen.scenario.builtin_waiters import WHERE_SERVED
+from pytest_kscen.scenario.execution import Play
+from pytest_kscen.scenario.models import ScenarioSpec, configuration_of, read
+from pytest_kscen.scenario.participants import Register, Troupe
 from pytest_kscen.scenario.progress import Progress, Strategy
-from pytest_kscen.scenario.scheduling import configuration_of
-from pytest_kscen.scenario.shape import read
-from pytest_kscen.scenario.troupe import Register, Troupe
-from pytest_kscen.scenario.waiters import WHERE_SERVED
 from pytest_kscen.scenario.waiting import PATIENCE, Convergence
 
 if TYPE_CHECKING:

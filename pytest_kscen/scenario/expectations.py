@@ -9,17 +9,17 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.expecting import Unmet, a_map, known, one_of, refused, unmet
-from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.objects.documents import Unmet, a_map, known, one_of, refused, unmet
 from pytest_kscen.objects.scenarios import FAILED, PAUSED, SUCCEEDED
-from pytest_kscen.scenario.analysis.lives import DELETED, PENDING, PLACED, PREEMPTED
+from pytest_kscen.scenario.analysis.pods import DELETED, PENDING, PLACED, PREEMPTED
 from pytest_kscen.scenario.analysis.timeline import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.objects.documents import Document
-    from pytest_kscen.scenario.analysis.lives import Life
+    from pytest_kscen.scenario.analysis.pods import Life
     from pytest_kscen.scenario.analysis.result import Result
 
 PHASES = (SUCCEEDED, FAILED, PAUSED)

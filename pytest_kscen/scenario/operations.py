@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
-from pytest_kscen.kube.picture import Ref, age
-from pytest_kscen.kube.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pytest_kscen.kube.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pytest_kscen.kube.cache import Ref, age
+from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.documents import UNREADABLE
 from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound, UnsupportedMediaType
-from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.resources import Obj, Resource
-from pytest_kscen.scenario.models import Operation, OperationResult
-from pytest_kscen.scenario.scheduling import ANNOTATION
-from pytest_kscen.scenario.shape import written
+from pytest_kscen.scenario.models import ANNOTATION, Operation, OperationResult, written
 from pytest_kscen.scenario.writes import CONFIGURATION, is_going
 
 if TYPE_CHECKING:

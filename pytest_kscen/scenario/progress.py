@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.kube.requests import JSON_PATCH
+from pytest_kscen.kube.api import JSON_PATCH
 from pytest_kscen.objects.errors import ApiError, Invalid, NotFound, TooLarge
 from pytest_kscen.objects.scenarios import OVER, PAUSED, RUNNING, SCENARIOS
-from pytest_kscen.scenario.models import ScenarioResult, ScenarioStep, StepStatus, TimelineEvent
-from pytest_kscen.scenario.shape import written
+from pytest_kscen.scenario.models import (
+    ScenarioResult,
+    ScenarioStep,
+    StepStatus,
+    TimelineEvent,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
-from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.resources import (
     NAMESPACES,
     NODES,
@@ -21,8 +21,8 @@ from pytest_kscen.objects.resources import (
     STORAGE_CLASSES,
 )
 from pytest_kscen.objects.scenarios import SCENARIOS
-from pytest_kscen.scenario.clearing import BORN_NAMESPACES
-from pytest_kscen.scenario.schedulers import SCHEDULER, has_ended
+from pytest_kscen.scenario.builtin_waiters import SCHEDULER, has_ended
+from pytest_kscen.scenario.cluster_setup import BORN_NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.documents import DocumentRefused
-from pytest_kscen.objects.guesses import nearest
 from pytest_kscen.objects.scenarios import EVERY
-from pytest_kscen.scenario import ids
+from pytest_kscen.scenario import operation_ids
+from pytest_kscen.scenario.builtin_waiters import WHERE_SERVED
 from pytest_kscen.scenario.expectations import Expectations
 from pytest_kscen.scenario.files import read_from_file
-from pytest_kscen.scenario.models import ScenarioSpec
+from pytest_kscen.scenario.models import ScenarioSpec, read
 from pytest_kscen.scenario.operations import faults
-from pytest_kscen.scenario.shape import read
-from pytest_kscen.scenario.troupe import BY_CLOCK, Register, Troupe
-from pytest_kscen.scenario.waiters import WHERE_SERVED
+from pytest_kscen.scenario.participants import BY_CLOCK, Register, Troupe
 from pytest_kscen.scenario.waiting import Waiter
 from pytest_kscen.scenario.writes import WITHOUT_WAITER
 
@@ -76,7 +75,7 @@ def _spec_of(document: Document) -> ScenarioSpec:
     """As a cluster would have it."""
     scenario = read_from_file(document)
     given = scenario["spec"]
-    return read(ScenarioSpec, {**given, "operations": ids.filled(scenario) or given.get("operations")})
+    return read(ScenarioSpec, {**given, "operations": operation_ids.filled(scenario) or given.get("operations")})
 
 
 def _known() -> Register:

@@ -1,7 +1,7 @@
-"""How one knows that controllers have done all that they can: each has a waiter that says what it is still to do.
+"""Wait until the controllers have finished: one waiter for each controller reports its unfinished work.
 
-A cluster has converged when no waiter awaits anything and nothing has changed for a little while. Who has not finished
-within a stated time ends the wait, with what it was to do.
+A cluster has converged when no waiter reports unfinished work and nothing has changed for a short while. A timeout
+ends the wait, with a list of the unfinished work.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.cache import Picture, Ref
     from pytest_kscen.kube.informer import Informers
-    from pytest_kscen.kube.picture import Picture, Ref
     from pytest_kscen.objects.resources import Obj, Resource
 
 PATIENCE = 600.0  # seconds for one wait

@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.documents import DocumentRefused
-from pytest_kscen.objects.durations import in_words, seconds_of_text
-from pytest_kscen.objects.expecting import Unmet, a_map, known, one_of, refused, unmet
-from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.objects.workflows import FAILED, NODE_PHASES, SUCCEED
-from pytest_kscen.workflow.validation.reading import drafts_in, map_in
+from pytest_kscen.objects.arguments import in_words, nearest, seconds_of_text
+from pytest_kscen.objects.chaos_mesh import FAILED, NODE_PHASES, SUCCEED
+from pytest_kscen.objects.documents import (
+    DocumentRefused,
+    Unmet,
+    a_map,
+    known,
+    one_of,
+    refused,
+    unmet,
+)
+from pytest_kscen.workflow.validation.lenient_reading import drafts_in, map_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

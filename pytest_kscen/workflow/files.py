@@ -10,12 +10,12 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects import expecting
+from pytest_kscen.objects import documents as expecting
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
 from pytest_kscen.workflow.validation import ERROR, Fault, faults_of, is_known
-from pytest_kscen.workflow.validation.fault import error, warning
-from pytest_kscen.workflow.validation.faults import API_VERSIONS, WORKFLOW
+from pytest_kscen.workflow.validation.value_checks import error, warning
+from pytest_kscen.workflow.validation.workflows import API_VERSIONS, WORKFLOW
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj

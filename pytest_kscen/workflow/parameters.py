@@ -10,7 +10,7 @@ import copy
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.arguments import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.objects.workflows import INIT, OVER
+from pytest_kscen.objects.chaos_mesh import INIT, OVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

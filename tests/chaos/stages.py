@@ -9,8 +9,11 @@ from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Parent, Stage
-from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
-from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pytest_kscen.objects.resources import (
+    CILIUM_NETWORK_POLICIES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+)
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 

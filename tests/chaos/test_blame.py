@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from pytest_kscen.chaos.blame import NOTICING, NOWHERE, SETTLED, Power, Reach, Suspect, whose
-from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Aspect
+from pytest_kscen.chaos.troubles import (
+    LINK,
+    MACHINE,
+    NODE,
+    NOTICING,
+    NOWHERE,
+    SETTLED,
+    VOLUME,
+    Aspect,
+    Power,
+    Reach,
+    Suspect,
+    whose,
+)
 
 ON_LINKS = (LINK, VOLUME)
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from stages import VMS, staged
 
-from pytest_kscen.chaos import byhand
-from pytest_kscen.chaos.faults.blocks import Block
-from pytest_kscen.chaos.hands import Impossible
+from pytest_kscen.chaos import manual_faults
+from pytest_kscen.chaos.clients import Impossible
 from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.chaos.network_blocker import Block
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES
 
 LABEL = "vm.kubevirt.internal.virtualization.deckhouse.io/name"
 
@@ -32,7 +32,7 @@ def policy_of(world, fault):
 
 def test_everything_between_two_machines():
     with staged() as world:
-        incident, policy = policy_of(world, byhand.network_block("node-1", "node-3"))
+        incident, policy = policy_of(world, manual_faults.network_block("node-1", "node-3"))
 
         assert policy["metadata"]["name"] == f"chaos-net-{incident.id}"
         assert policy["metadata"]["labels"] == {
@@ -57,7 +57,7 @@ def test_everything_between_two_machines():
 def test_it_lasts_until_its_end_and_no_longer():
     with staged() as world:
         begun = world.journal.now
-        incident, _ = policy_of(world, byhand.network_block("node-1", "node-3"))
+        incident, _ = policy_of(world, manual_faults.network_block("node-1", "node-3"))
         world.runner.advance(30)
         assert incident.is_on
 
@@ -101,7 +101,7 @@ def test_whoever_is_cancelled_while_it_is_undone_waits_until_it_is():
 
 def test_two_groups_are_two_selectors():
     with staged() as world:
-        incident, policy = policy_of(world, byhand.split_brain(["node-1", "node-2"], ["node-3", "node-4"]))
+        incident, policy = policy_of(world, manual_faults.split_brain(["node-1", "node-2"], ["node-3", "node-4"]))
 
         assert policy["spec"]["endpointSelector"] == machines("node-1", "node-2")
         assert policy["spec"]["ingressDeny"][0]["fromEndpoints"] == [machines("node-3", "node-4")]
@@ -123,7 +123,7 @@ def test_one_link_is_cut_by_the_port_that_each_end_listens_on(newer):
             else:
                 world.replica("a", number, node, port=port)
         world.replica("b", 0, "node-2", port=7000)
-        incident, policy = policy_of(world, byhand.drbd_block("node-1", "node-2", "a"))
+        incident, policy = policy_of(world, manual_faults.drbd_block("node-1", "node-2", "a"))
 
         assert policy["spec"]["endpointSelector"] == machines("node-1")
         assert policy["spec"]["ingressDeny"] == [{"fromEndpoints": [machines("node-2")], "toPorts": tcp("7001")}]
@@ -134,14 +134,14 @@ def test_one_link_is_cut_by_the_port_that_each_end_listens_on(newer):
 @pytest.mark.parametrize("ports", [[], [0], [True], [70000], ["80"], range(1, 42)])
 def test_ports_are_numbers_and_not_too_many(ports):
     with pytest.raises(ValueError, match="give 1 to 40 numbers from 1 to 65535"):
-        byhand.network_block("node-1", "node-2", ports=ports)
+        manual_faults.network_block("node-1", "node-2", ports=ports)
 
 
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (byhand.network_block("node-1", "node-9"), "no virtual machine 'node-9'.*there are node-1, node-2, node-3, node-4"),
-        (byhand.drbd_block("node-1", "node-2", "a"), "'a' has no link between node-1 and node-2"),
+        (manual_faults.network_block("node-1", "node-9"), "no virtual machine 'node-9'.*there are node-1, node-2, node-3, node-4"),
+        (manual_faults.drbd_block("node-1", "node-2", "a"), "'a' has no link between node-1 and node-2"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_made(fault, words):

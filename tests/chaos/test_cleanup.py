@@ -7,14 +7,12 @@ import dataclasses
 import pytest
 from stages import VMS, staged
 
-from pytest_kscen.chaos import byhand, cleanup
+from pytest_kscen.chaos import cleanup, manual_faults
+from pytest_kscen.chaos.clients import add_rule, job, remove_rule
 from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.jobs import job
-from pytest_kscen.chaos.scripts import add_rule, remove_rule
-from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
-from pytest_kscen.objects.resources import JOBS, NAMESPACES
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS, NAMESPACES
 from pytest_kscen.objects.storage import NAMESPACE as STORAGE
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
@@ -180,7 +178,7 @@ def test_rules_on_a_node_that_does_not_answer_are_told_in_the_journal_and_in_the
 def test_after_a_run_nothing_of_it_is_left():
     with staged(owned=False) as world:
         furnish(world)
-        world.call(cause(world.stage, byhand.network_block("node-1", "node-2")))
+        world.call(cause(world.stage, manual_faults.network_block("node-1", "node-2")))
         world.call(cleanup.clear_after(world.stage))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == ["go-policy", "ours-policy", "theirs-policy"]

@@ -7,13 +7,10 @@ import asyncio
 import pytest
 from stages import VMS, staged
 
-from pytest_kscen.chaos import byhand
-from pytest_kscen.chaos.faults import latency, losses
-from pytest_kscen.chaos.faults.latency import Latency
-from pytest_kscen.chaos.faults.losses import Losses
-from pytest_kscen.chaos.hands import Impossible
+from pytest_kscen.chaos import manual_faults, network_degrader
+from pytest_kscen.chaos.clients import Impossible, add_rule, load_link, remove_rule
 from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.scripts import add_rule, load_link, remove_rule
+from pytest_kscen.chaos.network_degrader import Latency, Losses
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 
@@ -29,10 +26,10 @@ class Nodes:
         self.awaited: list[tuple[str, float]] = []
         self.swept: list[tuple[str, str]] = []
         self.jobs: dict[str, dict] = {}
-        for module in (losses, latency):
+        for module in (network_degrader, network_degrader):
             monkeypatch.setattr(module, "completes", self.completes)
             monkeypatch.setattr(module, "log_of", self.log_of)
-        monkeypatch.setattr(losses, "sweep", self.sweep)
+        monkeypatch.setattr(network_degrader, "sweep", self.sweep)
 
     def step(self, name):
         return name.split("-")[-2]
@@ -124,7 +121,7 @@ def test_an_early_end_takes_the_rule_away_at_once(nodes):
 
 def test_by_hand_it_lasts_as_long_as_it_is_held(nodes):
     with staged() as world:
-        incident, jobs = cause_of(world, byhand.losses("node-1", "node-2", 0.5))
+        incident, jobs = cause_of(world, manual_faults.losses("node-1", "node-2", 0.5))
         assert list(jobs) == ["add-a", "add-b"]
         world.runner.advance(4000)
         world.call(incident.end())
@@ -238,10 +235,10 @@ def test_a_machine_without_an_address_cannot_be_degraded():
     with staged() as world:
         world.machine("node-9", "")
         with pytest.raises(Impossible, match="node-9 has no address yet"):
-            world.call(cause(world.stage, byhand.latency("node-1", "node-9")))
+            world.call(cause(world.stage, manual_faults.latency("node-1", "node-9")))
 
 
 @pytest.mark.parametrize("loss", [5, -0.1, True, "0.1"])
 def test_a_loss_is_a_share(loss):
     with pytest.raises(ValueError, match=r"from 0 to 1: 0\.05 is 5 %"):
-        byhand.losses("a", "b", loss)
+        manual_faults.losses("a", "b", loss)

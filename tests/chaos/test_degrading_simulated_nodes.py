@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from test_simulated_parent import world
 
-from pytest_kscen.chaos.faults.latency import Latency
-from pytest_kscen.chaos.faults.losses import Losses
+from pytest_kscen.chaos.network_degrader import Latency, Losses
+from pytest_kscen.embedded.kubelet.network import Flow
 from pytest_kscen.objects.resources import JOBS, NODES
-from pytest_kscen.simulation.network import Flow
 
 PAIR = ("node-1", "node-2")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stages import Storage, perhaps, staged
 
-from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 
@@ -16,7 +16,7 @@ def shaken_volume(world):
     """A cut has shaken a link of it and its quorum."""
     storage = Storage(world)
     storage.volume("v", "node-1", "node-2")
-    incident = storage.cause(byhand.network_block("node-1", "node-2"))
+    incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
     storage.link("v-0", "v-1", "Connecting")
     storage.health("v", IOReady="True", Quorum="False")
     return storage, incident
@@ -26,7 +26,7 @@ def perhaps_shaken_volume(world):
     """A cut is on, and I/O has stopped, though every link is there."""
     storage = Storage(world)
     storage.volume("v", "node-1", "node-2")
-    cut = storage.cause(byhand.network_block("node-1", "node-2"))
+    cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
     storage.health("v", IOReady="False", Quorum="True")
     return storage, cut
 
@@ -84,12 +84,12 @@ def test_whoever_is_overtaken_has_no_time_of_recovery():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        first = storage.cause(byhand.network_block("node-1", "node-2"))
+        first = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-0", "v-1", "Connecting")
         world.call(first.end())
-        elsewhere = storage.cause(byhand.network_block("node-3", "node-4"))
+        elsewhere = storage.cause(manual_faults.network_block("node-3", "node-4"))
         assert world.told("incident-overtaken") == []
-        second = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
         storage.link("v-0", "v-1", "Connected")
         for incident in (second, elsewhere):
             world.call(incident.end())
@@ -104,7 +104,7 @@ def test_whoever_is_overtaken_has_no_time_of_recovery():
 def test_what_one_has_left_is_waited_for_by_whoever_overtakes_it():
     with staged() as world:
         storage, first = shaken_volume(world)
-        second = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
         world.call(first.end())
         world.call(second.end())
         world.runner.advance(20)
@@ -123,7 +123,7 @@ def test_what_one_has_left_is_waited_for_by_whoever_overtakes_it():
 def test_what_one_has_left_is_waited_for_by_all_that_overtake_it():
     with staged() as world:
         storage, first = shaken_volume(world)
-        others = [storage.cause(byhand.split_brain(["node-1"], ["node-2", far])) for far in ("node-3", "node-4")]
+        others = [storage.cause(manual_faults.split_brain(["node-1"], ["node-2", far])) for far in ("node-3", "node-4")]
         world.call(first.end())
         for other in others:
             world.call(other.end())
@@ -140,7 +140,7 @@ def test_what_one_has_left_is_waited_for_by_all_that_overtake_it():
 def test_what_was_left_to_one_and_is_well_before_its_end_is_not_mingled_with_its_own():
     with staged() as world:
         storage, first = shaken_volume(world)
-        second = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
         world.call(first.end())
         world.runner.advance(1)
         storage.link("v-0", "v-1", "Connected")
@@ -155,11 +155,11 @@ def test_what_was_left_to_one_and_is_well_before_its_end_is_not_mingled_with_its
 def test_what_one_does_not_cover_is_not_left_to_it():
     with staged() as world:
         storage = Storage(world)
-        first = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        first = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
         for volume, other in (("v", "node-2"), ("w", "node-3")):
             storage.volume(volume, "node-1", other)
             storage.link(f"{volume}-0", f"{volume}-1", "Connecting")
-        second = storage.cause(byhand.network_block("node-1", "node-2"))
+        second = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.call(first.end())
         world.runner.advance(1)
         storage.link("v-0", "v-1", "Connected")
@@ -172,8 +172,8 @@ def test_what_one_does_not_cover_is_not_left_to_it():
 def test_of_what_one_has_left_each_waits_for_what_it_may_have_done():
     with staged() as world:
         storage, first = shaken_volume(world)
-        elsewhere = storage.cause(byhand.network_block("node-1", "node-3"))
-        again = storage.cause(byhand.split_brain(["node-1"], ["node-2"]))
+        elsewhere = storage.cause(manual_faults.network_block("node-1", "node-3"))
+        again = storage.cause(manual_faults.split_brain(["node-1"], ["node-2"]))
         for incident in (first, elsewhere, again):
             world.call(incident.end())
         world.runner.advance(20)
@@ -185,8 +185,8 @@ def test_whoever_ends_within_another_has_no_time_of_recovery_either():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        inner = storage.cause(byhand.network_block("node-1", "node-2"))
-        outer = storage.cause(byhand.split_brain(["node-1"], ["node-2"]))
+        inner = storage.cause(manual_faults.network_block("node-1", "node-2"))
+        outer = storage.cause(manual_faults.split_brain(["node-1"], ["node-2"]))
         storage.link("v-0", "v-1", "Connecting")
         world.call(inner.end())
         world.runner.advance(0)
@@ -222,7 +222,7 @@ def test_once_what_is_certainly_its_own_is_over_it_answers_for_nothing_new():
         storage = Storage(world)
         for volume in "vw":
             storage.volume(volume, "node-1", "node-2")
-        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-0", "v-1", "Connecting")
         storage.health("w", IOReady="False", Quorum="True")
         world.call(cut.end())
@@ -237,8 +237,8 @@ def test_what_it_perhaps_did_and_another_has_is_not_its_own_to_wait_for():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        worse = storage.cause(byhand.latency("node-1", "node-2"))
-        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        worse = storage.cause(manual_faults.latency("node-1", "node-2"))
+        cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-0", "v-1", "Connecting")
         world.call(worse.end())
         world.runner.advance(0)
@@ -275,7 +275,7 @@ def test_of_much_that_went_the_first_is_told_and_how_much_more_there_is():
         names = [f"v{number:02}" for number in range(12)]
         for name in names:
             storage.volume(name, "node-1", "node-2")
-        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
         for name in names:
             storage.health(name, IOReady="False", Quorum="True")
         world.call(cut.end())

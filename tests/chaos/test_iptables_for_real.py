@@ -7,7 +7,8 @@ import re
 import namespaces
 import pytest
 
-from pytest_kscen.simulation.network.firewall import Tables, run
+from pytest_kscen.embedded.kubelet.network.firewall import Tables
+from pytest_kscen.embedded.kubelet.network.iptables import run
 
 pytestmark = pytest.mark.netns
 

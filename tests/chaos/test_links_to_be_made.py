@@ -7,15 +7,15 @@ import contextlib
 import pytest
 from stages import Storage, perhaps, staged
 
-from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos import manual_faults
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.objects.storage import (
+    HEALTH_SOURCES,
     REPLICATED_VOLUME_ATTACHMENTS,
     REPLICATED_VOLUME_REPLICAS,
 )
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 
 FROM_1 = "the link of v from node-1 to node-2 is not made (Connecting)"
 FROM_2 = "the link of v from node-2 to node-1 is not made (Connecting)"
@@ -40,8 +40,8 @@ def comes(storage, *, state="Connecting"):
 def test_an_end_whose_peer_has_gone_is_forgotten():
     """Its peer is known by another name then: who comes to the same node later is not taken for it."""
     with one_replica() as (world, storage):
-        storage.cause(byhand.network_block("node-3", "node-4"), 1)  # as long as any is on, the observer looks
-        first = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        storage.cause(manual_faults.network_block("node-3", "node-4"), 1)  # as long as any is on, the observer looks
+        first = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         comes(storage)
         world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a/b"]}}))
         storage.link("v-0", "v-1", "Connecting")
@@ -54,7 +54,7 @@ def test_an_end_whose_peer_has_gone_is_forgotten():
         world.runner.advance(10)
         world.call(first.end())
         world.runner.advance(20)
-        second = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        second = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         world.replica("v", 2, "node-2", peers=[{"name": "v-0", "connectionState": "Connecting"}])
         world.runner.advance(8)
         assert second.effects == [], "node-1 has told nothing of it"
@@ -67,7 +67,7 @@ def is_due(storage):
 
 def test_a_link_that_a_block_keeps_from_being_made_is_its_effect_and_its_coming_the_recovery():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         is_due(storage)
         world.runner.advance(5.9)
         assert block.effects == []
@@ -85,7 +85,7 @@ def test_a_link_that_a_block_keeps_from_being_made_is_its_effect_and_its_coming_
 
 def test_its_volume_is_explained_by_it_once_it_is_proved():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         is_due(storage)
         storage.health("v", IOReady="False", Quorum="True")
         assert (block.effects, perhaps(world)) == ([], [(block.id, NOT_READY)])
@@ -97,7 +97,7 @@ def test_its_volume_is_explained_by_it_once_it_is_proved():
 
 def test_what_the_volume_lacked_before_the_link_was_due_is_explained_by_nothing():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         storage.health("v", IOReady="False", Quorum="True")
         world.runner.advance(1)
         is_due(storage)
@@ -108,10 +108,10 @@ def test_what_the_volume_lacked_before_the_link_was_due_is_explained_by_nothing(
 
 def test_what_came_when_the_link_was_due_has_no_part_in_it():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         is_due(storage)
         world.runner.advance(1)
-        second = storage.cause(byhand.split_brain(["node-1"], ["node-2"]), 0)
+        second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2"]), 0)
         storage.health("v", IOReady="False", Quorum="True")
         world.runner.advance(6)
 
@@ -129,8 +129,8 @@ def test_what_befell_the_volume_before_another_took_a_link_of_it_is_not_the_othe
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-3")
-        other = storage.cause(byhand.network_block("node-1", "node-3"), 2)
-        brief = storage.cause(byhand.network_block("node-1", "node-2"), 1)
+        other = storage.cause(manual_faults.network_block("node-1", "node-3"), 2)
+        brief = storage.cause(manual_faults.network_block("node-1", "node-2"), 1)
         third_comes(storage)
         storage.health("v", IOReady="False", Quorum="True")
         world.runner.advance(2)
@@ -146,11 +146,11 @@ def test_a_machine_that_went_after_the_volume_suffered_is_not_why():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-3")
-        block = storage.cause(byhand.network_block("node-1", "node-2"), 2)
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         third_comes(storage)
         storage.health("v", IOReady="False", Quorum="True")
         world.runner.advance(1)
-        reboot = storage.cause(byhand.vm_reboot("node-3"), 1)
+        reboot = storage.cause(manual_faults.vm_reboot("node-3"), 1)
         storage.machine("node-3", "Stopping")
         world.runner.advance(5)
 
@@ -160,7 +160,7 @@ def test_a_machine_that_went_after_the_volume_suffered_is_not_why():
 
 def test_a_link_that_comes_in_time_is_nothing():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
         world.runner.advance(5)
         storage.link("v-1", "v-0", "Connected")
@@ -171,7 +171,7 @@ def test_a_link_that_comes_in_time_is_nothing():
 
 def test_a_link_that_goes_on_and_off_is_due_anew():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
         world.runner.advance(4)
         storage.set(REPLICATED_VOLUME_REPLICAS, "v-1", {"peers": []})
@@ -185,7 +185,7 @@ def test_a_link_that_goes_on_and_off_is_due_anew():
 @pytest.mark.parametrize("elsewhere", [("node-1", "node-3"), ("node-3", "node-4")])
 def test_a_block_between_others_is_not_the_reason(elsewhere):
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block(*elsewhere))
+        block = storage.cause(manual_faults.network_block(*elsewhere))
         is_due(storage)
         world.runner.advance(20)
 
@@ -194,10 +194,10 @@ def test_a_block_between_others_is_not_the_reason(elsewhere):
 
 def test_a_link_that_was_due_before_is_not_the_blocks():
     with one_replica() as (world, storage):
-        early = storage.cause(byhand.network_block("node-3", "node-4"), 0)
+        early = storage.cause(manual_faults.network_block("node-3", "node-4"), 0)
         is_due(storage)
         world.runner.advance(1)
-        block = storage.cause(byhand.network_block("node-1", "node-2"), 20)
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"), 20)
 
         assert (early.effects, block.effects) == ([], [])
 
@@ -205,14 +205,14 @@ def test_a_link_that_was_due_before_is_not_the_blocks():
 def test_what_was_so_at_the_first_look_was_so_nobody_knows_since_when():
     with one_replica() as (_, storage):
         is_due(storage)
-        block = storage.cause(byhand.network_block("node-1", "node-2"), 20)
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"), 20)
 
         assert block.effects == []
 
 
 def test_who_was_on_for_a_moment_has_perhaps_kept_it_from_being_made():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
         world.runner.advance(3)
         world.call(block.end())
@@ -228,8 +228,8 @@ def test_who_was_on_for_a_moment_has_perhaps_kept_it_from_being_made():
 
 def test_the_first_of_two_blocks_has_it():
     with one_replica() as (world, storage):
-        first = storage.cause(byhand.network_block("node-1", "node-2"), 1)
-        second = storage.cause(byhand.split_brain(["node-1"], ["node-2"]), 1)
+        first = storage.cause(manual_faults.network_block("node-1", "node-2"), 1)
+        second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2"]), 1)
         is_due(storage)
         world.runner.advance(6.1)
 
@@ -238,7 +238,7 @@ def test_the_first_of_two_blocks_has_it():
 
 def test_an_end_whose_machine_goes_meanwhile_proves_nothing():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
         world.runner.advance(2)
         storage.machine("node-2", "Stopping")
@@ -251,7 +251,7 @@ def test_an_end_whose_machine_goes_meanwhile_proves_nothing():
 @pytest.mark.parametrize("state", ["StandAlone", "Disconnecting"])
 def test_an_end_that_does_not_try_has_another_reason(state):
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         comes(storage, state=state)
         storage.link("v-0", "v-1", "Connecting")
         world.runner.advance(20)
@@ -261,7 +261,7 @@ def test_an_end_that_does_not_try_has_another_reason(state):
 
 def test_an_end_that_does_not_tell_of_it_is_not_at_work():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.replica("v", 1, "node-2")
         storage.link("v-0", "v-1", "Connecting")
         world.runner.advance(20)
@@ -271,7 +271,7 @@ def test_an_end_that_does_not_tell_of_it_is_not_at_work():
 
 def test_a_replica_that_goes_needs_no_link():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
         world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}))
         world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
@@ -282,7 +282,7 @@ def test_a_replica_that_goes_needs_no_link():
 
 def test_the_link_of_a_replica_that_is_gone_is_recovered_from():
     with one_replica() as (world, storage):
-        block = storage.cause(byhand.network_block("node-1", "node-2"))
+        block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
         world.runner.advance(6.1)
         world.call(block.end())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stages import Storage, perhaps, staged, status
 
-from pytest_kscen.chaos import byhand, troubles
+from pytest_kscen.chaos import manual_faults, troubles
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 
@@ -14,7 +14,7 @@ def test_a_cut_link_is_an_effect_and_its_return_the_recovery():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-0", "v-1", "Connecting")
         storage.health("v", IOReady="False", Quorum="True")
         world.runner.advance(22)
@@ -40,7 +40,7 @@ def test_flapping_is_no_recovery():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-0", "v-1", "Connecting")
         world.call(incident.end())
         for state in ("Connected", "Connecting", "Connected"):
@@ -53,7 +53,7 @@ def test_flapping_is_no_recovery():
 
 def test_without_an_effect_it_is_recovered_from_at_its_end():
     with staged() as world:
-        incident = Storage(world).cause(byhand.network_block("node-1", "node-2"))
+        incident = Storage(world).cause(manual_faults.network_block("node-1", "node-2"))
         world.call(incident.end())
         world.runner.advance(6)
 
@@ -65,8 +65,8 @@ def test_overlapping_incidents_have_each_its_own():
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         storage.volume("w", "node-3", "node-4")
-        ours = storage.cause(byhand.network_block("node-1", "node-2"))
-        theirs = storage.cause(byhand.split_brain(["node-3"], ["node-4"]))
+        ours = storage.cause(manual_faults.network_block("node-1", "node-2"))
+        theirs = storage.cause(manual_faults.split_brain(["node-3"], ["node-4"]))
         storage.link("v-0", "v-1", "Connecting")
         storage.link("w-0", "w-1", "Connecting")
         assert ours.effects == ["the link of v from node-1 to node-2 is Connecting"]
@@ -84,9 +84,9 @@ def test_a_link_is_lost_to_the_machine_that_is_gone_and_before_that_to_the_worse
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         storage.volume("w", "node-1", "node-2")
-        worse = storage.cause(byhand.latency("node-1", "node-2"))
+        worse = storage.cause(manual_faults.latency("node-1", "node-2"))
         storage.link("v-0", "v-1", "Connecting")
-        gone = storage.cause(byhand.vm_reboot("node-2"))
+        gone = storage.cause(manual_faults.vm_reboot("node-2"))
         storage.machine("node-2", "Stopping")
         storage.link("w-0", "w-1", "Connecting")
 
@@ -99,7 +99,7 @@ def test_a_machine_that_was_ordered_to_go_and_is_there_explains_nothing():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        ordered = storage.cause(byhand.vm_reboot("node-1"))
+        ordered = storage.cause(manual_faults.vm_reboot("node-1"))
         storage.link("v-0", "v-1", "Connecting")
 
         assert ordered.effects == []
@@ -110,7 +110,7 @@ def test_what_nobody_can_have_noticed_is_no_effect_of_a_cut():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        cut = storage.cause(byhand.network_block("node-1", "node-2"), 5)
+        cut = storage.cause(manual_faults.network_block("node-1", "node-2"), 5)
         storage.link("v-0", "v-1", "Connecting")
         world.call(cut.end())
         storage.link("v-1", "v-0", "Connecting")
@@ -123,9 +123,9 @@ def test_what_begins_after_the_end_belongs_to_whoever_is_on():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        over = storage.cause(byhand.network_block("node-1", "node-2"))
+        over = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.call(over.end())
-        on = storage.cause(byhand.split_brain(["node-1"], ["node-2", "node-3"]))
+        on = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
         storage.link("v-0", "v-1", "Connecting")
         world.runner.advance(6)
 
@@ -138,8 +138,8 @@ def test_one_link_that_was_cut_answers_for_its_volume_alone():
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         storage.volume("w", "node-1", "node-2")
-        incident = storage.cause(byhand.network_block("node-1", "node-2"))
-        one = storage.cause(byhand.Block("blocking-drbd", ("node-1",), ("node-2",), (7000,), (7001,), "v"))
+        incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
+        one = storage.cause(manual_faults.Block("blocking-drbd", ("node-1",), ("node-2",), (7000,), (7001,), "v"))
         storage.link("w-0", "w-1", "Connecting")
 
         storage.link("v-0", "v-1", "Connecting")
@@ -155,7 +155,7 @@ def test_what_was_never_well_or_is_being_deleted_is_no_effect():
         storage.set(REPLICATED_VOLUMES, "old", {}, "")
         world.call(world.api.patch(REPLICATED_VOLUMES, "old", {"metadata": {"finalizers": ["a.b/c"]}}))
         world.call(world.api.delete(REPLICATED_VOLUMES, "old"))
-        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.make(REPLICATED_VOLUMES, "new", status=status(IOReady="False"))
         world.replica("new", 0, "node-1", peers=[{"name": "new-1", "connectionState": "Connecting"}])
         world.replica("new", 1, "node-2")
@@ -168,13 +168,13 @@ def test_an_observer_that_crashes_says_so_and_looks_again(monkeypatch):
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        first = storage.cause(byhand.network_block("node-1", "node-2"))
+        first = storage.cause(manual_faults.network_block("node-1", "node-2"))
         with monkeypatch.context() as broken:
             broken.setattr(troubles, "of_volume", lambda *_: 1 / 0)
             storage.health("v", IOReady="False")
         assert len(world.told("observer-crashed")) == 1
         world.call(first.end())
-        second = storage.cause(byhand.network_block("node-1", "node-2"))
+        second = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-0", "v-1", "Connecting")
 
         assert (first.had_effect, second.had_effect) == (False, True)
@@ -182,7 +182,7 @@ def test_an_observer_that_crashes_says_so_and_looks_again(monkeypatch):
 
 def test_a_fault_that_cannot_be_undone_is_never_recovered_from(monkeypatch):
     with staged() as world:
-        incident = Storage(world).cause(byhand.network_block("node-1", "node-2"))
+        incident = Storage(world).cause(manual_faults.network_block("node-1", "node-2"))
 
         async def heal(*_):
             raise TimeoutError("it is stuck")
@@ -201,7 +201,7 @@ def test_whoever_does_not_come_back_is_named():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-1", "v-0", "StandAlone")
         world.call(incident.end())
         world.call(Observer.of(world.stage).settle())
@@ -225,7 +225,7 @@ def test_the_older_generation_names_peers_by_their_nodes():
 
         world.replica("v", 1, "node-2")
         world.replica("v", 0, "node-1", **drbd("Connected"))
-        incident = storage.cause(byhand.split_brain(["node-1"], ["node-2"]))
+        incident = storage.cause(manual_faults.split_brain(["node-1"], ["node-2"]))
         storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", drbd("Connecting"))
 
         assert incident.effects == ["the link of v from node-1 to node-2 is Connecting"]
@@ -237,7 +237,7 @@ def test_of_many_effects_of_a_kind_on_one_volume_the_first_are_told():
         many = [f"node-{number}" for number in range(1, 5)]
         for name in "ab":
             storage.volume(name, *many)
-        incident = storage.cause(byhand.split_brain(many[:1], many[1:]))
+        incident = storage.cause(manual_faults.split_brain(many[:1], many[1:]))
         for name in "ab":
             storage.set(REPLICATED_VOLUME_REPLICAS, f"{name}-0", peers(*[(f"{name}-{n}", "Connecting") for n in (1, 2, 3)]))
             storage.link(f"{name}-1", f"{name}-0", "Connecting")
@@ -260,7 +260,7 @@ def test_a_cut_reaches_a_volume_through_its_links_alone():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
-        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.health("v", IOReady="False", Quorum="True")
 
         assert incident.effects == []
@@ -272,7 +272,7 @@ def test_a_link_to_a_replica_that_goes_is_no_effect(peer):
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2", "node-3")
         storage.link("v-0", peer, "Connected")
-        incident = storage.cause(byhand.network_block("node-1", "node-2"))
+        incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}))
         world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
         world.runner.advance(0)
@@ -284,8 +284,8 @@ def test_a_link_to_a_replica_that_goes_is_no_effect(peer):
 def test_a_machine_and_its_node_answer_for_a_stop():
     with staged(nodes=2) as world:
         storage = Storage(world)
-        cut = storage.cause(byhand.network_block("node-1", "node-2"))
-        gone = storage.cause(byhand.vm_reboot("node-1"))
+        cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
+        gone = storage.cause(manual_faults.vm_reboot("node-1"))
         storage.machine("node-1", "Stopping")
         world.cluster.site.machines.power_off("node-1")
         world.runner.advance(60)
@@ -297,7 +297,7 @@ def test_a_machine_and_its_node_answer_for_a_stop():
 def test_a_node_that_nothing_else_explains_may_have_been_cut_off_from_its_watchers():
     with staged(nodes=2) as world:
         storage = Storage(world)
-        cut = storage.cause(byhand.network_block("node-1", "node-2"))
+        cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.cluster.site.machines.power_off("node-2")
         world.runner.advance(60)
 

@@ -9,19 +9,18 @@ import pytest
 from stages import VMS, staged
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.chaos import byhand
-from pytest_kscen.chaos.hands import Hands, Impossible
-from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos import manual_faults
+from pytest_kscen.chaos.clients import Hands, Impossible
+from pytest_kscen.chaos.incidents import cause, drawn
 from pytest_kscen.chaos.network_blocker import WEIGHTS, NetworkBlock
 from pytest_kscen.chaos.network_degrader import WEIGHTS as DEGRADING
 from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.pod_destroyer import PodDestroy
 from pytest_kscen.chaos.profiles import PROFILES, kind_of
-from pytest_kscen.chaos.recurring import drawn
 from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clock import Signal
-from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.errors import InternalError
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES
 
 
 class Number:
@@ -204,7 +203,7 @@ def test_a_policy_of_the_same_name_is_deleted_first():
     with staged() as world:
         name = f"chaos-net-blocking-everything-{Chance(0).stream('blocker').suffix(8)}"
         old = world.make(CILIUM_NETWORK_POLICIES, name, VMS, spec={})
-        world.call(cause(world.stage, byhand.network_block("node-1", "node-2"), by="blocker"))
+        world.call(cause(world.stage, manual_faults.network_block("node-1", "node-2"), by="blocker"))
 
         (new,) = world.call(world.api.list(CILIUM_NETWORK_POLICIES, VMS)).items
         assert new["metadata"]["name"] == name

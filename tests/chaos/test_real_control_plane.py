@@ -8,11 +8,10 @@ import re
 import pytest
 
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
-from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
-from pytest_kscen.objects.resources import JOBS
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 
 pytestmark = pytest.mark.controlplane
 

@@ -11,21 +11,20 @@ from stages import VMS, staged
 from test_observer import Storage, perhaps
 from test_pod_destroyer import workloads
 
-from pytest_kscen.chaos import byhand
-from pytest_kscen.chaos.faults.machines import Stop
+from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.checks.incidents import learn
-from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.objects.cilium import CILIUM_NETWORK_POLICIES
+from pytest_kscen.chaos.vm_reboter import Stop
+from pytest_kscen.judge.incidents import learn
+from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.objects.errors import ApiError, Forbidden, InternalError
-from pytest_kscen.objects.resources import DAEMON_SETS
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, DAEMON_SETS
 from pytest_kscen.objects.storage import NAMESPACE, REPLICATED_VOLUME_REPLICAS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
 NO, LOST = Forbidden("no"), InternalError("the answer was lost")
 PAIR = "node-1", "node-2"
-FAULTS = [byhand.network_block(*PAIR), byhand.losses(*PAIR, 0.5), byhand.latency(*PAIR), byhand.vm_reboot("node-1")]
-FAULTS.append(byhand.vm_stop("node-1"))
+FAULTS = [manual_faults.network_block(*PAIR), manual_faults.losses(*PAIR, 0.5), manual_faults.latency(*PAIR), manual_faults.vm_reboot("node-1")]
+FAULTS.append(manual_faults.vm_stop("node-1"))
 
 
 class Deaf(ForwardingApi):
@@ -79,7 +78,7 @@ def test_nobody_waits_for_the_like_of_a_pod_that_was_not_deleted():
     with staged(nodes=3) as world:
         workloads(world)
         deaf(world, NO)
-        _, incident = refused(world, byhand.pod_destroy("app=agent"))
+        _, incident = refused(world, manual_faults.pod_destroy("app=agent"))
 
         assert (incident.lasted, incident.effects, incident.shaken) == (0, [], [])
 
@@ -88,7 +87,7 @@ def test_of_two_pods_the_one_that_was_deleted_is_waited_for():
     with staged(nodes=3) as world:
         workloads(world)
         deaf(world, None, NO)
-        _, incident = refused(world, byhand.pod_destroy("app=agent", 2))
+        _, incident = refused(world, manual_faults.pod_destroy("app=agent", 2))
 
         assert 0 < incident.lasted < 15
         (effect,) = incident.effects
@@ -100,7 +99,7 @@ def test_a_pod_that_others_destroy_is_not_ours():
     with staged(nodes=3) as world:
         workloads(world)
         deaf(world, InternalError("down"))
-        _, incident = refused(world, byhand.pod_destroy("app=agent", 3))
+        _, incident = refused(world, manual_faults.pod_destroy("app=agent", 3))
         world.call(world.api.delete(DAEMON_SETS, "agent", NAMESPACE, propagation="Background"))
         world.runner.advance(60)
 
@@ -114,7 +113,7 @@ def test_a_pod_whose_deletion_was_accepted_unheard_is_perhaps_gone_by_us(then):
         workloads(world)
         deaf(world, LOST, then, done=(LOST,))
         with contextlib.suppress(Forbidden):
-            world.call(cause(world.stage, byhand.pod_destroy("app=agent")))
+            world.call(cause(world.stage, manual_faults.pod_destroy("app=agent")))
         world.runner.advance(30)
         (incident,) = records(world)
 
@@ -171,7 +170,7 @@ def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
         storage.volume("v", *PAIR)
         deaf(world, LOST, NO, None, done=(LOST,))
         world.runner.loop.call_later(0.3, lambda: world.runner.start(world.api.patch(*stalled()), "the link"))
-        _, incident = refused(world, byhand.network_block(*PAIR))
+        _, incident = refused(world, manual_faults.network_block(*PAIR))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
         assert (len(incident.perhaps), incident.shaken) == (1, list(PAIR))
@@ -187,7 +186,7 @@ def test_a_machine_that_others_switched_off_is_not_started_by_a_stop_that_was_re
 
         monkeypatch.setattr(Stop, "inject", too_late)
         deaf(world, NO, None)
-        _, incident = refused(world, byhand.vm_stop("node-1"))
+        _, incident = refused(world, manual_faults.vm_stop("node-1"))
 
         assert incident.lasted == 0
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
@@ -197,11 +196,11 @@ def test_nobody_is_overtaken_by_what_was_refused():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
-        first = storage.cause(byhand.network_block(*PAIR))
+        first = storage.cause(manual_faults.network_block(*PAIR))
         storage.link("v-0", "v-1", "Connecting")
         world.call(first.end())
         deaf(world, NO)
-        refused(world, byhand.network_block(*PAIR))
+        refused(world, manual_faults.network_block(*PAIR))
         storage.link("v-0", "v-1", "Connected")
         world.runner.advance(10)
 
@@ -212,12 +211,12 @@ def test_nobody_is_overtaken_by_what_is_asked_for_and_not_answered():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
-        first = storage.cause(byhand.network_block(*PAIR))
+        first = storage.cause(manual_faults.network_block(*PAIR))
         for link in ("v-0", "v-1"), ("v-1", "v-0"):
             storage.link(*link, "Connecting")
         world.call(first.end())
         answers = deaf(world, InternalError("down"))
-        asking = world.runner.loop.create_task(cause(world.stage, byhand.network_block(*PAIR)))
+        asking = world.runner.loop.create_task(cause(world.stage, manual_faults.network_block(*PAIR)))
         world.runner.advance(10)
         storage.link("v-0", "v-1", "Connected")
         world.runner.advance(10)
@@ -234,7 +233,7 @@ def test_nobody_is_overtaken_by_what_is_asked_for_and_not_answered():
 def test_half_of_a_degradation_is_undone_alone():
     with staged(nodes=2) as world:
         deaf(world, None, NO, None)
-        _, incident = refused(world, byhand.latency(*PAIR))
+        _, incident = refused(world, manual_faults.latency(*PAIR))
 
         assert incident.shaken == list(PAIR), "one end loads the link of both"
         assert [data["node"] for _, _, data in world.told("not-loaded")] == ["node-1"]

@@ -1,6 +1,13 @@
 import pytest
 
-from pytest_kscen.chaos.scripts import add_rule, dropped_packets, load_link, pushed_bytes, remove_rule, swept_rules
+from pytest_kscen.chaos.clients import (
+    add_rule,
+    dropped_packets,
+    load_link,
+    pushed_bytes,
+    remove_rule,
+    swept_rules,
+)
 
 IPERF3 = """\
 Connecting to host 10.99.0.2, port 5201

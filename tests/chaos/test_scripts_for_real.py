@@ -5,7 +5,15 @@ from __future__ import annotations
 import namespaces
 import pytest
 
-from pytest_kscen.chaos.scripts import add_rule, dropped_packets, load_link, pushed_bytes, remove_rule, sweep_rules, swept_rules
+from pytest_kscen.chaos.clients import (
+    add_rule,
+    dropped_packets,
+    load_link,
+    pushed_bytes,
+    remove_rule,
+    sweep_rules,
+    swept_rules,
+)
 
 pytestmark = pytest.mark.netns
 

@@ -9,7 +9,7 @@ from stages import staged
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.pod_destroyer import PodDestroy
 from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clock import Signal
 

@@ -6,24 +6,23 @@ import contextlib
 
 import pytest
 
-from pytest_kscen.chaos import byhand
+from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
-from pytest_kscen.chaos.faults.blocks import of_link
-from pytest_kscen.chaos.faults.losses import Losses
-from pytest_kscen.chaos.faults.machines import operation
+from pytest_kscen.chaos.clients import job, sweep
 from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.jobs import job
+from pytest_kscen.chaos.network_blocker import of_link
+from pytest_kscen.chaos.network_degrader import Losses
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import PROFILES
-from pytest_kscen.chaos.replicas import Link
-from pytest_kscen.chaos.sweeping import sweep
+from pytest_kscen.chaos.troubles import Link
+from pytest_kscen.chaos.vm_reboter import operation
 from pytest_kscen.clock import Signal
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.embedded.kubelet.network.flows import Flow
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
-from pytest_kscen.simulation.network.network import Flow
 
 
 class World:
@@ -64,7 +63,7 @@ def world(seed=0):
 
 def test_two_machines_are_cut_off_from_each_other_and_from_nobody_else():
     with world() as w:
-        incident = w.cause(byhand.network_block("node-1", "node-2"))
+        incident = w.cause(manual_faults.network_block("node-1", "node-2"))
         w.runner.advance(1)
         assert w.blocked("node-1", "node-2")
         assert w.blocked("node-2", "node-1")
@@ -77,7 +76,7 @@ def test_two_machines_are_cut_off_from_each_other_and_from_nobody_else():
 
 def test_two_groups():
     with world() as w:
-        w.cause(byhand.split_brain(["node-1", "node-2"], ["node-3", "node-4"]))
+        w.cause(manual_faults.split_brain(["node-1", "node-2"], ["node-3", "node-4"]))
         w.runner.advance(1)
         names = [f"node-{number}" for number in range(1, 5)]
         cut = {(a, b) for a in names for b in names if a != b and w.blocked(a, b)}
@@ -86,7 +85,7 @@ def test_two_groups():
 
 def test_single_ports():
     with world() as w:
-        w.cause(byhand.network_block("node-1", "node-2", ports=[7001, 7009]))
+        w.cause(manual_faults.network_block("node-1", "node-2", ports=[7001, 7009]))
         w.runner.advance(1)
         assert [w.blocked("node-1", "node-2", port) for port in (7000, 7001, 7009)] == [False, True, True]
         assert [w.blocked("node-2", "node-1", port) for port in (7000, 7001, 7009)] == [False, True, True]
@@ -102,7 +101,7 @@ def test_a_link_is_cut_and_no_other_between_the_same_machines_though_its_ports_a
 
 def test_a_restart():
     with world() as w:
-        incident = w.cause(byhand.vm_reboot("node-2"))
+        incident = w.cause(manual_faults.vm_reboot("node-2"))
         w.runner.advance(200)
 
         assert 60 < incident.removed_at - incident.started_at < 180
@@ -113,7 +112,7 @@ def test_a_restart():
 
 def test_a_stop_and_its_end():
     with world() as w:
-        incident = w.cause(byhand.vm_stop("node-2"))
+        incident = w.cause(manual_faults.vm_stop("node-2"))
         w.runner.advance(120)
         assert not w.cluster.site.machines["node-2"].powered
         w.end(incident)
@@ -125,7 +124,7 @@ def test_a_stop_and_its_end():
 @pytest.mark.parametrize("clear", [clear_before, clear_after])
 def test_a_machine_that_a_run_that_died_has_stopped_is_started(clear):
     with world() as w:
-        w.cause(byhand.vm_stop("node-2"))
+        w.cause(manual_faults.vm_stop("node-2"))
         w.stage.shared.clear()
         assert len(operations(w)) == 1
         w.runner.call(clear(w.stage))
@@ -150,7 +149,7 @@ def test_a_machine_that_somebody_else_has_stopped_stays_so():
 
 def test_losses_and_latency():
     with world() as w:
-        for fault in (byhand.losses("node-1", "node-2", 0.1), byhand.latency("node-1", "node-3")):
+        for fault in (manual_faults.losses("node-1", "node-2", 0.1), manual_faults.latency("node-1", "node-3")):
             incident = w.cause(fault)
             w.runner.advance(30)
             w.end(incident)
@@ -176,7 +175,7 @@ def test_a_rule_that_nobody_takes_away_is_swept():
 
 def test_rules_of_a_run_that_died_are_swept_before_the_next():
     with world() as w:
-        w.cause(byhand.losses("node-1", "node-2", 0.1))
+        w.cause(manual_faults.losses("node-1", "node-2", 0.1))
         w.stage.shared.clear()
         w.runner.call(clear_before(w.stage))
 
@@ -201,7 +200,7 @@ def test_a_rule_of_the_go_megatest_is_swept_and_none_that_is_like_it(comment, le
 def test_losses_outlast_no_reboot():
     with world() as w:
         losses = w.cause(Losses(("node-1", "node-2"), 0.1, 60))
-        w.cause(byhand.vm_reboot("node-2"))
+        w.cause(manual_faults.vm_reboot("node-2"))
         w.runner.advance(60)
         w.end(losses)
 

@@ -12,9 +12,9 @@ import kubernetes
 import pytest
 
 from pytest_kscen.clusters import open_cluster
+from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.controlplane import programs, starting
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
-from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.objects.errors import Unauthorized
 from pytest_kscen.objects.resources import PODS, SERVICE_ACCOUNTS
 

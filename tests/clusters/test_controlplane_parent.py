@@ -6,7 +6,11 @@ import pytest
 
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.objects.resources import DAEMON_SETS, NODES, PODS
-from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES, VM_LABEL
+from pytest_kscen.objects.virtualization import (
+    VIRTUAL_MACHINE_OPERATIONS,
+    VIRTUAL_MACHINES,
+    VM_LABEL,
+)
 
 pytestmark = pytest.mark.controlplane
 PARENT = ["parent-1", "parent-2", "parent-3"]

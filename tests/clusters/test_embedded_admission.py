@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.machinery.admission import Hook
+from pytest_kscen.embedded.apiserver.admission import Hook
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import NAMESPACES, PODS, PRIORITY_CLASSES
 

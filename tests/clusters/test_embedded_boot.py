@@ -1,7 +1,7 @@
 import pytest
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.machinery.server import ApiServer
+from pytest_kscen.embedded.apiserver.server import ApiServer
 
 
 def test_a_cluster_that_cannot_start_hands_everything_back(monkeypatch):

@@ -7,11 +7,11 @@ import pytest
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clusters import ClusterRefused, open_cluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.machinery.server import ApiServer
+from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.models.virtualization import assembly
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS, NODES, PODS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
-from pytest_kscen.simulation.virtualization import install
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_the_doors_of_both_are_shut(cluster):
 
 
 def test_a_parent_that_does_not_come_up_hands_everything_back(cluster, monkeypatch):
-    monkeypatch.setattr(install, "PATIENCE", 0.5)
+    monkeypatch.setattr(assembly, "PATIENCE", 0.5)
     with pytest.raises(TimeoutError, match=r"virtualmachines\.virtualization\.deckhouse\.io vms/node-1 was not as awaited"):
         cluster.parent()
 

@@ -9,18 +9,18 @@ import logging
 import pytest
 import yaml
 
-from pytest_kscen.chaos.hands import Hands
+from pytest_kscen.chaos.clients import Hands
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.clusters import open_cluster
+from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.clusters.refusal import ClusterRefused
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.models.virtualization.objects import virtual_machine
 from pytest_kscen.objects.resources import NAMESPACES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.preflight import PreflightRefused, preflight
-from pytest_kscen.simulation.virtualization.bodies import virtual_machine
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.preflight import PreflightRefused, preflight
 
 
 @pytest.fixture(scope="module")

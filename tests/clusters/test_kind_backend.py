@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from pytest_kscen.clusters.kind.cluster import KindBackedCluster, KindShare, KindWish
-from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.clusters.cluster import ClusterRefused
+from pytest_kscen.clusters.kind import KindBackedCluster, KindShare, KindWish
 
 WORKERS = """
     import os
     import pytest
-    from pytest_kscen.clusters.kind.cluster import KindShare, KindWish
+    from pytest_kscen.clusters.kind import KindShare, KindWish
 
     @pytest.fixture(scope="session")
     def kind(testrun_uid):

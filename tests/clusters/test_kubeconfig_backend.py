@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kscen.clusters import contexts, kubeconfig, open_cluster
+from pytest_kscen.clusters import kubeconfig, open_cluster
+from pytest_kscen.clusters import kubeconfig as contexts
+from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
-from pytest_kscen.clusters.refusal import ClusterRefused
-from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.destiny import draw
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.run import Run
+from pytest_kscen.megatest.churn import Churn, draw
+from pytest_kscen.run.context import Run
+from pytest_kscen.run.plan import Plan
 
 if TYPE_CHECKING:
     import pathlib
@@ -124,7 +124,7 @@ def test_without_a_path_it_is_the_one_kubectl_speaks_to(tmp_path, server, monkey
 
 def test_file_names_in_a_copy_are_absolute(tmp_path):
     path = write(tmp_path / "k", "http://x", "a", **{"client-key": "keys/a.key", "tokenFile": "/run/token"})
-    (user,) = contexts.merged(str(path))["users"]
+    (user,) = contexts.merged_kubeconfig(str(path))["users"]
     assert user["user"] == {"client-key": str(tmp_path / "keys/a.key"), "tokenFile": "/run/token"}
 
 

@@ -6,8 +6,10 @@ import re
 import pytest
 
 from pytest_kscen import __main__ as commands
-from pytest_kscen.clusters.controlplane import building, module, programs
-from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.clusters.cluster import ClusterRefused
+from pytest_kscen.clusters.controlplane import programs
+from pytest_kscen.clusters.controlplane import programs as building
+from pytest_kscen.clusters.controlplane import programs as module
 
 GO = """#!/bin/sh
 echo "$@" >> {log}
@@ -48,7 +50,7 @@ def a_go(places, version: str = "1.26.3") -> pathlib.Path:
 
 
 def test_the_module_pins_every_program():
-    assert list(module.tools()) == [*programs.SERVERS, "kubectl"]
+    assert list(module.go_tools()) == [*programs.SERVERS, "kubectl"]
     assert re.fullmatch(r"v1\.\d+\.\d+", module.kubernetes_version())
     assert module.linker_flags().endswith(f"gitVersion={module.kubernetes_version()}")
     assert module.fingerprint().startswith(module.kubernetes_version())
@@ -88,10 +90,10 @@ def test_build_shows_its_progress_and_builds_nothing_twice(places, capsys):
     log = a_go(places)
     assert commands.main(["controlplane", "build"]) == 0
     said = capsys.readouterr().out
-    for number, name in enumerate(module.tools(), 1):
+    for number, name in enumerate(module.go_tools(), 1):
         assert re.search(rf"^\[{number}/5\] {name} built in \d+ s \(0 MiB\)$", said, re.MULTILINE)
     assert f"gitVersion={module.kubernetes_version()}" in log.read_text()
-    assert sorted(path.name for path in programs.built().iterdir()) == sorted(module.tools())
+    assert sorted(path.name for path in programs.built().iterdir()) == sorted(module.go_tools())
 
     log.unlink()
     assert commands.main(["controlplane", "build"]) == 0

@@ -6,11 +6,11 @@ import orjson
 import pytest
 
 from pytest_kscen.clusters import open_cluster
+from pytest_kscen.embedded.kubelet.network import Passage
 from pytest_kscen.kube import urls
-from pytest_kscen.kube.requests import HttpAnswer, HttpCall
+from pytest_kscen.kube.api import HttpAnswer, HttpCall
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import PODS, SERVICES
-from pytest_kscen.simulation.network import Passage
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("controlplane", marks=pytest.mark.controlplane)])

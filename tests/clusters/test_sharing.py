@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kscen.clusters.kind.sharing import Share
+from pytest_kscen.clusters.kind import Share
 
 if TYPE_CHECKING:
     import pathlib
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 USER = """
 import pathlib, sys, time
-from pytest_kscen.clusters.kind.sharing import Share
+from pytest_kscen.clusters.kind import Share
 
 folder, log, slow = sys.argv[1:]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kscen.clusters.controlplane.processes import Processes
+from pytest_kscen.clusters.controlplane.starting import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
 DOOMED = """
 import sys, time
-from pytest_kscen.clusters.controlplane.processes import Processes
+from pytest_kscen.clusters.controlplane.starting import Processes
 
 processes = Processes()
 for name in ("a", "b"):

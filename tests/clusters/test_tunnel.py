@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from pytest_kscen.clusters.controlplane.tunnel import Tunnel
-from pytest_kscen.machinery.http.keys import make_keys
+from pytest_kscen.embedded.apiserver.credentials import make_keys
 from pytest_kscen.objects.errors import BadRequest
 
 

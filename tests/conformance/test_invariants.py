@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from moves import BY_KIND
 from twinworld import GADGETS, kinds
 
+from pytest_kscen.clusters.conformance.case import Visitor
 from pytest_kscen.clusters.conformance.twins import Memory, clear, furnish, heard, make, sweep
-from pytest_kscen.clusters.conformance.visitor import Visitor
 
 STAGES = [kind.stage for kind in kinds()]
 REFUSED = 400

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pytest_kscen.clusters.conformance import InProcess, load
-from pytest_kscen.clusters.conformance.transport import Raw
+from pytest_kscen.clusters.conformance.case import Raw
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 CASES = load()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 
-from pytest_kscen.clusters.conformance.transport import _HttpLines
+from pytest_kscen.clusters.conformance.case import _HttpLines
 
 
 class Answer:

@@ -19,8 +19,8 @@ from twinworld import GADGETS, kinds
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clock.wall import elapsed
 from pytest_kscen.clusters.conformance import OverHttps
+from pytest_kscen.clusters.conformance.case import Visitor
 from pytest_kscen.clusters.conformance.twins import difference, furnish, play, sweep
-from pytest_kscen.clusters.conformance.visitor import Visitor
 from pytest_kscen.clusters.controlplane.starting import start
 
 EXPLORED = int(os.environ.get("KSCEN_TWINS", "0"))

@@ -7,12 +7,12 @@ import sys
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.pod_destroyer import PodDestroy
 from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 
 OFTEN, SHORT = (20.0, 60.0), (10.0, 20.0)
 CHURN = Churn(

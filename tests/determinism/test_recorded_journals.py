@@ -14,8 +14,8 @@ import pytest
 from digest import CHAOS, CHURN
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 
 RECORDED = pathlib.Path(__file__).with_name("recorded_journals.jsonl.xz")
 RENAMED: dict[str, str] = {}

@@ -8,8 +8,8 @@ import shlex
 
 import pytest
 
-from pytest_kscen import markers, options
 from pytest_kscen.__main__ import COMMANDS, main
+from pytest_kscen.plugin import markers, options
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

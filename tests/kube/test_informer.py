@@ -7,9 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import ActorCrashedError, VirtualRunner
-from pytest_kscen.kube.api import Listing
-from pytest_kscen.kube.informer import Informer, Informers, Ref
-from pytest_kscen.kube.requests import Event
+from pytest_kscen.kube.api import Event, Listing
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.kube.informer import Informer, Informers
 from pytest_kscen.objects.errors import Expired, InternalError
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 

@@ -10,12 +10,12 @@ import pytest
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
+from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.kube.api import ForwardingApi
+from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.leases import Lease, LeaseLost, holder_of
-from pytest_kscen.machinery.kinds import Kinds
-from pytest_kscen.machinery.recorded import builtin_kinds
-from pytest_kscen.machinery.server import ApiServer
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
 from pytest_kscen.objects.resources import LEASES, NAMESPACES
 

@@ -8,7 +8,7 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.kube.looking import SharedInformers
+from pytest_kscen.kube.informer import SharedInformers
 from pytest_kscen.objects.resources import CONFIG_MAPS
 
 

@@ -9,12 +9,12 @@ from kubernetes.aio.watch import Watch
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
+from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.embedded.apiserver.wire import Wire
+from pytest_kscen.kube.api import MERGE_PATCH
 from pytest_kscen.kube.official import aio_client
-from pytest_kscen.kube.requests import MERGE_PATCH
-from pytest_kscen.machinery.kinds import Kinds
-from pytest_kscen.machinery.recorded import builtin_kinds
-from pytest_kscen.machinery.server import ApiServer
-from pytest_kscen.machinery.wire import Wire
 
 CONFIG_MAP = {"metadata": {"name": "c"}, "data": {"a": "1"}}
 

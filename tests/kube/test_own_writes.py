@@ -4,12 +4,11 @@ import pytest
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.kube.informer import Informers
-from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.kube.own_writes import MANY, OwnWrites
-from pytest_kscen.machinery.kinds import Kinds
-from pytest_kscen.machinery.recorded import builtin_kinds
-from pytest_kscen.machinery.server import ApiServer
+from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
+from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.kube.in_process import InProcessApi
+from pytest_kscen.kube.informer import MANY, Informers, OwnWrites
 from pytest_kscen.objects.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 
 

@@ -6,14 +6,21 @@ import pytest
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.kube.inprocess import InProcessApi
+from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
+from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.kube.api import ForwardingApi
+from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.retrying import RetryingApi, may_be_done
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.machinery.kinds import Kinds
-from pytest_kscen.machinery.recorded import builtin_kinds
-from pytest_kscen.machinery.server import ApiServer
-from pytest_kscen.objects.errors import AlreadyExists, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
+from pytest_kscen.objects.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    InternalError,
+    NotFound,
+    TooManyRequests,
+)
 from pytest_kscen.objects.resources import NAMESPACES, PODS
 
 OURS = {"kscen.io/run": "r"}

@@ -7,8 +7,7 @@ import pytest
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clock.virtual import START
-from pytest_kscen.kube.api import Listing
-from pytest_kscen.kube.requests import Event
+from pytest_kscen.kube.api import Event, Listing
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.kube.waiting import Unseen, wait_for
 from pytest_kscen.objects.errors import Expired, ServiceUnavailable

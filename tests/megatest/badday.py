@@ -6,16 +6,14 @@ import dataclasses
 
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pods import PodDestroy
+from pytest_kscen.chaos.pod_destroyer import PodDestroy
 from pytest_kscen.chaos.vm_reboter import VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.objects.storage import REPLICATED_VOLUMES
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
-from pytest_kscen.runs.storage import bring_storage
+from pytest_kscen.objects.storage import HEALTH_SOURCES, REPLICATED_VOLUMES
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner, bring_storage
 
 CHURN = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True)
 PERIOD, INCIDENT = (30.0, 90.0), (10.0, 60.0)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.objects.errors import Conflict, Expired, InternalError, ServiceUnavailable, TooManyRequests
+from pytest_kscen.kube.api import ForwardingApi
+from pytest_kscen.objects.errors import (
+    Conflict,
+    Expired,
+    InternalError,
+    ServiceUnavailable,
+    TooManyRequests,
+)
 
 
 class Faulty(ForwardingApi):

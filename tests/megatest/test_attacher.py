@@ -9,8 +9,8 @@ from tiny_storage import conditions
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import Signal
-from pytest_kscen.megatest.attacher import Cycle, attach_and_detach, cycle_for
-from pytest_kscen.megatest.attachments import attachment_name, request
+from pytest_kscen.megatest.actors import Cycle, attach_and_detach, cycle_for
+from pytest_kscen.megatest.subject import attachment_name, request
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES
 

@@ -7,7 +7,14 @@ import asyncio
 import pytest
 from tiny_storage import ATTACHING, DETACHING
 
-from pytest_kscen.megatest.attachments import arrivals_noted, attach, attachment_name, detach, detach_everywhere, request
+from pytest_kscen.megatest.subject import (
+    arrivals_noted,
+    attach,
+    attachment_name,
+    detach,
+    detach_everywhere,
+    request,
+)
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS
 
 LATER = 3  # seconds

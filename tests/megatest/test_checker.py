@@ -8,10 +8,9 @@ import logging
 import pytest
 from tiny_storage import conditions
 
-from pytest_kscen.megatest.checker import check, replicas_false
-from pytest_kscen.megatest.placement import nodes_of
-from pytest_kscen.objects.storage import REPLICATED_VOLUMES
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.megatest.health import check, replicas_false
+from pytest_kscen.megatest.subject import nodes_of
+from pytest_kscen.objects.storage import HEALTH_SOURCES, REPLICATED_VOLUMES
 
 
 @pytest.fixture

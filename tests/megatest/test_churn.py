@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.destiny import Growth, attachments_for, draw
+from pytest_kscen.megatest.churn import Churn, Growth, attachments_for, draw
 
 ORDER = "give the least and the most, in this order, each more than zero"
 

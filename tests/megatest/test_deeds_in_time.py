@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.megatest import resizer
+from pytest_kscen.megatest import actors
 from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.models.storage import attachment_rules
 from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
-from pytest_kscen.runs.storage import bring_storage
-from pytest_kscen.simulation.storage.controller import attachments, releasing
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner, bring_storage
 
 LONG_LIVED = {"max_volumes": 3, "lifetime": (1200.0, 1200.0)}
 
@@ -32,9 +31,9 @@ def not_valid(outcome):
 
 
 def test_nodes_that_never_attach(monkeypatch):
-    may_attach = attachments.may_attach
+    may_attach = attachment_rules.may_attach
     monkeypatch.setattr(
-        attachments, "may_attach", lambda replica: may_attach(replica) and replica.node not in {"node-1", "node-2", "node-3"}
+        attachment_rules, "may_attach", lambda replica: may_attach(replica) and replica.node not in {"node-1", "node-2", "node-3"}
     )
     outcome = calm(Churn(**LONG_LIVED))
     assert outcome.actions["attach"].done > 0
@@ -42,25 +41,25 @@ def test_nodes_that_never_attach(monkeypatch):
 
 
 def test_volumes_that_are_detached_when_they_go(monkeypatch):
-    is_detached = releasing.is_detached
-    monkeypatch.setattr(releasing, "is_detached", lambda view, attachment: view.leaving and is_detached(view, attachment))
+    is_detached = attachment_rules.is_detached
+    monkeypatch.setattr(attachment_rules, "is_detached", lambda view, attachment: view.leaving and is_detached(view, attachment))
     assert not_valid(calm(Churn(**LONG_LIVED))) == {"detachments": "invalid"}
 
 
 @pytest.mark.parametrize("nodes", [{"node-1", "node-2", "node-3"}, {f"node-{number}" for number in range(1, 7)}])
 def test_volumes_that_do_not_live_long_enough_to_show_that_they_are_never_attached(monkeypatch, nodes):
-    may_attach = attachments.may_attach
-    monkeypatch.setattr(attachments, "may_attach", lambda replica: may_attach(replica) and replica.node not in nodes)
+    may_attach = attachment_rules.may_attach
+    monkeypatch.setattr(attachment_rules, "may_attach", lambda replica: may_attach(replica) and replica.node not in nodes)
     assert not_valid(calm(Churn())) == {"attachments": "unknown"}
 
 
 def test_volumes_that_are_never_attached_as_they_were_made(monkeypatch):
-    monkeypatch.setattr(attachments, "may_attach", lambda _: False)
+    monkeypatch.setattr(attachment_rules, "may_attach", lambda _: False)
     assert not_valid(calm(Churn(attacher_period=(5000.0, 5000.0)))) == {"attachments": "unknown"}
 
 
 def test_volumes_that_never_grow(monkeypatch):
-    monkeypatch.setattr(resizer, "actual_size", lambda _: 0)
+    monkeypatch.setattr(actors, "actual_size", lambda _: 0)
     assert not_valid(calm(Churn(resizer=True))) == {"resizes": "unknown"}
 
 

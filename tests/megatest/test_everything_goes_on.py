@@ -7,9 +7,9 @@ import pytest
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.objects.storage import HEALTH_SOURCES
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 
 EVERYBODY = Churn(resizer=True, replica_destroyer=True, replica_creator=True, pod_destroyer=True)
 SEEDS = int(os.environ.get("KSCEN_TESTS_SEEDS", "0"))

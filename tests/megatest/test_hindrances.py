@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.megatest.attachments import attach
-from pytest_kscen.megatest.destiny import Growth
-from pytest_kscen.megatest.resizer import resize
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.megatest.actors import resize
+from pytest_kscen.megatest.churn import Growth
+from pytest_kscen.megatest.subject import attach
+from pytest_kscen.objects.storage import HEALTH_SOURCES, REPLICATED_VOLUME_REPLICAS
 
 LATE = "failed: TimeoutError('v was not attached to {node} within 300 s')"
 HINDERED = "failed: HinderedError('v was not attached to {node} within 300 s: v-0 is being deleted')"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.megatest import multivolume as module
+from pytest_kscen.megatest import volume as module
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.multivolume import multivolume
+from pytest_kscen.megatest.volume import multivolume
 
 
 def born(world):

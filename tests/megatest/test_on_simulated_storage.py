@@ -8,11 +8,15 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.multivolume import multivolume
-from pytest_kscen.megatest.season import Season
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
-from pytest_kscen.runs.storage import bring_storage
+from pytest_kscen.megatest.view import Season
+from pytest_kscen.megatest.volume import multivolume
+from pytest_kscen.objects.storage import (
+    HEALTH_SOURCES,
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
+from pytest_kscen.run.runner import bring_storage
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
-from pytest_kscen.simulation.storage.controller.view import Finding
-from pytest_kscen.simulation.storage.generations.era_a import EraA
+from pytest_kscen.models.storage.generations.conditions import EraA
+from pytest_kscen.models.storage.volume_view import Finding
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 
 LOST = Finding(holds=False, reason="Planted", message="it does not come back")
 

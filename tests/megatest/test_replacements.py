@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from tiny_storage import conditions
 
-from pytest_kscen.megatest.replica_destroyer import destroy_replicas
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.megatest.actors import destroy_replicas
+from pytest_kscen.objects.storage import (
+    HEALTH_SOURCES,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
 
 UP_TO_DATE = {"conditions": "InSync", "effectiveLayout": "BackingVolumeUpToDate", "ready": "BackingVolumeUpToDate"}
 PATIENCE = 300.0

@@ -8,10 +8,14 @@ import logging
 import pytest
 from tiny_storage import World
 
-from pytest_kscen.megatest.destiny import Growth
-from pytest_kscen.megatest.replica_creator import create_replicas, first_free
-from pytest_kscen.megatest.replica_destroyer import destroy_replicas
-from pytest_kscen.megatest.resizer import actual_size, resize
+from pytest_kscen.megatest.actors import (
+    actual_size,
+    create_replicas,
+    destroy_replicas,
+    first_free,
+    resize,
+)
+from pytest_kscen.megatest.churn import Growth
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 
 

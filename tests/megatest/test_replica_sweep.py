@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.megatest.destiny import Destiny
+from pytest_kscen.kube.api import ForwardingApi
+from pytest_kscen.megatest.churn import Destiny
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS

@@ -8,9 +8,9 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
-from pytest_kscen.simulation.storage.drbd.kernel import Kernel
+from pytest_kscen.models.storage.drbd.kernel import Kernel
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 
 NAME = re.compile(r"mgt-[0-9a-f-]{36}|(?:blocking-drbd|pod-destroy)-\w{8}")
 CHURN = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True, pod_destroyer=True)

@@ -6,7 +6,7 @@ import pytest
 from faulty import Faulty
 
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.multivolume import multivolume
+from pytest_kscen.megatest.volume import multivolume
 from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES
 

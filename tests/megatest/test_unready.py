@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_kscen.megatest.destiny import Destiny
+from pytest_kscen.megatest.churn import Destiny
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 

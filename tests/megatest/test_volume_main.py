@@ -7,12 +7,15 @@ import logging
 
 import pytest
 
-from pytest_kscen.kube.forwarding import ForwardingApi
-from pytest_kscen.megatest.destiny import Destiny, Growth
+from pytest_kscen.kube.api import ForwardingApi
+from pytest_kscen.megatest.churn import Destiny, Growth
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.errors import InternalError
-from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
+from pytest_kscen.objects.storage import (
+    HEALTH_SOURCES,
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUMES,
+)
 
 DESTINY = Destiny("v", "availability", "8Mi", lifetime=100.0, patience=600.0)
 

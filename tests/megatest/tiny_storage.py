@@ -8,24 +8,24 @@ import dataclasses
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
+from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.informer import Informers
-from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.machinery.kinds import Kinds
-from pytest_kscen.machinery.recorded import builtin_kinds
-from pytest_kscen.machinery.server import ApiServer
-from pytest_kscen.megatest.season import Season
 from pytest_kscen.megatest.subject import Subject
+from pytest_kscen.megatest.view import Season
 from pytest_kscen.objects.errors import AlreadyExists, Invalid, NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from pytest_kscen.objects.storage import (
+    DEFAULT_HEALTH,
     NODE_LABEL,
     REPLICATED_VOLUME_ATTACHMENTS,
     REPLICATED_VOLUME_REPLICAS,
     REPLICATED_VOLUMES,
 )
-from pytest_kscen.objects.volume_health import DEFAULT_HEALTH
 
 FORMING, ATTACHING, DETACHING, REMOVING, GROWING = 3, 2, 1, 4, 5  # seconds
 FINALIZER = "tiny/storage"

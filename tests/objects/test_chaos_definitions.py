@@ -2,11 +2,15 @@ import orjson
 import pytest
 import yaml
 
-from pytest_kscen.objects.chaos_definitions import chaos_definitions, engine_definitions
-from pytest_kscen.objects.chaos_definitions.composing import Recorded, recorded, schema_of
-from pytest_kscen.objects.chaos_definitions.recording import record, without_prose
-from pytest_kscen.objects.chaos_mesh import KINDS
-from pytest_kscen.objects.workflows import OWN, OWN_GROUP, SHIPPED
+from pytest_kscen.commands.record_chaos_mesh import record, without_prose
+from pytest_kscen.objects.chaos_mesh import KINDS, OWN, OWN_GROUP, SHIPPED
+from pytest_kscen.objects.chaos_mesh_definitions import (
+    Recorded,
+    chaos_definitions,
+    engine_definitions,
+    recorded,
+    schema_of,
+)
 
 FOUR = {each["spec"]["names"]["kind"]: each for each in engine_definitions()}
 MOST = 1.5 * 2**20  # bytes that a real cluster takes of one object

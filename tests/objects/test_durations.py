@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from pytest_kscen.objects.durations import nanoseconds_of_text, seconds_of, seconds_of_text
+from pytest_kscen.objects.arguments import nanoseconds_of_text, seconds_of, seconds_of_text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES, Observed
+from pytest_kscen.objects.storage import HEALTH_SOURCES, Observed
 
 
 def conditions(**statuses):

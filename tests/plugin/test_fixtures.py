@@ -239,7 +239,7 @@ def test_an_outcome_that_is_not_valid_and_not_looked_at_fails_the_test(pytester)
         def test_that_has_failed_anyhow(scenario_runner):
             raise ValueError(scenario_runner.run("5s").lasted)
     """)
-    result = pytester.runpytest("-W", "default::pytest_kscen.runs.plan.PlanWarning")
+    result = pytester.runpytest("-W", "default::pytest_kscen.run.plan.PlanWarning")
     result.assert_outcomes(passed=2, failed=1, errors=1, warnings=3)
     result.stdout.fnmatch_lines(
         [

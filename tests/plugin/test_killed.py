@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pytest_kscen.reports.command import main
+from pytest_kscen.commands.story import main
 
 TEST = """
 import pathlib, signal, pytest

@@ -8,14 +8,14 @@ import itertools
 
 import pytest
 
-from pytest_kscen import markers
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.objects.volume_health import HEALTH_SOURCES
-from pytest_kscen.options.megatest import CHAOS, CHURN, HEALTH, MEGATEST
-from pytest_kscen.options.option import Fills
-from pytest_kscen.runs.plan import Plan
+from pytest_kscen.objects.storage import HEALTH_SOURCES
+from pytest_kscen.plugin import markers, planning
+from pytest_kscen.plugin.option_values import Fills
+from pytest_kscen.plugin.options import CHAOS, CHURN, HEALTH, MEGATEST
+from pytest_kscen.run.plan import Plan
 
 FROM_COMMAND_LINE = "plan_from_command_line"
 BLOCK, DEGRADE, REBOOT = PROFILES["network-block"], PROFILES["network-degrade"], PROFILES["vm-reboot"]
@@ -64,7 +64,7 @@ def item(pytester):
 
 @pytest.fixture
 def plan(item):
-    return lambda marks, *arguments: markers.plan(item(marks, *arguments))
+    return lambda marks, *arguments: planning.plan(item(marks, *arguments))
 
 
 @pytest.fixture
@@ -402,7 +402,7 @@ def test_workers_plan_what_the_command_line_says(pytester, monkeypatch):
     pytest.importorskip("xdist")
     pytester.makepyfile(f"""
         import pytest
-        from pytest_kscen.markers import plan
+        from pytest_kscen.plugin.planning import plan
 
         @pytest.mark.{FROM_COMMAND_LINE}
         def test_it(request):

@@ -136,7 +136,7 @@ def test_a_plan_that_nobody_plays_is_refused_at_collection(pytester, marker):
     result.stderr.fnmatch_lines([f"*::TestAll::test_it: @pytest.mark.{name}: nobody plays it: the test has to take the fixture*"])
 
 
-HEAVY = ("kubernetes", "aiohttp", "pytest_kscen.machinery", "pytest_kscen.simulation", "pytest_kscen.runs", "pytest_kscen.kube")
+HEAVY = ("kubernetes", "aiohttp", "pytest_kscen.models", "pytest_kscen.embedded", "pytest_kscen.run", "pytest_kscen.kube")
 
 
 def test_a_project_that_does_not_use_it_imports_nothing_heavy(plain):

@@ -94,10 +94,10 @@ def test_allure_shows_what_a_run_came_to(pytester):
 def test_allure_has_the_story_of_what_is_broken_however_much_has_moved(pytester):
     pytest.importorskip("allure")
     pytester.makepyfile("""
-        from pytest_kscen.checks.outcome import judge
+        from pytest_kscen.judge.outcome import judge
         from pytest_kscen.clock import VirtualRunner
         from pytest_kscen.journal import Journal
-        from pytest_kscen.reports.allure import attach
+        from pytest_kscen.report.allure import attach
 
         def test_it():
             runner = VirtualRunner()

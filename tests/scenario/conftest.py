@@ -1,8 +1,8 @@
 import pytest
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 
 
 @pytest.fixture

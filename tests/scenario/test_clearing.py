@@ -4,7 +4,7 @@ import pytest
 
 from pytest_kscen.objects.errors import Forbidden, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS
-from pytest_kscen.scenario.clearing import NotClearedError, clear
+from pytest_kscen.scenario.cluster_setup import NotClearedError, clear
 
 
 class Stubborn:

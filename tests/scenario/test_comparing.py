@@ -2,8 +2,7 @@
 
 import pytest
 
-from pytest_kscen.simulation.scheduler.framework.pods import PodInfo
-from pytest_kscen.simulation.scheduler.queueing.queued import QueuedPod
+from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo, QueuedPod
 from tests.scenario.comparing import (
     BOUND,
     MEANWHILE,

@@ -6,8 +6,8 @@ import pytest
 
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.objects.resources import CONFIG_MAPS
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 from tests.scenario.objects import create, done, node, pod, scenario
 
 pytestmark = pytest.mark.controlplane

@@ -13,10 +13,10 @@ import yaml
 from pytest_kscen.__main__ import main
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.commands.scenario_controller import open_theatre
 from pytest_kscen.objects.resources import SERVICE_ACCOUNTS, Resource
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
-from pytest_kscen.runs.controlling import open_theatre
-from pytest_kscen.runs.terms import Terms
+from pytest_kscen.run.plan import Terms
 from pytest_kscen.scenario.analysis.timeline import Timeline
 from pytest_kscen.scenario.waiting import Waiter
 from tests.scenario.objects import create, delete, done, node, pod, scenario

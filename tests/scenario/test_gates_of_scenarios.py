@@ -7,7 +7,7 @@ import pytest
 from pytest_kscen.kube.gate import Gates, check_scenario_step_phase
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES
 from pytest_kscen.objects.scenarios import CONTROLLER_RUNNING, OPERATING, RUNNING, SCENARIOS
-from pytest_kscen.scenario.definition import install
+from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.gate import check_scenario_step_phase as check_with_the_official_client
 from pytest_kscen.scenario.waiting import Waiter
 from pytest_kscen.scenario.writes import NAME

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_kscen.kube.picture import Picture, Ref
+from pytest_kscen.kube.cache import Picture, Ref
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.scenario.waiting import ASKED, NEWS, Convergence
 from tests.scenario.objects import pod

@@ -10,12 +10,11 @@ import yaml
 
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.preflight import PreflightRefused
-from pytest_kscen.runs.runner import ScenarioRunner
-from pytest_kscen.runs.terms import Terms
+from pytest_kscen.run.plan import Plan, Terms
+from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.files import ScenarioRefused
-from pytest_kscen.scenario.scheduling import ANNOTATION
+from pytest_kscen.scenario.models import ANNOTATION
 from pytest_kscen.scenario.waiting import Waiter
 from tests.scenario.objects import create, done, node, pod, scenario
 

@@ -6,8 +6,8 @@ import pytest
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, Resource
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 from tests.scenario.objects import create, done, node, pod, scenario
 
 NODE_SETS = Resource("example.com", "v1", "nodesets", "NodeSet", namespaced=False)

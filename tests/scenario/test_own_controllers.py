@@ -10,10 +10,18 @@ import pytest
 
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.kube.gate import check_scenario_step_phase
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.gate import check_scenario_step_phase as check_with_the_official_client
-from tests.scenario.hoge import IN_GO, NAME, HogeWaiter, control, control_with_the_official_client, hoge, run_once
+from tests.scenario.hoge import (
+    IN_GO,
+    NAME,
+    HogeWaiter,
+    control,
+    control_with_the_official_client,
+    hoge,
+    run_once,
+)
 from tests.scenario.objects import create, done, node, pod, scenario
 
 SCENARIO = scenario(create(1, node()), create(2, hoge("a", 3)), done(3), controllers=[NAME, "kube-scheduler"])

@@ -16,8 +16,8 @@ import pytest
 from pytest_kscen.chance import Chance
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.files import scenario_of
 from tests.scenario.comparing import SENT_AWAY, Follower, Tally, order
 from tests.scenario.generating import generated

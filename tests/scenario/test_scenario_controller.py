@@ -8,10 +8,10 @@ from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
+from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.controller import ScenarioController
-from pytest_kscen.scenario.definition import install
-from pytest_kscen.scenario.held import HELD, HeldPods, gates_of
-from pytest_kscen.scenario.troupe import Register
+from pytest_kscen.scenario.participants import Register
+from pytest_kscen.scenario.webhooks import HELD, HeldPods, gates_of
 from pytest_kscen.scenario.writes import NAME
 from tests.scenario.objects import create, done, node, pod, scenario
 

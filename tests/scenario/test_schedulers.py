@@ -4,13 +4,12 @@ import json
 
 import pytest
 
+from pytest_kscen.embedded.scheduler.framework import Plugin, failure
 from pytest_kscen.kube.gate import check_scenario_step_phase
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
-from pytest_kscen.runs.terms import Terms
-from pytest_kscen.scenario.schedulers import SchedulerWaiter
-from pytest_kscen.simulation.scheduler.framework import Plugin, failure
+from pytest_kscen.run.plan import Plan, Terms
+from pytest_kscen.run.runner import ScenarioRunner
+from pytest_kscen.scenario.builtin_waiters import SchedulerWaiter
 from tests.scenario.objects import create, done, node, pod, scenario
 
 PROFILE = {"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "Flaky"}]}}}

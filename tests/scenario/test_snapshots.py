@@ -7,7 +7,14 @@ import yaml
 
 from pytest_kscen.__main__ import main
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.objects.resources import DEPLOYMENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
+from pytest_kscen.objects.resources import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+)
 from tests.scenario.objects import pod
 
 

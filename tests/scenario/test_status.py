@@ -10,13 +10,19 @@ from pytest_kscen.kube.actor import Stage
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.errors import TooLarge
 from pytest_kscen.objects.resources import CONFIG_MAPS
-from pytest_kscen.objects.scenarios import CONTROLLER_PAUSED, CONTROLLER_RUNNING, OPERATING, PENDING, RUNNING, SCENARIOS
-from pytest_kscen.scenario.definition import install
-from pytest_kscen.scenario.models import ScenarioSpec
-from pytest_kscen.scenario.play import Play
+from pytest_kscen.objects.scenarios import (
+    CONTROLLER_PAUSED,
+    CONTROLLER_RUNNING,
+    OPERATING,
+    PENDING,
+    RUNNING,
+    SCENARIOS,
+)
+from pytest_kscen.scenario.cluster_setup import install
+from pytest_kscen.scenario.execution import Play
+from pytest_kscen.scenario.models import ScenarioSpec, read
+from pytest_kscen.scenario.participants import Register, Troupe
 from pytest_kscen.scenario.progress import Progress
-from pytest_kscen.scenario.shape import read
-from pytest_kscen.scenario.troupe import Register, Troupe
 from pytest_kscen.scenario.waiting import Convergence
 from pytest_kscen.scenario.writes import CREATE, NAME, Write
 from tests.scenario.objects import done, scenario

@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.commands.scenario_controller import open_theatre
 from pytest_kscen.objects.resources import MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
-from pytest_kscen.runs.controlling import open_theatre
-from pytest_kscen.runs.terms import Terms
-from pytest_kscen.scenario.held import gates_of
+from pytest_kscen.run.plan import Terms
+from pytest_kscen.scenario.webhooks import gates_of
 from tests.scenario.objects import create, node, pod, scenario
 
 FAILS = create(1, {**pod("odd"), "spec": {"containers": []}})

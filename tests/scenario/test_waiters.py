@@ -2,11 +2,11 @@
 
 import pytest
 
+from pytest_kscen.models.storage.generations import DEFAULT, GENERATIONS
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, STORAGE_CLASSES
-from pytest_kscen.scenario.troupe import Register
-from pytest_kscen.scenario.waiters import REPLICATED_STORAGE, WAITERS
+from pytest_kscen.scenario.builtin_waiters import REPLICATED_STORAGE, WAITERS
+from pytest_kscen.scenario.participants import Register
 from pytest_kscen.scenario.waiting import Waiter
-from pytest_kscen.simulation.storage.generations import DEFAULT, GENERATIONS
 from tests.scenario.objects import create, done, node, pod, scenario
 
 

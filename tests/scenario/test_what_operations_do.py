@@ -4,13 +4,13 @@ import contextlib
 
 import pytest
 
-from pytest_kscen.kube.requests import JSON_PATCH
+from pytest_kscen.kube.api import JSON_PATCH
 from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
-from pytest_kscen.runs.scenarios import Theatre
-from pytest_kscen.runs.terms import Terms
-from pytest_kscen.scenario.definition import install
+from pytest_kscen.run.plan import Terms
+from pytest_kscen.run.scenarios import Theatre
+from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.files import ScenarioRefused
 from tests.scenario.objects import create, done, node, pod, scenario
 

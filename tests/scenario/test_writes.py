@@ -7,8 +7,8 @@ import pytest
 from pytest_kscen.kube.gate import check_scenario_step_phase
 from pytest_kscen.objects.errors import AlreadyExists, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS, REPLICA_SETS
-from pytest_kscen.runs.plan import Plan
-from pytest_kscen.runs.runner import ScenarioRunner
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.waiting import Waiter
 from pytest_kscen.scenario.writes import CREATE, UPDATE, USERS, Meaning, Write, meaning_of
 from tests.scenario.objects import create, done, node, pod, scenario

@@ -10,21 +10,29 @@ from hypothesis import strategies as st
 from theatre import partition, suspend, task, template
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.embedded.apiserver.admission import Hook
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.machinery.admission import Hook
-from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
-from pytest_kscen.objects.durations import seconds_of_text
+from pytest_kscen.objects.arguments import seconds_of_text
+from pytest_kscen.objects.chaos_mesh import (
+    ABORT,
+    KINDS,
+    NODE_LABEL,
+    OVER,
+    PAUSE,
+    SHIPPED,
+    WORKFLOW_LABEL,
+    phase_of,
+)
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS, SERVICES
-from pytest_kscen.objects.workflows import ABORT, NODE_LABEL, OVER, SHIPPED, WORKFLOW_LABEL, phase_of
-from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
-from pytest_kscen.workflow.manager import WorkflowManager
-from pytest_kscen.workflow.repository import PARENT
+from pytest_kscen.run.workflows import bring_chaos_mesh
+from pytest_kscen.workflow.engine.manager import WorkflowManager
+from pytest_kscen.workflow.engine.pending_writes import LONGEST_PAUSE
+from pytest_kscen.workflow.engine.repository import PARENT
+from pytest_kscen.workflow.engine.trees import ROOT
 from pytest_kscen.workflow.schedules import Schedules
 from pytest_kscen.workflow.status_checks import StatusChecks
-from pytest_kscen.workflow.trees import ROOT
-from pytest_kscen.workflow.unwritten import LONGEST_PAUSE
 
 CHAOS = [KINDS[kind].resource for kind in ("NetworkChaos", "PodChaos")]
 MADE = [*CHAOS, SHIPPED.schedules, SHIPPED.status_checks]

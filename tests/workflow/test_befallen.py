@@ -8,13 +8,22 @@ import pytest
 from forest import ABSENT, long_cut, refusing, refusing_twice
 from theatre import Through, partition, suspend, task, template
 
-from pytest_kscen.machinery.admission import Hook
-from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.embedded.apiserver.admission import Hook
+from pytest_kscen.objects.chaos_mesh import (
+    ABORT,
+    CHAOS_LEFT,
+    FAILED,
+    KINDS,
+    NODE_LABEL,
+    SHIPPED,
+    SUCCEED,
+    WORKFLOW_LABEL,
+    phase_of,
+)
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import CONFIG_MAPS, EVENTS, PODS
-from pytest_kscen.objects.workflows import ABORT, CHAOS_LEFT, FAILED, NODE_LABEL, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
-from pytest_kscen.workflow.remains import LONGEST_PAUSE
+from pytest_kscen.workflow.engine.cleanup import LONGEST_PAUSE
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
@@ -32,7 +41,7 @@ def ended(forest, *templates, entry="", after=0.0, then=lambda name: None, **spe
 
 
 def test_a_loop_through_branches_comes_to_an_end(forest, monkeypatch):
-    monkeypatch.setattr("pytest_kscen.workflow.turns.MOST_NODES", 30)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.MOST_NODES", 30)
     phase, message, _ = ended(forest, task("again", ("again", "exitCode == 0")))
     assert phase == FAILED
     assert message == "again: the workflow would come to more than 30 nodes: is there a loop that never ends?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.objects.workflows import SHIPPED
+from pytest_kscen.objects.chaos_mesh import SHIPPED
 
 URL = "http://web.default/"
 

@@ -5,13 +5,12 @@ import asyncio
 import pytest
 from theatre import partition
 
-from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, KINDS
+from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, KINDS, SHIPPED, phase_of
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import EVENTS
-from pytest_kscen.objects.workflows import SHIPPED, phase_of
-from pytest_kscen.runs.chaos_mesh import family_on
+from pytest_kscen.run.workflows import family_on
+from pytest_kscen.workflow.engine.manager import WorkflowManager
 from pytest_kscen.workflow.files import WorkflowRefused, WorkflowWarning
-from pytest_kscen.workflow.manager import WorkflowManager
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 

@@ -11,10 +11,10 @@ import urllib.request
 import pytest
 from test_engine import suspend, template, workflow
 
-from pytest_kscen.objects.chaos_definitions import shipped_definition
+from pytest_kscen.objects.chaos_mesh import OWN, SHIPPED, is_over, phase_of
+from pytest_kscen.objects.chaos_mesh_definitions import shipped_definition
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES
-from pytest_kscen.objects.workflows import OWN, SHIPPED, is_over, phase_of
-from pytest_kscen.runs.leading import NAME, NAMESPACE
+from pytest_kscen.run.workflow_setup import LEASE_NAME, LEASE_NAMESPACE
 
 pytestmark = pytest.mark.controlplane
 
@@ -52,7 +52,7 @@ def test_what_is_applied_is_driven(family, theirs, free_port):
             *(("entry", "Succeed"), ("first", "Succeed"), ("first", "Succeed"))
         ]
         assert 'kscen_workflow_workflows{phase="Succeed"} 1' in metrics.splitlines()
-        lease = call(api.get(LEASES, NAME, NAMESPACE))["spec"]
+        lease = call(api.get(LEASES, LEASE_NAME, LEASE_NAMESPACE))["spec"]
         assert "holderIdentity" not in lease, "it was not given back"
         assert lease["renewTime"] >= lease["acquireTime"]
 

@@ -8,13 +8,12 @@ import pytest
 from theatre import Theatre, partition, suspend, task, template
 
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.kube.in_process import InProcessApi
+from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS, PODS
-from pytest_kscen.objects.workflows import SHIPPED
 from pytest_kscen.workflow.engine import drive
-from pytest_kscen.workflow.repository import Repository
+from pytest_kscen.workflow.engine.repository import Repository
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 IN_EFFECT = {

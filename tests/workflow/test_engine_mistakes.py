@@ -6,14 +6,21 @@ import pytest
 from theatre import Theatre, Through, partition, suspend, template
 
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.kube.in_process import InProcessApi
+from pytest_kscen.objects.chaos_mesh import (
+    CHAOS_LEFT,
+    FAILED,
+    KINDS,
+    SHIPPED,
+    SUCCEED,
+    WORKFLOW_LABEL,
+    phase_of,
+)
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import Forbidden, InternalError
-from pytest_kscen.objects.workflows import CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
-from pytest_kscen.workflow.manager import WorkflowManager
-from pytest_kscen.workflow.retries import LONGEST, Retry
-from pytest_kscen.workflow.trees import Tree
+from pytest_kscen.workflow.engine.manager import WorkflowManager
+from pytest_kscen.workflow.engine.templates import LONGEST, Retry
+from pytest_kscen.workflow.engine.trees import Tree
 
 CUT, KILL = KINDS["NetworkChaos"].resource, KINDS["PodChaos"].resource
 EVERYWHERE = {"namespaces": ["default"]}
@@ -64,7 +71,7 @@ def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(theatre, monkey
             raise RecursionError("it is too deep")
         return []
 
-    monkeypatch.setattr("pytest_kscen.workflow.manager.faults_of", judge)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.manager.faults_of", judge)
     if not is_there_before:
         begin(theatre)
     theatre.put_on("rest", suspend("rest", "2s"))
@@ -145,8 +152,8 @@ def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
     theatre.put_on("all", template("all", "Serial", children=["rest"], retry={"limit": 2}), suspend("rest", "5s"))
     theatre.put_on("ok", suspend("ok", "20s"), name="other")
     theatre.runner.advance(2)
-    monkeypatch.setattr("pytest_kscen.workflow.turns.may_retry", break_down)
-    monkeypatch.setattr("pytest_kscen.workflow.trees.Tree.result", lambda *_: break_down(None, None))
+    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.may_retry", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.trees.Tree.result", lambda *_: break_down(None, None))
     theatre.runner.advance(10)
     monkeypatch.undo()
     theatre.runner.advance(20)
@@ -186,7 +193,7 @@ def test_what_a_chaos_node_has_made_is_removed_if_nothing_else_can_be_done_for_i
     begin(theatre)
     theatre.put_on("cut", partition("cut", "1h"))
     theatre.runner.advance(2)
-    monkeypatch.setattr("pytest_kscen.workflow.turns.Turn._step", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.Turn._step", break_down)
     theatre.runner.advance(70)
     assert theatre.all(CUT) == []
 
@@ -210,7 +217,7 @@ def test_what_cannot_be_removed_of_such_a_node_is_tried_for_as_long_as_it_takes(
     theatre.put_on("cut", partition("cut", "1h"))
     theatre.runner.advance(2)
     monkeypatch.setattr(Keeping, "keeps", True)
-    monkeypatch.setattr("pytest_kscen.workflow.turns.Turn._step", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.Turn._step", break_down)
     theatre.runner.advance(1000)
     (node,) = theatre.all(SHIPPED.nodes)
     assert (phase_of(node), is_true(node, CHAOS_LEFT), len(theatre.all(CUT))) == (FAILED, True, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.runs.driving import main
+from pytest_kscen.commands.workflow_engine import main
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from forest import MADE, VICTIMS, Forest
 from theatre import partition, suspend, task, template
 
-from pytest_kscen.kube.recording import RecordingApi
+from pytest_kscen.kube.actor import RecordingApi
+from pytest_kscen.objects.chaos_mesh import OVER, phase_of
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.objects.workflows import OVER, phase_of
 
 CHECK = {"mode": "Continuous", "type": "HTTP", "http": {"url": "http://nobody.invalid", "criteria": {"statusCode": "200"}}}
 KILL = {"action": "pod-kill", "mode": "one", "selector": {"namespaces": ["default"], "labelSelectors": {"app": "b"}}}

@@ -10,8 +10,15 @@ from hypothesis import HealthCheck, given, seed, settings
 from test_engine_restarts import EVERYTHING
 
 from pytest_kscen.clock import epoch_of
+from pytest_kscen.objects.chaos_mesh import (
+    CHAOS_INJECTED,
+    FAILED,
+    NODE_LABEL,
+    OVER,
+    SUCCEED,
+    phase_of,
+)
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.workflows import CHAOS_INJECTED, FAILED, NODE_LABEL, OVER, SUCCEED, phase_of
 
 MANY, SHARES = int(os.environ.get("KSCEN_TREES", "200")), 2
 """Thousands, where there is the time for them: in shares, each of which may have a processor of its own."""

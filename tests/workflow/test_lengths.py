@@ -6,8 +6,8 @@ import pytest
 from forest import ABSENT, Forest
 from theatre import partition, template
 
+from pytest_kscen.objects.chaos_mesh import CHAOS_INJECTED, FAILED, SUCCEED, phase_of
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.workflows import CHAOS_INJECTED, FAILED, SUCCEED, phase_of
 from pytest_kscen.workflow.story import stories
 
 SPAWNED = {**partition("spawned")["networkChaos"], "duration": "4s"}

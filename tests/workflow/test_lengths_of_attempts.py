@@ -4,8 +4,8 @@ import pytest
 from forest import heard
 from theatre import partition, suspend, template
 
+from pytest_kscen.objects.chaos_mesh import FAILED, phase_of
 from pytest_kscen.objects.resources import CONFIG_MAPS
-from pytest_kscen.objects.workflows import FAILED, phase_of
 from pytest_kscen.workflow.story import stories
 
 NOT_YET = {"apiVersion": "v1", "kind": "ConfigMap", "name": "not-yet"}

@@ -9,9 +9,8 @@ from forest import Forest
 from test_engine import workflow
 from theatre import partition, suspend, template
 
-from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.workflow.observing import Metrics, Tracing
-from pytest_kscen.workflow.observing.tracing import tracer_to
+from pytest_kscen.objects.chaos_mesh import SHIPPED
+from pytest_kscen.workflow.telemetry import Metrics, Tracing, tracer_to
 
 ENTRY = template("entry", "Serial", children=["first", "second"])
 

@@ -11,11 +11,11 @@ from theatre import partition, suspend, template
 
 from pytest_kscen.clock import Signal
 from pytest_kscen.kube.leases import LeaseLost
+from pytest_kscen.objects.chaos_mesh import phase_of
 from pytest_kscen.objects.resources import LEASES
-from pytest_kscen.objects.workflows import phase_of
-from pytest_kscen.runs.leading import NAME, NAMESPACE, Leading
-from pytest_kscen.runs.preflight import PreflightRefused
-from pytest_kscen.workflow.manager import WorkflowManager
+from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.run.workflow_setup import LEASE_NAME, LEASE_NAMESPACE, Leading
+from pytest_kscen.workflow.engine.manager import WorkflowManager
 
 CUT = {"entry": "all", "templates": [template("all", "Serial", children=["cut", "rest"]), partition("cut", "60s"), suspend("rest")]}
 
@@ -127,10 +127,10 @@ def test_the_second_goes_on_at_most_17_seconds_after_the_first_was_killed(forest
 
 def test_one_from_whom_it_is_taken_ends_at_once(forest, start, heard):
     first, second, name = begun(forest, start)
-    forest.call(forest.api.patch(LEASES, NAME, {"spec": {"holderIdentity": second.leading.lease.holder}}, NAMESPACE))
+    forest.call(forest.api.patch(LEASES, LEASE_NAME, {"spec": {"holderIdentity": second.leading.lease.holder}}, LEASE_NAMESPACE))
     forest.runner.advance(3)
     lost = first.task.exception()
-    assert (type(lost), str(lost)) == (LeaseLost, f"the Lease {NAMESPACE}/{NAME} is held by {second.leading.lease.holder} now")
+    assert (type(lost), str(lost)) == (LeaseLost, f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} is held by {second.leading.lease.holder} now")
     comes_to_its_end_once(forest, heard, name)
 
 
@@ -151,4 +151,4 @@ def test_a_run_begins_when_that_of_a_killed_engine_has_run_out(forest, start, mo
     began, run = forest.runner.clock.now(), Leading(forest.cluster, "pytest")
     forest.call(run.claim())
     assert forest.runner.clock.now() - began == pytest.approx(15)
-    forest.call(forest.api.delete(LEASES, NAME, NAMESPACE))
+    forest.call(forest.api.delete(LEASES, LEASE_NAME, LEASE_NAMESPACE))

@@ -8,10 +8,17 @@ import pytest
 from forest import long_cut, refusing, refusing_twice
 from theatre import Through, partition, suspend, template
 
-from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.chaos_mesh import (
+    CHAOS_LEFT,
+    FAILED,
+    KINDS,
+    SHIPPED,
+    SUCCEED,
+    WORKFLOW_LABEL,
+    phase_of,
+)
 from pytest_kscen.objects.conditions import is_true
-from pytest_kscen.objects.workflows import CHAOS_LEFT, FAILED, SHIPPED, SUCCEED, WORKFLOW_LABEL, phase_of
-from pytest_kscen.workflow.remains import LONGEST_PAUSE
+from pytest_kscen.workflow.engine.cleanup import LONGEST_PAUSE
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 

@@ -8,9 +8,8 @@ import dataclasses
 import pytest
 from theatre import Theatre, Through, partition, suspend, template
 
-from pytest_kscen.objects.chaos_mesh import KINDS
-from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.workflow.manager import WorkflowManager
+from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
+from pytest_kscen.workflow.engine.manager import WorkflowManager
 
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 ON = [{"type": "Selected", "status": "True"}, {"type": "AllInjected", "status": "True"}]

@@ -7,12 +7,11 @@ import itertools
 import pytest
 from theatre import Theatre, suspend
 
-from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.workflow.events import Happening
-from pytest_kscen.workflow.repository import Repository
-from pytest_kscen.workflow.retries import Retry, may_retry
-from pytest_kscen.workflow.templates import Template
-from pytest_kscen.workflow.trees import Node
+from pytest_kscen.objects.chaos_mesh import SHIPPED
+from pytest_kscen.workflow.engine.repository import Repository
+from pytest_kscen.workflow.engine.templates import Retry, Template, may_retry
+from pytest_kscen.workflow.engine.trees import Node
+from pytest_kscen.workflow.tables.machine import Happening
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_engine import suspend, template, workflow
 
+from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.resources import EVENTS
-from pytest_kscen.objects.workflows import SHIPPED
 
 
 def test_events_name_the_pod_of_the_attempt_and_the_status_shows_the_beginning_of_its_output(scenario_runner):

@@ -6,9 +6,8 @@ import json
 
 from theatre import partition, suspend, task, template
 
-from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
-from pytest_kscen.objects.workflows import SHIPPED
 
 A_KIBIBYTE = "x" * 1023 + "\n"
 

@@ -9,9 +9,9 @@ import pytest
 from theatre import Theatre, suspend
 
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.workflow.events import Event, Happening, Key
-from pytest_kscen.workflow.manager import WorkflowManager
-from pytest_kscen.workflow.trigger import OperableTrigger, Rate
+from pytest_kscen.workflow.engine.manager import WorkflowManager
+from pytest_kscen.workflow.engine.triggers import OperableTrigger, Rate
+from pytest_kscen.workflow.tables.machine import Event, Happening, Key
 
 A, B = Key("default", "a"), Key("default", "b")
 

@@ -7,9 +7,8 @@ from forest import Forest
 from test_engine import template, workflow
 from theatre import suspend
 
-from pytest_kscen.objects.chaos_mesh import ChaosKind
+from pytest_kscen.objects.chaos_mesh import FAILED, SUCCEED, ChaosKind, phase_of
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pytest_kscen.objects.workflows import FAILED, SUCCEED, phase_of
 from pytest_kscen.workflow.files import WorkflowWarning
 
 foo = ChaosKind("FooChaos", "fooChaos").resource

@@ -9,14 +9,13 @@ from test_engine_mistakes import Through
 from theatre import Theatre, partition, suspend, template
 
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.objects.chaos_mesh import KINDS
+from pytest_kscen.kube.in_process import InProcessApi
+from pytest_kscen.objects.chaos_mesh import FAILED, KINDS, RUNNING, SHIPPED, SUCCEED, phase_of
 from pytest_kscen.objects.errors import Forbidden, InternalError
 from pytest_kscen.objects.resources import EVENTS
-from pytest_kscen.objects.workflows import FAILED, RUNNING, SHIPPED, SUCCEED, phase_of
-from pytest_kscen.workflow.manager import WorkflowManager
+from pytest_kscen.workflow.engine.manager import WorkflowManager
+from pytest_kscen.workflow.engine.pending_writes import LONGEST_PAUSE, WRITTEN_WITHIN
 from pytest_kscen.workflow.story import stories
-from pytest_kscen.workflow.unwritten import LONGEST_PAUSE, WRITTEN_WITHIN
 
 CUT = KINDS["NetworkChaos"].resource
 NODES, WORKFLOWS = SHIPPED.nodes, SHIPPED.workflows

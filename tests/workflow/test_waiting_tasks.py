@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from theatre import suspend, template
 
-from pytest_kscen.objects.workflows import SHIPPED
+from pytest_kscen.objects.chaos_mesh import SHIPPED
 
 NOT_SIMULATED = (
     "its pod is on: container main runs until it is stopped, as the command 'curl' is not simulated: "

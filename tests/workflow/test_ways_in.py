@@ -3,9 +3,9 @@
 import pytest
 from theatre import Theatre, suspend
 
+from pytest_kscen.objects.chaos_mesh import SHIPPED, phase_of
 from pytest_kscen.objects.resources import EVENTS
-from pytest_kscen.objects.workflows import SHIPPED, phase_of
-from pytest_kscen.workflow.manager import WorkflowManager
+from pytest_kscen.workflow.engine.manager import WorkflowManager
 
 LENGTH = {"name": "how-long", "value": "10s", "paths": ["templates[rest].deadline"]}
 REST = {"entry": "rest", "templates": [suspend("rest", "1h")], "parameters": [LENGTH]}

@@ -4,8 +4,8 @@ import pytest
 from forest import heard
 from theatre import partition, suspend, template
 
+from pytest_kscen.objects.chaos_mesh import ABORT, FAILED, INIT, SHIPPED
 from pytest_kscen.objects.resources import EVENTS
-from pytest_kscen.objects.workflows import ABORT, FAILED, INIT, SHIPPED
 from pytest_kscen.workflow.story import stories
 
 

@@ -9,12 +9,12 @@ import pytest
 from kubernetes import config
 from kubernetes.client import CustomObjectsApi
 
+from pytest_kscen.embedded.apiserver.credentials import make_keys
 from pytest_kscen.kube.webhooks import Served
-from pytest_kscen.machinery.http.keys import make_keys
+from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.errors import Forbidden
-from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.runs import workflow_admission
-from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
+from pytest_kscen.run import workflow_setup
+from pytest_kscen.run.workflows import bring_chaos_mesh
 from tests.workflow.validation.drafts import schedule, serial, suspend, workflow
 
 REFUSED = (
@@ -24,7 +24,7 @@ REFUSED = (
 
 
 def in_process(cluster):
-    workflow_admission.judge_workflows(cluster, SHIPPED)
+    workflow_setup.judge_workflows(cluster, SHIPPED)
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def over_https():
     def call(life):
         return asyncio.run_coroutine_threadsafe(life, loop)
 
-    url = call(workflow_admission.serve(served, keys.context())).result()
+    url = call(workflow_setup.serve(served, keys.context())).result()
     stays = call(served.stay())
 
     def register(cluster):
-        cluster.runner.call(workflow_admission.register(cluster.api("somebody"), url, keys.authority, SHIPPED, policy="Fail"))
+        cluster.runner.call(workflow_setup.register(cluster.api("somebody"), url, keys.authority, SHIPPED, policy="Fail"))
 
     yield register
     stays.cancel()
@@ -103,7 +103,7 @@ def test_a_webhook_can_be_taken_away(cluster, over_https):
     bring_chaos_mesh(cluster)
     over_https(cluster)
     api = cluster.api("somebody")
-    cluster.runner.call(workflow_admission.unregister(api))
+    cluster.runner.call(workflow_setup.unregister(api))
     cluster.runner.call(api.create(SHIPPED.workflows, workflow(serial("a", "a"))))
 
 
@@ -111,8 +111,8 @@ def test_a_webhook_can_be_taken_away(cluster, over_https):
 @pytest.mark.cluster(backend="controlplane", nodes=0)
 def test_a_real_api_server_asks(cluster):
     bring_chaos_mesh(cluster)
-    workflow_admission.judge_workflows(cluster, SHIPPED)
-    workflow_admission.judge_workflows(cluster, SHIPPED)  # the second takes the first one's place
+    workflow_setup.judge_workflows(cluster, SHIPPED)
+    workflow_setup.judge_workflows(cluster, SHIPPED)  # the second takes the first one's place
     api = cluster.api("somebody")
     with pytest.raises(Forbidden) as refused:
         cluster.runner.call(api.create(SHIPPED.workflows, workflow(serial("a", "a"))))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
+from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.embedded.kubelet.logs import Logs
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.kube.inprocess import InProcessApi
-from pytest_kscen.machinery.kinds import Kinds
-from pytest_kscen.machinery.recorded import builtin_kinds
-from pytest_kscen.machinery.server import ApiServer
+from pytest_kscen.kube.in_process import InProcessApi
+from pytest_kscen.models.chaos_mesh.installation import install
+from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.resources import NAMESPACES
-from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.simulation.chaos_mesh.install import install
-from pytest_kscen.simulation.logs import Logs
 
 
 class Theatre:

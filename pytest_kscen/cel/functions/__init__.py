@@ -62,14 +62,25 @@ def _is_a(value: Any, wanted: Type) -> bool:
 @cache
 def declared() -> dict[str, tuple[Overload, ...]]:
     """The overloads of every function, by its name."""
-    from pytest_kscen.cel.functions import addresses, conversions, kubernetes, lists, operators, optionals, strings, times
+    from pytest_kscen.cel.functions import conversions, kubernetes, operators, strings
+
+    libraries = (
+        (operators.OPERATOR_FUNCTIONS, operators.OPERATOR_METHODS),
+        (conversions.CONVERSION_FUNCTIONS, conversions.CONVERSION_METHODS),
+        (strings.STRING_FUNCTIONS, strings.STRING_METHODS),
+        (operators.LIST_FUNCTIONS, operators.LIST_METHODS),
+        (conversions.TIME_FUNCTIONS, conversions.TIME_METHODS),
+        (operators.OPTIONAL_FUNCTIONS, operators.OPTIONAL_METHODS),
+        (kubernetes.KUBERNETES_FUNCTIONS, kubernetes.KUBERNETES_METHODS),
+        (kubernetes.ADDRESS_FUNCTIONS, kubernetes.ADDRESS_METHODS),
+    )
 
     found: dict[str, list[Overload]] = {}
-    for library in (operators, conversions, strings, lists, times, optionals, kubernetes, addresses):
-        for signature, run in library.FUNCTIONS.items():
+    for functions, methods in libraries:
+        for signature, run in functions.items():
             name, overload = _function(signature, run)
             found.setdefault(name, []).append(overload)
-        for signature, run in library.METHODS.items():
+        for signature, run in methods.items():
             name, overload = _method(signature, run)
             found.setdefault(name, []).append(overload)
     return {name: tuple(overloads) for name, overloads in found.items()}

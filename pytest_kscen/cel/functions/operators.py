@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
+from functools import cmp_to_key
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.cel.access import item, maybe_item
-from pytest_kscen.cel.mistakes import EvaluationError
+from pytest_kscen.cel.errors import EvaluationError
 from pytest_kscen.cel.types import UInt
-from pytest_kscen.cel.values import MapList, SetList, comes_before, contains, equal, unsigned, whole
+from pytest_kscen.cel.values import (
+    NONE,
+    MapList,
+    Optional,
+    SetList,
+    comes_before,
+    contains,
+    equal,
+    item,
+    maybe_item,
+    unsigned,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+
 
 
 def _divided(one: int, other: int) -> int:
@@ -60,12 +77,12 @@ def _not_before(one: Any, other: Any) -> bool:
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"_<_": comes_before, "_>_": _after, "_<=_": _not_after, "_>=_": _not_before}
 NUMBERS = ("int", "uint", "double")
-ORDERED = [
+ORDERED_PAIRS = [
     *((kind, kind) for kind in ("bool", "string", "bytes", "timestamp", "duration")),
     *((one, other) for one in NUMBERS for other in NUMBERS),
 ]
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{f"{name}({one}, {other}) bool": run for name, run in COMPARISONS.items() for one, other in ORDERED},
+OPERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{f"{name}({one}, {other}) bool": run for name, run in COMPARISONS.items() for one, other in ORDERED_PAIRS},
     "_==_(A, A) bool": equal,
     "_!=_(A, A) bool": lambda one, other: not equal(one, other),
     "@in(A, list(A)) bool": lambda wanted, elements: contains(elements, wanted),
@@ -106,4 +123,135 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_[?_](list(A), int) optional(A)": maybe_item,
     "_[?_](map(A, B), A) optional(B)": maybe_item,
 }
-METHODS: dict[str, Callable[..., Any]] = {}
+OPERATOR_METHODS: dict[str, Callable[..., Any]] = {}
+
+
+# Values that may be missing.
+
+
+
+def _of_non_zero(value: Any) -> Optional:
+    return Optional(value, there=True) if value else NONE
+
+
+def _value(held: Optional) -> Any:
+    if not held.there:
+        raise EvaluationError("optional.none() dereference")
+    return held.value
+
+
+OPTIONAL_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "optional.of(A) optional(A)": lambda value: Optional(value, there=True),
+    "optional.ofNonZeroValue(A) optional(A)": _of_non_zero,
+    "optional.none() optional(A)": lambda: NONE,
+}
+OPTIONAL_METHODS: dict[str, Callable[..., Any]] = {
+    "optional(A)::hasValue() bool": lambda held: held.there,
+    "optional(A)::value() A": _value,
+    "optional(A)::orValue(A) A": lambda held, instead: held.value if held.there else instead,
+    "optional(A)::or(optional(A)) optional(A)": lambda held, instead: held if held.there else instead,
+}
+
+
+# Lists: Kubernetes' functions, the lists extension, and sets.
+
+
+ORDERED_TYPES = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+SUMMED: dict[str, Any] = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": timedelta()}
+
+
+def _is_sorted(elements: list[Any]) -> bool:
+    return not any(comes_before(after, before) for before, after in pairwise(elements))
+
+
+def _sum(kind: str) -> Callable[[list[Any]], Any]:
+    add = OPERATOR_FUNCTIONS[f"_+_({kind}, {kind}) {kind}"]
+
+    def total(elements: list[Any]) -> Any:
+        if not elements:
+            return SUMMED[kind]
+        found = elements[0]
+        for element in elements[1:]:
+            found = add(found, element)
+        return found
+
+    return total
+
+
+def _extreme(name: str) -> Callable[[list[Any]], Any]:
+    def found(elements: list[Any]) -> Any:
+        if not elements:
+            raise EvaluationError(f"{name} called on empty list")
+        best = elements[0]
+        for element in elements[1:]:
+            if comes_before(element, best) if name == "min" else comes_before(best, element):
+                best = element
+        return best
+
+    return found
+
+
+def _index_of(elements: list[Any], wanted: Any) -> int:
+    return next((place for place, element in enumerate(elements) if equal(element, wanted)), -1)
+
+
+def _last_index_of(elements: list[Any], wanted: Any) -> int:
+    found = _index_of(elements[::-1], wanted)
+    return found if found < 0 else len(elements) - 1 - found
+
+
+def _slice(elements: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise EvaluationError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+    if end > len(elements):
+        raise EvaluationError(f"cannot slice({start}, {end}), list is length {len(elements)}")
+    return elements[start:end]
+
+
+def _flat(elements: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
+    found: list[Any] = []
+    for element in elements:
+        found += _flat(element, depth - 1) if isinstance(element, list) and depth else [element]
+    return found
+
+
+def _distinct(elements: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for element in elements:
+        if not contains(found, element):
+            found.append(element)
+    return found
+
+
+def _sorted(elements: list[Any]) -> list[Any]:
+    return sorted(elements, key=cmp_to_key(lambda one, other: comes_before(other, one) - comes_before(one, other)))
+
+
+def _holds(elements: list[Any], wanted: list[Any]) -> bool:
+    return all(contains(elements, each) for each in wanted)
+
+
+LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "lists.range(int) list(int)": lambda count: list(range(count)),
+    "sets.contains(list(A), list(A)) bool": _holds,
+    "sets.equivalent(list(A), list(A)) bool": lambda one, other: _holds(one, other) and _holds(other, one),
+    "sets.intersects(list(A), list(A)) bool": lambda one, other: any(contains(other, each) for each in one),
+}
+LIST_METHODS: dict[str, Callable[..., Any]] = {
+    **{f"list({kind})::isSorted() bool": _is_sorted for kind in ORDERED_TYPES},
+    **{f"list({kind})::sum() {kind}": _sum(kind) for kind in SUMMED},
+    **{f"list({kind})::min() {kind}": _extreme("min") for kind in ORDERED_TYPES},
+    **{f"list({kind})::max() {kind}": _extreme("max") for kind in ORDERED_TYPES},
+    **{f"list({kind})::sort() list({kind})": _sorted for kind in ORDERED_TYPES},
+    "list(A)::indexOf(A) int": _index_of,
+    "list(A)::lastIndexOf(A) int": _last_index_of,
+    "list(A)::slice(int, int) list(A)": _slice,
+    "list(A)::flatten() list(dyn)": _flat,
+    "list(A)::flatten(int) list(dyn)": _flat,
+    "list(A)::distinct() list(A)": _distinct,
+    "list(A)::reverse() list(A)": lambda elements: elements[::-1],
+}

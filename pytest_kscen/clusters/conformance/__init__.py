@@ -3,8 +3,15 @@
 No server's inside may enter here: a case sees requests and answers, nothing else.
 """
 
-from pytest_kscen.clusters.conformance.case import CASES, Case, load
-from pytest_kscen.clusters.conformance.transport import InProcess, OverHttps, Transport
-from pytest_kscen.clusters.conformance.visitor import Answer, Visitor
+from pytest_kscen.clusters.conformance.case import (
+    CASES,
+    Answer,
+    Case,
+    InProcess,
+    OverHttps,
+    Transport,
+    Visitor,
+)
+from pytest_kscen.clusters.conformance.chapters import load
 
 __all__ = ["CASES", "Answer", "Case", "InProcess", "OverHttps", "Transport", "Visitor", "load"]

@@ -2,35 +2,238 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
-from typing import TYPE_CHECKING
+import json
+import os
+import re
+import signal
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
 
 from pytest_kscen.clock import WallRunner
-from pytest_kscen.clusters import parent as parents
+from pytest_kscen.clusters import simulated_parent as parents
+from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.controlplane import programs
-from pytest_kscen.clusters.controlplane.holding import Holding
-from pytest_kscen.clusters.controlplane.scheduler import RealScheduler
 from pytest_kscen.clusters.controlplane.starting import free_port, start
 from pytest_kscen.clusters.controlplane.tunnel import Tunnel
-from pytest_kscen.clusters.live import LiveCluster
-from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.clusters.kubeconfig import LiveCluster
+from pytest_kscen.embedded.actors import actors
+from pytest_kscen.embedded.apiserver.credentials import make_keys
+from pytest_kscen.embedded.kubelet.nodes import Site
+from pytest_kscen.embedded.kubelet.pod_http import Web
+from pytest_kscen.kube.informer import Informer
 from pytest_kscen.kube.remote import configuration_of
-from pytest_kscen.machinery.http.keys import make_keys
+from pytest_kscen.kube.remote.connection import Sockets
 from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES
-from pytest_kscen.simulation.assembly import actors
-from pytest_kscen.simulation.kubelet.web import Web
-from pytest_kscen.simulation.site import Site
+from pytest_kscen.objects.scenarios import SCENARIOS, may_work, on
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable
     from datetime import timedelta
+    from typing import Never
 
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.clusters.controlplane.starting import Layout, Processes
     from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
 
-PATIENCE = 60.0
+
+
+# The real kube-scheduler as scenarios need it: with a configuration of theirs, and asked
+# whether it has anything left to do.
+
+
+PROGRAM = "kube-scheduler"
+REPEATABLE = {"parallelism": 1, "percentageOfNodesToScore": 100}
+"""The same pods and nodes then give the same answer, wherever no scores are equal."""
+
+SCHEDULER_TIMEOUT = 30.0
+LOOK_AGAIN = 0.05
+BETWEEN_LOOKS = 0.03
+PENDING = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} (\S+)', re.MULTILINE)
+ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{[^}]*\} (\S+)", re.MULTILINE)
+CACHED_NODES = re.compile(r'^scheduler_cache_size\{type="nodes"\} (\S+)', re.MULTILINE)
+CACHED_PODS = re.compile(r'^scheduler_cache_size\{type="pods"\} (\S+)', re.MULTILINE)
+PARKED = re.compile(r'^scheduler_pending_pods\{queue="unschedulable"\} (\S+)', re.MULTILINE)
+GATED = re.compile(r'^scheduler_pending_pods\{queue="gated"\} (\S+)', re.MULTILINE)
+BINDING = re.compile(r'^scheduler_goroutines\{operation="binding"[^}]*\} (\S+)', re.MULTILINE)
+
+
+class RealScheduler:
+    """One control plane's."""
+
+    def __init__(self, processes: Processes, layout: Layout, program: pathlib.Path, port: int, clock: Clock) -> None:
+        self._processes = processes
+        self._layout = layout
+        self._program = program
+        self._port = port
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+        self._sockets = Sockets()
+
+    async def restart(self, configuration: dict[str, Any] | None = None) -> None:
+        """Begin anew with this KubeSchedulerConfiguration; what it leaves open is as repeatable as it can be."""
+        await self._end()
+        path = self._layout.folder / "scheduler-of-scenarios.yaml"
+        path.write_text(json.dumps({**self._layout.scheduler_configuration(), **REPEATABLE, **(configuration or {})}))
+        flags = {
+            "config": path.name,
+            "bind-address": "127.0.0.1",
+            "secure-port": self._port,
+            "authorization-always-allow-paths": "/metrics,/healthz",
+        }
+        self._processes.start(PROGRAM, [str(self._program), *(f"--{name}={value}" for name, value in flags.items())])
+        end = self._clock.now() + SCHEDULER_TIMEOUT
+        while not await self._answers():
+            if (self._layout.folder / f"{PROGRAM}.exit").exists() or self._clock.now() > end:
+                words = self._processes.log_tail(PROGRAM)
+                raise ClusterRefused(f"the real {PROGRAM} did not start with this configuration. The end of its log:\n{words}")
+            await self._clock.sleep(LOOK_AGAIN)
+
+    async def _end(self) -> None:
+        exit_code = self._layout.folder / f"{PROGRAM}.exit"
+        if not exit_code.exists():
+            os.kill(self._processes.pid(PROGRAM), signal.SIGKILL)  # it holds nothing that another could not take up
+        end = self._clock.now() + SCHEDULER_TIMEOUT
+        while not exit_code.exists() and self._clock.now() < end:
+            await self._clock.sleep(LOOK_AGAIN)
+        exit_code.unlink(missing_ok=True)
+
+    async def _answers(self) -> bool:
+        try:
+            return bool(await self._metrics())
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return False
+
+    async def is_idle(self, *, nodes: int, pods: int, gated: int, parked: int) -> bool:
+        """Whether it knows so many nodes, pods that have one and pods at gates, and has none in its queues or on its way.
+
+        So many pods at least must be parked, as it knows: one that it is just looking at is in no queue. Nor does one come within
+        a moment. Without any node it tries all pods again for ever, and that is no work. What it knows of nodes and placed pods
+        it tells once a second.
+        """
+        try:
+            before = await self._metrics()
+            await self._clock.sleep(BETWEEN_LOOKS)
+            after = await self._metrics()
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return False
+        pending = [float(count) for queue, count in PENDING.findall(after) if nodes or queue != "backoff"]
+        waiting = pending + [float(count) for count in BINDING.findall(after)]
+        if (_sum(CACHED_NODES, after), _sum(CACHED_PODS, after), _sum(GATED, after)) != (nodes, pods, gated):
+            return False
+        if nodes and _sum(PARKED, after) < parked:
+            return False
+        return not any(waiting) and _sum(ATTEMPTS, before) == _sum(ATTEMPTS, after)
+
+    async def _metrics(self) -> str:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=5)
+            connector = aiohttp.TCPConnector(socket_factory=self._sockets.make)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
+        async with self._session.get(f"https://127.0.0.1:{self._port}/metrics", ssl=_unverified()) as response:
+            return await response.text()
+
+    async def close(self) -> None:
+        if self._session:
+            await self._session.close()
+            await self._sockets.end(lambda: self._clock.sleep(0))
+
+
+def _unverified() -> ssl.SSLContext:
+    """Its certificate is made by itself at each start, and it is on loopback."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _sum(pattern: re.Pattern[str], metrics: str) -> float:
+    return sum(float(value) for value in pattern.findall(metrics))
+
+
+# Programs of the control plane that stand still while a Scenario wants them to: they are
+# stopped, and go on, as they are. What stops in the middle of its work goes on in the middle of
+# it; only a scheduling gate holds a pod at a loop's end.
+
+
+PROGRAMS = ("kube-scheduler", "kube-controller-manager")
+
+
+class Holding:
+    """One control plane's programs, each by the name that Scenarios know it by."""
+
+    def __init__(self, processes: Processes, clock: Clock) -> None:
+        self._processes = processes
+        self._clock = clock
+        self.went_on: dict[str, float] = {}
+        """When each was last told to go on."""
+        self._scenarios: Informer | None = None
+        self._stopped: set[str] = set()
+        self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
+
+    async def follow(self, api: Api, clock: Clock) -> Never:
+        """From now on Scenarios are obeyed; when nobody follows them any more, everybody goes on."""
+        self._scenarios = scenarios = Informer(api, clock, SCENARIOS)
+        scenarios.on_change(self._look_again)
+        following = asyncio.get_running_loop().create_task(scenarios.run(), name="scenarios that hold programs")
+        try:
+            while True:
+                self._changed.clear()
+                await self.obey(api)
+                await self._changed.wait()
+        finally:
+            following.cancel()
+            for program in list(self._stopped):
+                self._go_on(program)
+
+    def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
+        self._changed.set()
+
+    async def obey(self, api: Api) -> None:
+        """Hold, and let go, as the Scenarios say at this moment."""
+        async with self._turn:  # what one has read must not be done after what another has read later
+            scenarios = await self._live(api)
+            for program in PROGRAMS:
+                if may_work(scenarios, program):
+                    self._go_on(program)
+                else:
+                    self._stop(program)
+
+    async def _live(self, api: Api) -> list[Obj]:
+        """The one that is on, as it is at this moment."""
+        with contextlib.suppress(NotFound):
+            if self._scenarios and (scenario := on(self._scenarios)):
+                return [await api.get(SCENARIOS, scenario["metadata"]["name"])]
+        return []
+
+    def _stop(self, program: str) -> None:
+        if program not in self._stopped:
+            self._stopped.add(program)
+            self._signal(program, signal.SIGSTOP)
+
+    def _go_on(self, program: str) -> None:
+        if program in self._stopped:
+            self._stopped.discard(program)
+            self.went_on[program] = self._clock.now()
+            self._signal(program, signal.SIGCONT)
+
+    def _signal(self, program: str, what: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # it has ended, which others tell
+            os.kill(self._processes.pid(program), what)
+
+
+
+NODES_READY_TIMEOUT = 60.0
 USERS = "kscen:"
 
 
@@ -60,8 +263,8 @@ class ControlPlaneCluster(LiveCluster):
     def _attach_machines(self, nodes: int) -> None:
         """Simulated nodes and their kubelets; everything else is real."""
         self.runner.call(self._start_actors())
-        if not self.runner.until(lambda: self.runner.call(self._has_ready(nodes)), PATIENCE):
-            raise ClusterRefused(f"the real control plane has not seen its {nodes} simulated nodes ready within {PATIENCE:.0f} s")
+        if not self.runner.until(lambda: self.runner.call(self._has_ready(nodes)), NODES_READY_TIMEOUT):
+            raise ClusterRefused(f"the real control plane has not seen its {nodes} simulated nodes ready within {NODES_READY_TIMEOUT:.0f} s")
 
     async def _start_actors(self) -> None:
         await self._tunnel.open()

@@ -2,12 +2,78 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import pathlib
+import re
 import shutil
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING
 
-from pytest_kscen.clusters.controlplane.module import fingerprint
-from pytest_kscen.clusters.refusal import ClusterRefused
+from pytest_kscen.clock.wall import elapsed
+from pytest_kscen.clusters.cluster import ClusterRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+
+# The Go module that pins the real control plane: where it lies, and what it asks for.
+
+
+_HERE = pathlib.Path(__file__).parent
+_PLACES = (_HERE / "gomodule", _HERE.parents[2] / "controlplane")  # in an installed wheel; in a checkout
+
+
+@functools.cache
+def go_module_folder() -> pathlib.Path:
+    for place in _PLACES:
+        if (place / "go.mod").is_file():
+            return place
+    raise FileNotFoundError(f"this installation lacks the Go module of the control plane; it should be in {_PLACES[0]}")
+
+
+@functools.cache
+def go_module_text() -> str:
+    return (go_module_folder() / "go.mod").read_text()
+
+
+def go_version() -> str:
+    """The oldest Go that builds it."""
+    return _first(r"^go (\S+)$")
+
+
+def kubernetes_version() -> str:
+    return _first(r"^\s*k8s\.io/kubernetes (v\S+)")
+
+
+def go_tools() -> dict[str, str]:
+    """Each program's name, and its package."""
+    packages = re.findall(r"^\t(\S+)$", _first(r"^tool \(\n(.*?)^\)"), re.MULTILINE)
+    return {"etcd" if "etcd.io" in package else package.rpartition("/")[2]: package for package in packages}
+
+
+def linker_flags() -> str:
+    """Stripped, and stamped with the version, which a build from a module does not know by itself."""
+    return f"-s -w -X k8s.io/component-base/version.gitVersion={kubernetes_version()}"
+
+
+@functools.cache
+def fingerprint() -> str:
+    """A name that changes with anything that would make another build."""
+    digest = hashlib.sha256((go_module_folder() / "go.sum").read_bytes() + (go_module_text() + linker_flags()).encode())
+    return f"{kubernetes_version()}-{digest.hexdigest()[:12]}"
+
+
+def _first(pattern: str) -> str:
+    found = re.search(pattern, go_module_text(), re.MULTILINE | re.DOTALL)
+    if not found:
+        raise ValueError(f"{go_module_folder() / 'go.mod'} has no line like {pattern}")
+    return found[1]
+
+
 
 SERVERS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 BUILD = "python -m pytest_kscen controlplane build"
@@ -51,3 +117,75 @@ def _find(name: str) -> pathlib.Path | None:
             return pathlib.Path(path).absolute()
     on_path = shutil.which(name)
     return pathlib.Path(on_path).absolute() if on_path else None
+
+
+# Building the control plane from its pinned Go module into the cache: each program once for
+# each state of the module.
+
+
+TAIL = 20  # lines of the compiler's words that a failure shows
+
+
+def build(say: Callable[[str], None]) -> pathlib.Path:
+    """Build what is not there yet, telling of each program; returns the folder."""
+    folder = built()
+    tools = go_tools()
+    wanted = {name: package for name, package in tools.items() if not (folder / name).is_file()}
+    for name in tools:
+        if name not in wanted:
+            say(f"{name}: up to date")
+    if wanted:
+        go = _go()
+        folder.mkdir(parents=True, exist_ok=True)
+        say(f"building Kubernetes {kubernetes_version()} into {folder}; minutes from a cold cache, seconds from a warm one")
+        for number, (name, package) in enumerate(wanted.items(), 1):
+            say(f"[{number}/{len(wanted)}] {name} ...")
+            began = elapsed()
+            _build_one(go, package, folder / name)
+            size = (folder / name).stat().st_size / 2**20
+            say(f"[{number}/{len(wanted)}] {name} built in {elapsed() - began:.0f} s ({size:.0f} MiB)")
+    return folder
+
+
+def clean() -> list[pathlib.Path]:
+    """Remove every build; returns what was removed."""
+    folders = sorted(shelf().glob("*"))
+    shutil.rmtree(shelf(), ignore_errors=True)
+    return folders
+
+
+def _build_one(go: str, package: str, target: pathlib.Path) -> None:
+    """The program appears under its name only when it is whole."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as scratch:
+        made = pathlib.Path(scratch) / target.name
+        command = [go, "build", "-mod=readonly", "-trimpath", "-ldflags", linker_flags(), "-o", str(made), package]
+        done = _run(command)
+        if done.returncode:
+            tail = "\n".join(done.stderr.splitlines()[-TAIL:])
+            raise ClusterRefused(f"building {target.name} failed: {' '.join(command)} (in {go_module_folder()})\n{tail}")
+        made.rename(target)
+
+
+def _go() -> str:
+    """The Go to build with. A Go from 1.21 on fetches a newer one by itself if it may, so it is asked inside the module."""
+    wanted = go_version()
+    advice = f"install Go {wanted} or newer (https://go.dev/dl), or put ready programs into KUBEBUILDER_ASSETS"
+    go = shutil.which("go")
+    if go is None:
+        raise ClusterRefused(f"building the control plane needs Go, and there is no `go` on PATH: {advice}")
+    asked = _run([go, "env", "GOVERSION"])
+    found = asked.stdout.strip().removeprefix("go")
+    if asked.returncode or not found:
+        raise ClusterRefused(f"{go} cannot serve this module ({asked.stderr.strip()}): {advice}")
+    if _order(found) < _order(wanted):
+        raise ClusterRefused(f"{go} is Go {found}, too old for the control plane: {advice}")
+    return go
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    return subprocess.run(command, cwd=go_module_folder(), env=environment, capture_output=True, text=True, check=False)

@@ -7,22 +7,238 @@ with the last lines of the log that knows.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import pathlib
+import secrets  # noqa: TID251  # keys belong to no seed and stand in no journal
+import shutil
 import socket  # noqa: TID251  # only to learn of a port that is free
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, cast
 
-from pytest_kscen.clusters.controlplane import programs
-from pytest_kscen.clusters.controlplane.layout import Layout
-from pytest_kscen.clusters.controlplane.processes import Processes
-from pytest_kscen.clusters.refusal import ClusterRefused
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from pytest_kscen.clusters.cluster import ClusterRefused
+from pytest_kscen.clusters.controlplane import programs, supervisor
+from pytest_kscen.embedded.apiserver.credentials import make_keys
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import SERVICE_ACCOUNTS
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from pytest_kscen.clock import WallRunner
+
+
+
+# The test run's end of the supervisor: start a process, see whether it has ended and why, end
+# them all.
+
+
+STOP_TIMEOUT = 5.0  # seconds that each process gets to end by itself
+CLOSING = 60.0  # seconds, more than the supervisor takes at worst
+TAIL = 15
+
+
+class Processes:
+    """Processes with a folder of their own, which nobody else may read; all of it goes when the test run goes."""
+
+    def __init__(self, patience: float = STOP_TIMEOUT) -> None:
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kscen-controlplane-"))
+        self._supervisor = subprocess.Popen(
+            [sys.executable, "-I", "-S", supervisor.__file__, str(self.folder), str(patience)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the test run, which then closes in order
+        )
+
+    def start(self, name: str, command: list[str]) -> None:
+        orders = cast("IO[bytes]", self._supervisor.stdin)
+        orders.write(json.dumps({"name": name, "command": command}).encode() + b"\n")
+        orders.flush()
+
+    def ended(self) -> str | None:
+        """The name of a process that has ended, if one has."""
+        for path in sorted(self.folder.glob("*.exit")):
+            return path.stem
+        return None if self._supervisor.poll() is None else "the supervisor"
+
+    def pid(self, name: str) -> int:
+        return int((self.folder / f"{name}.pid").read_text())
+
+    def log_tail(self, name: str) -> str:
+        path = self.folder / f"{name}.log"
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        return "\n".join(lines[-TAIL:])
+
+    def close(self) -> None:
+        """End them all; the folder is gone when this returns."""
+        cast("IO[bytes]", self._supervisor.stdin).close()
+        try:
+            self._supervisor.wait(CLOSING)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()
+            self._supervisor.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# What else a control plane needs of the system's entropy: a token for each who comes, and the
+# key that signs service accounts.
+
+
+
+def random_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def signing_key() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+# What the control plane reads when it starts: files in its folder, and four command lines.
+
+
+ADMIN = "kscen-admin"
+MASTERS = "system:masters"
+CONTROLLERS, SCHEDULER = "system:kube-controller-manager", "system:kube-scheduler"
+ETCD = "unix://etcd:1"  # a socket in the folder, which keeps others out and takes no port
+SERVICES = "10.0.0.0/24"
+QPS, BURST = 1000, 2000  # the defaults would be what a busy test measures
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One control plane's folder and port."""
+
+    folder: pathlib.Path
+    port: int
+
+    @property
+    def server(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def kubeconfig(self) -> pathlib.Path:
+        return self.folder / "kubeconfig"
+
+    @property
+    def tunnel(self) -> pathlib.Path:
+        return self.folder / "tunnel"
+
+    def write(self) -> None:
+        """Keys, tokens, and a kubeconfig for each who comes."""
+        server = make_keys()
+        self._write("ca.crt", server.authority)
+        self._write("server.crt", server.certificate)
+        self._write("server.key", server.key)
+        self._write("service-accounts.key", signing_key())
+        people = {ADMIN: MASTERS, CONTROLLERS: "", SCHEDULER: ""}
+        tokens = {name: random_token() for name in people}
+        rows = [f'{tokens[name]},{name},{name},"{group}"' for name, group in people.items()]
+        self._write("tokens.csv", "\n".join(rows).encode())
+        for name, path in ((ADMIN, self.kubeconfig), (CONTROLLERS, "controllers"), (SCHEDULER, "scheduler")):
+            self._write(str(path), json.dumps(self._kubeconfig(name, tokens[name]), indent=2).encode())
+        self._write("scheduler.yaml", json.dumps(self.scheduler_configuration()).encode())
+        self._write("egress.yaml", json.dumps(self._egress_configuration()).encode())
+
+    def etcd(self, program: pathlib.Path) -> list[str]:
+        peer = "http://127.0.0.1:0"
+        flags = {
+            "data-dir": "etcd-data",
+            "listen-client-urls": ETCD,
+            "advertise-client-urls": ETCD,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "unsafe-no-fsync": "true",
+        }
+        return _command(program, flags)
+
+    def api_server(self, program: pathlib.Path) -> list[str]:
+        flags = {
+            "etcd-servers": ETCD,
+            "bind-address": "127.0.0.1",
+            "secure-port": self.port,
+            "tls-cert-file": "server.crt",
+            "tls-private-key-file": "server.key",
+            "token-auth-file": "tokens.csv",
+            "anonymous-auth": "false",
+            "authorization-mode": "RBAC",
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": "service-accounts.key",
+            "service-account-signing-key-file": "service-accounts.key",
+            "service-cluster-ip-range": SERVICES,
+            "allow-privileged": "true",
+            "egress-selector-config-file": "egress.yaml",
+            "max-requests-inflight": 4000,
+            "max-mutating-requests-inflight": 2000,
+        }
+        return _command(program, flags)
+
+    def controller_manager(self, program: pathlib.Path) -> list[str]:
+        flags = {
+            "kubeconfig": "controllers",
+            "service-account-private-key-file": "service-accounts.key",
+            "use-service-account-credentials": "true",  # each controller with its own rights, as clusters have it
+            "root-ca-file": "ca.crt",
+            "leader-elect": "false",
+            "secure-port": 0,
+            "kube-api-qps": QPS,
+            "kube-api-burst": BURST,
+        }
+        return _command(program, flags)
+
+    def scheduler(self, program: pathlib.Path) -> list[str]:
+        return _command(program, {"config": "scheduler.yaml", "secure-port": 0})
+
+    def _egress_configuration(self) -> dict[str, object]:
+        """Whatever is meant for machines goes through the tunnel."""
+        connection = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": str(self.tunnel)}}}
+        return {
+            "apiVersion": "apiserver.k8s.io/v1beta1",
+            "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{"name": "cluster", "connection": connection}],
+        }
+
+    def scheduler_configuration(self) -> dict[str, object]:
+        return {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": "scheduler", "qps": QPS, "burst": BURST},
+        }
+
+    def _kubeconfig(self, user: str, token: str) -> dict[str, object]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "kscen", "cluster": {"server": self.server, "certificate-authority": str(self.folder / "ca.crt")}}
+            ],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": "kscen", "context": {"cluster": "kscen", "user": user}}],
+            "current-context": "kscen",
+        }
+
+    def _write(self, name: str, content: bytes) -> None:
+        with open(self.folder / name, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(content)
+
+
+def _command(program: pathlib.Path, flags: Mapping[str, object]) -> list[str]:
+    return [str(program), *(f"--{name}={value}" for name, value in flags.items())]
+
+
 
 AGENT = "pytest-kscen"
 PORTS_TRIED = 5

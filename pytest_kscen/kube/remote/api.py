@@ -2,25 +2,230 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+import collections
+import logging
+import math
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlencode
 
+import aiohttp
 import orjson
 
-from pytest_kscen.kube.api import Listing
-from pytest_kscen.kube.remote.connection import JSON
-from pytest_kscen.kube.remote.discovery import Discovery
-from pytest_kscen.kube.remote.query import deletion_of, query_of
-from pytest_kscen.kube.remote.watching import RemoteWatch
-from pytest_kscen.kube.requests import APPLY_PATCH, MERGE_PATCH, Options, log_options
-from pytest_kscen.objects.resources import PODS
+from pytest_kscen.kube.api import APPLY_PATCH, MERGE_PATCH, Event, Listing, Options, log_options
+from pytest_kscen.kube.remote.connection import JSON, words_of
+from pytest_kscen.objects.errors import NotFound, ServiceUnavailable
+from pytest_kscen.objects.resources import PODS, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_kscen.kube.api import HttpAnswer, HttpCall
     from pytest_kscen.kube.remote.connection import Connection
-    from pytest_kscen.kube.requests import HttpAnswer, HttpCall
-    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# Which resource serves a kind, as the server tells: asked once for each group and version, and
+# again for what is missing.
+
+
+logger = logging.getLogger(__name__)
+
+KEPT = {"list", "watch", "delete"}  # the verbs of what is kept until somebody deletes it
+
+
+class Discovery:
+    """What is known of a server's kinds."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, dict[str, Resource]] = {}
+
+    async def resource_of(self, api_version: str, kind: str, *, agent: str) -> Resource:
+        if kind not in self._known.get(api_version, {}):
+            self._known[api_version] = await self._served(api_version, agent)
+        found = self._known[api_version].get(kind)
+        if found is None:
+            raise NotFound(f'no matches for kind "{kind}" in version "{api_version}"')
+        return found
+
+    async def resources(self, *, agent: str) -> list[Resource]:
+        """What can be listed, watched and deleted, in the first version of its group that has it, the preferred one first.
+
+        A group that is out of order alone is an aggregated server's, and left out.
+        """
+        groups = orjson.loads(await self._connection.request("GET", "/apis", agent=agent))["groups"]
+        versions = ["v1"]
+        for group in groups:
+            offered = [version["groupVersion"] for version in group["versions"]]
+            versions += sorted(offered, key=lambda version: version != group["preferredVersion"]["groupVersion"])
+        found: dict[tuple[str, str], Resource] = {}
+        for version in versions:
+            for row in await self._answered(version, agent):
+                resource = _resource_of(version, row)
+                if set(row["verbs"]) >= KEPT:
+                    found.setdefault((resource.group, resource.plural), resource)
+        return list(found.values())
+
+    async def _served(self, api_version: str, agent: str) -> dict[str, Resource]:
+        return {row["kind"]: _resource_of(api_version, row) for row in await self._rows(api_version, agent)}
+
+    async def _answered(self, api_version: str, agent: str) -> list[Any]:
+        try:
+            return await self._rows(api_version, agent)
+        except ServiceUnavailable as error:
+            logger.warning("nobody tells what %s has: %s", api_version, error)
+            return []
+
+    async def _rows(self, api_version: str, agent: str) -> list[Any]:
+        root = "apis" if "/" in api_version else "api"
+        try:
+            answer = await self._connection.request("GET", f"/{root}/{api_version}", agent=agent)
+        except NotFound:
+            return []
+        return [row for row in orjson.loads(answer)["resources"] if "/" not in row["name"]]
+
+
+def _resource_of(api_version: str, row: dict[str, Any]) -> Resource:
+    group, _, version = api_version.rpartition("/")
+    return Resource(group, version, row["name"], row["kind"], namespaced=row["namespaced"])
+
+
+# How the options of a request are spelt on the wire: a query, and for a deletion a body.
+
+
+_QUERY = {
+    "labels": "labelSelector",
+    "fields": "fieldSelector",
+    "limit": "limit",
+    "continue_token": "continue",
+    "resource_version": "resourceVersion",
+    "resource_version_match": "resourceVersionMatch",
+    "timeout": "timeoutSeconds",
+    "bookmarks": "allowWatchBookmarks",
+    "send_initial_events": "sendInitialEvents",
+    "dry_run": "dryRun",
+    "field_manager": "fieldManager",
+    "field_validation": "fieldValidation",
+    "force": "force",
+}
+_DELETION = {
+    "grace_period": "gracePeriodSeconds",
+    "propagation": "propagationPolicy",
+    "orphan_dependents": "orphanDependents",
+}
+_PRECONDITIONS = {"precondition_uid": "uid", "precondition_version": "resourceVersion"}
+
+
+def query_of(options: Options) -> list[tuple[str, str]]:
+    """What is set, in a stable order."""
+    pairs = [(word, _text(field, getattr(options, field))) for field, word in _QUERY.items() if _is_set(options, field)]
+    return pairs + list(options.extra)
+
+
+def deletion_of(options: Options) -> Obj | None:
+    """DeleteOptions, if there is anything to say in them."""
+    body = {word: getattr(options, field) for field, word in _DELETION.items() if _is_set(options, field)}
+    preconditions = {word: getattr(options, field) for field, word in _PRECONDITIONS.items() if _is_set(options, field)}
+    if preconditions:
+        body["preconditions"] = preconditions
+    return {"kind": "DeleteOptions", "apiVersion": "v1", **body} if body else None
+
+
+def _is_set(options: Options, field: str) -> bool:
+    value = getattr(options, field)
+    return value is not None and value != type(options).__dataclass_fields__[field].default
+
+
+def _text(field: str, value: Any) -> str:
+    if field == "dry_run":
+        return "All"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(math.ceil(value)) if isinstance(value, float) else str(value)
+
+
+# A watch over a socket: opened when it is first read, split into lines of any length, ended
+# from either side. The server's time-out ends it quietly; a connection that breaks is a
+# ConnectionError, after what had arrived whole.
+
+
+
+class RemoteWatch:
+    """A `kube.requests.Watch`."""
+
+    def __init__(self, connection: Connection, target: str, agent: str) -> None:
+        self._connection = connection
+        self._target = target
+        self._agent = agent
+        self._events: collections.deque[Event] = collections.deque()
+        self._partial: list[bytes] = []
+        self._opening: asyncio.Task[aiohttp.ClientResponse] | None = None
+        self._response: aiohttp.ClientResponse | None = None
+        self._open = True
+        self._forget = connection.remember(self.close)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._events:
+            try:
+                self._take(await self._more())
+            except BaseException:
+                self.close()
+                raise
+        return self._events.popleft()
+
+    def close(self) -> None:
+        """End it at once, whoever reads."""
+        self._open = False
+        self._forget()
+        if self._opening and not self._opening.done():
+            self._opening.cancel()
+        if self._response:
+            if (connection := self._response.connection) and connection.transport:
+                connection.transport.abort()  # TLS would wait for the other side to say good-bye
+            self._response.close()
+
+    async def _more(self) -> bytes:
+        if not self._open:
+            raise StopAsyncIteration
+        if self._response is None:
+            self._response = await self._begin()
+        try:
+            chunk = await self._response.content.readany()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            if not self._open:
+                raise StopAsyncIteration from None
+            raise ConnectionError(f"the watch {self._target} broke off: {words_of(error)}") from error
+        if chunk:
+            return chunk
+        if self._open and any(self._partial):
+            raise ConnectionError(f"the watch {self._target} broke off within a line")
+        raise StopAsyncIteration
+
+    async def _begin(self) -> aiohttp.ClientResponse:
+        self._opening = asyncio.ensure_future(self._connection.stream(self._target, agent=self._agent))
+        try:
+            return await self._opening
+        except asyncio.CancelledError:
+            reader = asyncio.current_task()
+            if self._open or (reader and reader.cancelling()):
+                raise
+            raise StopAsyncIteration from None
+
+    def _take(self, chunk: bytes) -> None:
+        head, *rest = chunk.split(b"\n")
+        self._partial.append(head)
+        for piece in rest:
+            line, self._partial = b"".join(self._partial), [piece]
+            if line:
+                event = orjson.loads(line)
+                self._events.append(Event(event["type"], event["object"]))
+
+
 
 AGENT = "pytest-kscen"
 

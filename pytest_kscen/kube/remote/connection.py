@@ -7,26 +7,92 @@ that were refused are read again once, for tokens that expire. A refusal is an A
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ipaddress
 import itertools
 import logging
 import os
+import socket  # noqa: TID251  # this is the door
+import ssl
+import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
 import yarl
 
-from pytest_kscen.kube.remote.sockets import Sockets
-from pytest_kscen.kube.requests import LARGEST_ANSWER, HttpAnswer
+from pytest_kscen.kube.api import LARGEST_ANSWER, HttpAnswer
 from pytest_kscen.objects.errors import Unauthorized, error_of
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Awaitable, Callable, Mapping
 
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.remote.access import Access
-    from pytest_kscen.kube.requests import HttpCall
+    from pytest_kscen.kube.api import HttpCall
     from pytest_kscen.objects.errors import ApiError
+
+
+
+# The sockets of one connection, or of one server: gone when it is closed, whatever their peers
+# do. A connection under TLS says goodbye and waits for the peer's; the loop may end before that
+# comes, so the wait is cut short.
+
+
+PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # a peer that is gone is noticed within a minute
+TURNS = 1000  # of the loop; a handful does
+
+
+class Sockets:
+    """Makes them, and ends them."""
+
+    def __init__(self) -> None:
+        self._made: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def make(self, address: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, seconds in PROBES.items():
+            if hasattr(socket, name):
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
+        self._made.add(made)
+        return made
+
+    def listen(self, host: str) -> socket.socket:
+        """At a free port of this host; whoever is let in there is one of them."""
+        listening = _Listening(socket.AF_INET, socket.SOCK_STREAM)
+        listening.accepted = self._made
+        listening.bind((host, 0))
+        return listening
+
+    async def end(self, turn: Callable[[], Awaitable[None]]) -> None:
+        """After this none is open. `turn` lets the loop turn once."""
+        for one in self._open():
+            with contextlib.suppress(OSError):  # it was never connected, or its peer was quicker
+                one.shutdown(socket.SHUT_RDWR)
+        for _ in range(TURNS):
+            if not self._open():
+                return
+            await turn()
+
+    def _open(self) -> list[socket.socket]:
+        return [one for one in self._made if one.fileno() != -1]
+
+
+class _Listening(socket.socket):
+    """Remembers whom it has let in: a server under TLS knows of nobody before they have shaken hands."""
+
+    accepted: weakref.WeakSet[socket.socket]
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        visitor, address = super().accept()
+        self.accepted.add(visitor)
+        return visitor, address
+
+
 
 T = TypeVar("T")
 
@@ -240,3 +306,68 @@ async def _refusal_of(response: aiohttp.ClientResponse) -> ApiError:
 def _retry_after(headers: Mapping[str, str]) -> float:
     wait = headers.get("Retry-After", "")
     return float(wait) if wait.isdecimal() else 0.0
+
+
+# What a kubeconfig says about reaching a server and being known there; the official client
+# reads the file.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A server, and the credentials that it takes."""
+
+    server: str
+    authorization: str = ""
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
+    proxy: str | None = None
+
+
+def configuration_of(path: pathlib.Path | str, context: str = "") -> Any:
+    """The official client's Configuration of a context; the file's current one unless named."""
+    from kubernetes import client, config
+
+    configuration = client.Configuration()
+    config.load_kube_config(str(path), context or None, configuration, persist_config=False)  # type: ignore[no-untyped-call]
+    configuration.disable_strict_ssl_verification = True  # as Go has it: many a cluster's own certificates are not strict
+    if _is_loopback(configuration.host):
+        configuration.proxy = None
+    return configuration
+
+
+def access_of(configuration: Any) -> Access:
+    return Access(
+        server=configuration.host,
+        authorization=configuration.api_key.get("BearerToken", ""),
+        tls=_tls_of(configuration) if configuration.host.startswith("https") else None,
+        server_name=configuration.tls_server_name,
+        proxy=_proxy_of(configuration),
+    )
+
+
+def _tls_of(configuration: Any) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    return context
+
+
+def _proxy_of(configuration: Any) -> str | None:
+    from kubernetes.client.rest import should_bypass_proxies
+
+    if configuration.proxy and not should_bypass_proxies(configuration.host, configuration.no_proxy or ""):
+        return str(configuration.proxy)
+    return None
+
+
+def _is_loopback(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,7 +1,7 @@
 """What a scenario has come to, from its timeline alone: a Scenario's status or a run's folder is all that this needs."""
 
-from pytest_kscen.scenario.analysis.attempts import attempts_of
 from pytest_kscen.scenario.analysis.comparison import Comparison, compare
+from pytest_kscen.scenario.analysis.pods import attempts_of
 from pytest_kscen.scenario.analysis.result import Result
 
 __all__ = ["Comparison", "Result", "attempts_of", "compare"]

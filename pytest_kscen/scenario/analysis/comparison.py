@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pytest_kscen.scenario.analysis.amounts import in_order
-from pytest_kscen.scenario.analysis.picture import picture
-from pytest_kscen.scenario.analysis.rendering import as_markdown, as_text
-from pytest_kscen.scenario.analysis.series import filled
+from pytest_kscen.scenario.analysis.rendering import as_markdown, as_text, picture
+from pytest_kscen.scenario.analysis.replay import in_order
+from pytest_kscen.scenario.analysis.utilization import filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_kscen.scenario.analysis.lives import Life
+    from pytest_kscen.scenario.analysis.pods import Life
     from pytest_kscen.scenario.analysis.rendering import Row
     from pytest_kscen.scenario.analysis.result import Result
-    from pytest_kscen.scenario.analysis.series import Series
+    from pytest_kscen.scenario.analysis.utilization import Series
     from pytest_kscen.scenario.models import ScenarioStep
 
 MANY = 50  # rows of one table that people read

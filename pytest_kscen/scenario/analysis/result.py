@@ -1,4 +1,4 @@
-"""All questions that can be asked of a scenario's result, in one place. Answers are worked out when they are asked for, once."""
+"""All queries on a scenario's result, computed on demand and once, with its summary and its report."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.scenario.analysis import fragmentation, lives, preemptions, replay, usage
-from pytest_kscen.scenario.analysis.amounts import in_order
+from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.scenario.analysis import pods, replay, utilization
 from pytest_kscen.scenario.analysis.comparison import compare
-from pytest_kscen.scenario.analysis.picture import picture
-from pytest_kscen.scenario.analysis.rendering import as_csv, as_json_lines
-from pytest_kscen.scenario.analysis.report import report
-from pytest_kscen.scenario.analysis.rows import TABLES
-from pytest_kscen.scenario.analysis.summary import summary
+from pytest_kscen.scenario.analysis.rendering import (
+    TABLES,
+    as_csv,
+    as_json_lines,
+    as_markdown,
+    as_text,
+    picture,
+)
+from pytest_kscen.scenario.analysis.replay import in_order
 from pytest_kscen.scenario.analysis.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -23,15 +26,119 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.scenario.analysis.attempts import Attempt
     from pytest_kscen.scenario.analysis.comparison import Comparison
-    from pytest_kscen.scenario.analysis.lives import Life
-    from pytest_kscen.scenario.analysis.preemptions import Preemption
+    from pytest_kscen.scenario.analysis.pods import Attempt, Life, Preemption
     from pytest_kscen.scenario.analysis.rendering import Row
     from pytest_kscen.scenario.analysis.replay import Scene
-    from pytest_kscen.scenario.analysis.series import Series
-    from pytest_kscen.scenario.analysis.usage import Spread
+    from pytest_kscen.scenario.analysis.utilization import Series, Spread
     from pytest_kscen.scenario.models import TimelineEvent
+
+
+
+# A whole result in some twenty numbers, each with a name that says what it is.
+
+
+
+Figures = dict[str, float]
+
+
+def summary(result: Result) -> Figures:
+    """In the order in which people ask."""
+    return {**_of_pods(result), **_of_waiting(result), **_of_cluster(result)}
+
+
+def _of_pods(result: Result) -> Figures:
+    pods = result.pods
+    attempts = [attempt for life in pods for attempt in life.attempts]
+    return {
+        "major steps": len(result.timeline.steps),
+        "pods": len(pods),
+        "pods scheduled": sum(life.scheduled is not None for life in pods),
+        "pods pending at the end": sum(life.is_pending for life in pods),
+        "attempts": len(attempts),
+        "attempts without a place": sum(not attempt.node for attempt in attempts),
+        "preemptions": len(result.preemptions),
+    }
+
+
+def _of_waiting(result: Result) -> Figures:
+    waited = [life for life in result.pods if not life.is_given]
+    major, minor = [life.major_steps for life in waited], [life.minor_steps for life in waited]
+    return {
+        "waiting, major steps, mean": _mean(major),
+        "waiting, major steps, longest": max(major, default=0),
+        "waiting, minor steps, mean": _mean(minor),
+        "waiting, minor steps, longest": max(minor, default=0),
+    }
+
+
+def _of_cluster(result: Result) -> Figures:
+    found: Figures = {}
+    for resource in result.resources:
+        allocation, imbalance = result.allocation(resource), result.imbalance(resource)
+        fragmentation, stranded = result.fragmentation(resource), result.fragmentation(resource, pending=True)
+        found |= {
+            f"{resource} allocation, mean": allocation.mean,
+            f"{resource} allocation, highest": allocation.most,
+            f"{resource} allocation, at the end": allocation.last,
+            f"{resource} imbalance, mean": imbalance.mean,
+            f"{resource} imbalance, at the end": imbalance.last,
+            f"{resource} range over nodes, at the end": result.spread(resource).range.last,
+            f"{resource} fragmentation, mean": fragmentation.mean,
+            f"{resource} fragmentation, at the end": fragmentation.last,
+            f"{resource} fragmentation for pending pods, at the end": stranded.last,
+        }
+    return found
+
+
+def _mean(values: Iterable[int]) -> float:
+    values = list(values)
+    return sum(values) / len(values) if values else 0.0
+
+
+# One result for people: its figures, the cluster step by step, who had to go, and who is left
+# without a node, and why.
+
+
+MANY = 50
+COUNTS = ("step", "nodes", "pods", "pending")
+MEASURES = ("allocation", "imbalance", "range", "fragmentation", "stranded")
+
+
+def report(result: Result, *, markdown: bool = False) -> str:
+    """As plain text, or as Markdown."""
+    parts = [f"{result.note}\n"] if result.note else []
+    for title, rows in _tables(result):
+        if markdown:
+            parts.append(f"## {title}\n\n{as_markdown(rows)}")
+        else:
+            parts.append(f"{title}\n{'=' * len(title)}\n{as_text(rows)}")
+    return "\n".join(parts)
+
+
+def _tables(result: Result) -> Iterator[tuple[str, list[Row]]]:
+    yield "Figures", [{"": name, "value": value} for name, value in result.summary.items()]
+    rows = result.rows("steps")
+    yield "Step by step", [{name: row[name] for name in COUNTS} for row in rows]
+    for resource in result.resources:
+        columns = {name: f"{name}_{resource}" for name in MEASURES}
+        yield resource, [{"step": row["step"], **{name: row[column] for name, column in columns.items()}} for row in rows]
+    yield _some("Preemptions", result.rows("preemptions"))
+    yield _some("Without a node at the end", list(_left(result)))
+
+
+def _left(result: Result) -> Iterator[Row]:
+    for life in result.pods:
+        if life.is_pending:
+            waited = {"since step": life.created.major, "attempts": len(life.attempts)}
+            yield {"pod": f"{life.namespace}/{life.name}", **waited, "why": life.why_not}
+
+
+def _some(title: str, rows: list[Row]) -> tuple[str, list[Row]]:
+    shown = f", the first {MANY} are shown" if len(rows) > MANY else ""
+    return f"{title} ({len(rows)}{shown})", rows[:MANY]
+
+
 
 T = TypeVar("T")
 ALWAYS = ("cpu", "memory", "pods", "ephemeral-storage")
@@ -97,15 +204,15 @@ class Result:
 
     def allocation(self, resource: str) -> Series:
         """How much of all nodes is promised to pods, as a part of what they have."""
-        return self._once(usage.allocation, "allocation", self._of(resource))
+        return self._once(utilization.allocation, "allocation", self._of(resource))
 
     def utilisation(self, resource: str) -> dict[str, Series]:
         """The same for each node, told at the steps in which it changed."""
-        return self._once(usage.utilisation, "utilisation", self._of(resource))
+        return self._once(utilization.utilisation, "utilisation", self._of(resource))
 
     def spread(self, resource: str) -> Spread:
         """How the nodes' utilisation differs: standard deviation, least, most, range."""
-        return self._once(usage.spread, "spread", self._of(resource))
+        return self._once(utilization.spread, "spread", self._of(resource))
 
     def imbalance(self, resource: str) -> Series:
         """The standard deviation of the nodes' utilisation."""
@@ -114,7 +221,7 @@ class Result:
     def fragmentation(self, resource: str, *, pending: bool = False) -> Series:
         """The part of the free room in which a typical pod of this scenario has no use, or one that is pending."""
         return self._once(
-            lambda events, resource: fragmentation.fragmentation(events, resource, pending=pending),
+            lambda events, resource: utilization.fragmentation(events, resource, pending=pending),
             "stranded" if pending else "fragmentation",
             resource,
         )
@@ -129,7 +236,7 @@ class Result:
     @cached_property
     def pods(self) -> list[Life]:
         """The life of each, in the order in which they were made."""
-        return lives.lives(self.timeline)
+        return pods.lives(self.timeline)
 
     def pod(self, name: str, namespace: str = "") -> Life:
         """The life of this one; of one that was made more than once, the last."""
@@ -147,7 +254,7 @@ class Result:
     @cached_property
     def preemptions(self) -> list[Preemption]:
         """Who had to go for whom."""
-        return preemptions.preemptions(self.timeline)
+        return pods.preemptions(self.timeline)
 
     # --- for people, and for other programs ---
 

@@ -1,17 +1,19 @@
-"""The timeline of a scenario as people ask it: what happened, at which step, to which pod."""
+"""A scenario's timeline, from its status, a journal or a folder. Attempt results are kept packed until they are read."""
 
 from __future__ import annotations
 
 import pathlib
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from pytest_kscen.journal import stored
-from pytest_kscen.objects.guesses import nearest
+from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.scenarios import OVER
-from pytest_kscen.scenario.analysis.packing import Packed
-from pytest_kscen.scenario.models import ScenarioStatus, TimelineEvent
-from pytest_kscen.scenario.shape import read
+from pytest_kscen.scenario.models import ScenarioStatus, TimelineEvent, read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -19,6 +21,39 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.models import PodRef, ScenarioStep
+
+
+
+# The results of an attempt, kept small: what plugins said of thousands of nodes is packed until
+# somebody asks for it.
+
+
+LARGE = 32  # nodes
+
+
+class Packed(Mapping[str, Any]):
+    """Reads as the results themselves."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self._parts = {name: _packed(value) for name, value in results.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._parts[name]
+        return orjson.loads(zlib.decompress(value)) if isinstance(value, bytes) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
+def _packed(value: Any) -> Any:
+    return zlib.compress(orjson.dumps(value), 1) if isinstance(value, dict) and len(value) > LARGE else value
+
+
 
 JOURNAL = "journal.jsonl"
 KINDS = {
@@ -119,14 +154,14 @@ def _by_scenario(journal: Iterable[Entry]) -> dict[str, list[Obj]]:
             found.setdefault(name, [])
             (over.add if each.data["phase"] in OVER else over.discard)(name)
         elif each.what == "scenario-event":
-            found.setdefault(each.data["scenario"], []).append(_packed(each.data["event"]))
+            found.setdefault(each.data["scenario"], []).append(_with_packed_results(each.data["event"]))
         elif each.what == "scenario-event-undone":
             name, undone = each.data["scenario"], each.data["id"]
             found[name] = [event for event in found[name] if event["id"] != undone]
     return found
 
 
-def _packed(event: Obj) -> Obj:
+def _with_packed_results(event: Obj) -> Obj:
     attempted = event.get("podAttempted") or {}
     if not attempted.get("results"):
         return event

@@ -10,18 +10,21 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.workflow.expressions.evaluating import Evaluation
-from pytest_kscen.workflow.expressions.kinds import misfit, result_of, settled_by_kinds
-from pytest_kscen.workflow.expressions.mistakes import ExpressionError, Mistake
-from pytest_kscen.workflow.expressions.parsing import parse
-from pytest_kscen.workflow.expressions.syntax import Name, surely, walk
+from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.workflow.expressions.evaluation import (
+    Evaluation,
+    misfit,
+    result_of,
+    settled_by_kinds,
+)
+from pytest_kscen.workflow.expressions.parsing import Name, parse, surely, walk
+from pytest_kscen.workflow.expressions.tokens import ExpressionError, Mistake
 from pytest_kscen.workflow.expressions.values import BOOL, INT, STRING, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kscen.workflow.expressions.syntax import Node
+    from pytest_kscen.workflow.expressions.parsing import Node
 
 __all__ = ["TASK_VARIABLES", "Expression", "ExpressionError", "compile_expression", "mistake_in", "oddity_in", "select"]
 

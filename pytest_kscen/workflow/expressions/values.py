@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.cel.patterns import TooMuchWork, finder
 from pytest_kscen.cel.re2 import BadPattern
-from pytest_kscen.workflow.expressions.mistakes import Mistake
-from pytest_kscen.workflow.expressions.tokens import INT64
+from pytest_kscen.workflow.expressions.tokens import INT64, Mistake
 
 if TYPE_CHECKING:
     from collections.abc import Callable

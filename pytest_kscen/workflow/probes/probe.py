@@ -1,18 +1,44 @@
-"""A probe as it is written: when it is asked, how often and how patiently, and in which of four forms."""
+"""A probe as it is written: its mode, timing, weight and form; and the resilience score, from 0 to 100."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.workflow.probes.forms import FORMS
-from pytest_kscen.workflow.probes.reading import Mistake, Part, WrongProbe
+from pytest_kscen.workflow.probes.command import Command
+from pytest_kscen.workflow.probes.form import Form, Mistake, Part, WrongProbe
+from pytest_kscen.workflow.probes.http import Http, Prometheus
+from pytest_kscen.workflow.probes.kubernetes import Kubernetes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.probes.forms import Form
+
+
+
+
+PASSED, FAILED, AWAITED = "Passed", "Failed", "Awaited"
+
+
+def score_of(results: Iterable[Obj]) -> float | None:
+    """Of any number of `Probing.results`, as they stand in statuses."""
+    all_of_it = held = 0
+    for result in results:
+        all_of_it += result.get("weight", 1)
+        held += result.get("weight", 1) * (result.get("verdict") == PASSED)
+    return round(100 * held / all_of_it, 2) if all_of_it else None
+
+
+# The forms of a probe: each reads itself from JSON, and asks.
+
+
+FORMS: dict[str, type[Form]] = {"http": Http, "command": Command, "kubernetes": Kubernetes, "prometheus": Prometheus}
+
+
+# A probe as it is written: when it is asked, how often and how patiently, and in which of four
+# forms.
+
 
 START, END, EDGES, CONTINUOUS, ON_CHAOS = "Start", "End", "Edges", "Continuous", "OnChaos"
 MODES = (START, END, EDGES, CONTINUOUS, ON_CHAOS)

@@ -1,18 +1,13 @@
 """The state machines, written down as the design document's tables are: events down, phases across."""
 
-from pytest_kscen.objects.workflows import PARALLEL as PARALLEL_TYPE
-from pytest_kscen.objects.workflows import SERIAL as SERIAL_TYPE
-from pytest_kscen.objects.workflows import STATUS_CHECK as STATUS_CHECK_TYPE
-from pytest_kscen.objects.workflows import SUSPEND as SUSPEND_TYPE
-from pytest_kscen.objects.workflows import TASK as TASK_TYPE
-from pytest_kscen.workflow.tables.chaos import CHAOS
+from pytest_kscen.objects.chaos_mesh import PARALLEL as PARALLEL_TYPE
+from pytest_kscen.objects.chaos_mesh import SERIAL as SERIAL_TYPE
+from pytest_kscen.objects.chaos_mesh import STATUS_CHECK as STATUS_CHECK_TYPE
+from pytest_kscen.objects.chaos_mesh import SUSPEND as SUSPEND_TYPE
+from pytest_kscen.objects.chaos_mesh import TASK as TASK_TYPE
+from pytest_kscen.workflow.tables.composite import PARALLEL, SERIAL, TASK, WORKFLOW
+from pytest_kscen.workflow.tables.leaf import CHAOS, STATUS_CHECK, SUSPEND
 from pytest_kscen.workflow.tables.machine import Machine
-from pytest_kscen.workflow.tables.parallel import PARALLEL
-from pytest_kscen.workflow.tables.serial import SERIAL
-from pytest_kscen.workflow.tables.status_check import STATUS_CHECK
-from pytest_kscen.workflow.tables.suspend import SUSPEND
-from pytest_kscen.workflow.tables.task import TASK
-from pytest_kscen.workflow.tables.workflow import WORKFLOW
 
 __all__ = ["CHAOS", "PARALLEL", "SERIAL", "STATUS_CHECK", "SUSPEND", "TASK", "WORKFLOW", "machine_of"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.workflow.validation.blocks import BLOCKS, PAYLOADS
-from pytest_kscen.workflow.validation.fault import Fault, error
-from pytest_kscen.workflow.validation.selecting import amount
+from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.workflow.validation.chaos_fields import BLOCKS, PAYLOADS, amount
+from pytest_kscen.workflow.validation.value_checks import Fault, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,36 +1,138 @@
-"""One template, looked at by itself: what its type needs, what it must not have, and whether it ever ends."""
+"""Validate a single template: required and forbidden fields, its Schedule and its probes, and whether it ever ends."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.objects.chaos_mesh import KINDS
-from pytest_kscen.objects.durations import in_words
-from pytest_kscen.objects.guesses import nearest
-from pytest_kscen.objects.workflows import PARALLEL, SCHEDULE, SERIAL, STATUS_CHECK, SUSPEND, TASK, TYPES
+from pytest_kscen.objects.arguments import in_words, nearest
+from pytest_kscen.objects.chaos_mesh import (
+    KINDS,
+    PARALLEL,
+    SCHEDULE,
+    SERIAL,
+    STATUS_CHECK,
+    SUSPEND,
+    TASK,
+    TYPES,
+)
+from pytest_kscen.objects.cron import Cron, CronError
 from pytest_kscen.workflow.expressions import mistake_in, oddity_in
-from pytest_kscen.workflow.validation.chaos import faults_of_chaos
-from pytest_kscen.workflow.validation.fault import Fault, error, warning
-from pytest_kscen.workflow.validation.probing import faults_of_probes
-from pytest_kscen.workflow.validation.scheduling import faults_of_schedule
-from pytest_kscen.workflow.validation.shapes import Shape, a_list, a_map, a_record, anything, number, one_of, text, whole, yes_or_no
-from pytest_kscen.workflow.validation.texts import (
+from pytest_kscen.workflow.probes import WrongProbe, probes_of
+from pytest_kscen.workflow.probes.command import Command
+from pytest_kscen.workflow.validation.chaos import faults_of_chaos, is_one_shot
+from pytest_kscen.workflow.validation.lenient_reading import map_in, text_in
+from pytest_kscen.workflow.validation.value_checks import (
     DURATION,
     NAME,
     TEXT,
+    Fault,
+    Shape,
     a_label,
+    a_list,
+    a_map,
+    a_record,
+    anything,
+    error,
+    number,
+    one_of,
     positive,
     seconds,
     status_code,
     subdomain,
+    text,
     url,
+    warning,
+    whole,
+    yes_or_no,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from pytest_kscen.workflow.validation.reading import Draft
+    from pytest_kscen.objects.documents import Path
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.workflow.validation.lenient_reading import Draft
+
+
+
+# Probes: whoever asks them says what is wrong with them.
+
+
+STEP = re.compile(r"[^.\[\]]+")
+
+
+def faults_of_probes(probes: Any, path: Path) -> Iterator[Fault]:
+    try:
+        for number, probe in enumerate(probes_of(probes, "probes")):
+            if isinstance(probe.form, Command) and (odd := oddity_in(probe.form.expression)):
+                yield warning((*path, str(number), "command", "expression"), odd)
+    except WrongProbe as wrong:
+        for mistake in wrong.mistakes:
+            below = STEP.findall(mistake.path)[1:]
+            yield error((*path, *below), f"{below[-1] if below and not below[-1].isdigit() else 'it'} {mistake.message}")
+
+
+# Schedules: a cron line, what is made by it, and how many of them may be on at once.
+
+
+FORBID, ALLOW = "Forbid", "Allow"
+CHAOS = {kind.kind: kind.key for kind in KINDS.values()}
+
+
+def _cron(line: str) -> str:
+    try:
+        comes = Cron.of(line).next_after(0)
+    except CronError as refusal:
+        return str(refusal)
+    return "" if comes is not None else f"{line!r} never comes: there is no such day"
+
+
+SCHEDULE_FIELDS: dict[str, Shape] = {
+    "schedule": text(_cron),
+    "type": TEXT,
+    "concurrencyPolicy": one_of(FORBID, ALLOW),
+    "historyLimit": whole(1),
+    "startingDeadlineSeconds": whole(0),
+}
+
+
+def faults_of_cron_workflow(spec: Any, path: Path) -> Iterator[Fault]:
+    """What is around the workflow."""
+    fields = {key: shape for key, shape in SCHEDULE_FIELDS.items() if key != "type"}
+    yield from a_record({**fields, "workflow": anything}, "schedule", "workflow")(spec, path)
+
+
+def faults_of_schedule(spec: Any, path: Path, more: Mapping[str, str] | None = None) -> Iterator[Fault]:
+    """`more` are kinds that it may make beside chaos, by the key that holds theirs; whoever knows them judges them."""
+    kinds = {**CHAOS, **(more or {})}
+    yield from a_record({**SCHEDULE_FIELDS, **dict.fromkeys(kinds.values(), anything)}, "schedule", "type")(spec, path)
+    if not isinstance(spec, dict) or not (kind := text_in(spec, "type")):
+        return
+    if kind not in kinds:
+        yield error(
+            (*path, "type"), f"there is no type {kind!r} to be scheduled: there are {', '.join(kinds)}{nearest(kind, kinds)}"
+        )
+        return
+    if spec.get(kinds[kind]) is None:
+        yield error(path, f"{kinds[kind]} is missing: it says what is made at each time")
+    for key in kinds.values():
+        if key != kinds[kind] and spec.get(key) not in (None, {}):
+            yield warning((*path, key), f"{key} is ignored: the type is {kind}")
+    if kind in CHAOS and spec.get(kinds[kind]) is not None:
+        yield from _chaos_of_schedule(kind, spec, (*path, CHAOS[kind]))
+
+
+def _chaos_of_schedule(kind: str, spec: Obj, path: Path) -> Iterator[Fault]:
+    yield from faults_of_chaos(kind, spec[CHAOS[kind]], path)
+    chaos = map_in(spec, CHAOS[kind])
+    if chaos and not chaos.get("duration") and not is_one_shot(kind, chaos):
+        forbids = spec.get("concurrencyPolicy") in (None, FORBID)
+        then = "the first one stays, and forbids every other" if forbids else "each one stays, and more come"
+        yield warning(path, f"duration is missing: {then}")
+
+
 
 LONGEST_NAME = 57  # a node's name has six characters more, and is a label's value
 MAKING = (TASK, STATUS_CHECK, SCHEDULE)
@@ -100,7 +202,7 @@ A_STATUS_CHECK = a_record(
 BACKOFF = a_record({"duration": text(positive), "factor": number, "maxDuration": text(positive)})
 RETRY = a_record({"limit": whole(0), "backoff": BACKOFF}, "limit")
 BRANCH = a_record({"target": NAME, "expression": TEXT}, "target")
-FIELDS: dict[str, Shape] = {
+TEMPLATE_FIELDS: dict[str, Shape] = {
     "name": text(subdomain),
     "templateType": TEXT,
     "deadline": text(positive),
@@ -123,7 +225,7 @@ def faults_of_template(draft: Draft) -> Iterator[Fault]:
 def _fields(draft: Draft) -> Iterator[Fault]:
     """What is not of its type is another rule's."""
     strays = STRAYS.get(draft.type, ())
-    fields = {**FIELDS, draft.key: anything} if draft.is_chaos else FIELDS
+    fields = {**TEMPLATE_FIELDS, draft.key: anything} if draft.is_chaos else TEMPLATE_FIELDS
     body = {key: value for key, value in draft.body.items() if key not in strays}
     yield from a_record(fields, "name", "templateType")(body, draft.path)
 
@@ -162,11 +264,11 @@ def _strays(draft: Draft) -> Iterator[Fault]:
 def _body(draft: Draft) -> Iterator[Fault]:
     key = draft.key or NEEDED.get(draft.type)
     if key and draft.body.get(key) is None:
-        guess = nearest(key, (each for each in draft.body if each not in FIELDS))
+        guess = nearest(key, (each for each in draft.body if each not in TEMPLATE_FIELDS))
         yield error(draft.path, f"{key} is missing: a {draft.type} is told there what to do{guess}")
 
 
-def _chaos(draft: Draft) -> Iterator[Fault]:
+def _chaos_of_template(draft: Draft) -> Iterator[Fault]:
     if draft.type in KINDS and draft.body.get(draft.key) is not None:
         yield from faults_of_chaos(draft.type, draft.body[draft.key], (*draft.path, draft.key))
 
@@ -228,7 +330,7 @@ RULES: tuple[Callable[[Draft], Iterator[Fault]], ...] = (
     _name,
     _strays,
     _body,
-    _chaos,
+    _chaos_of_template,
     _schedule,
     _lengths,
     _suspend,

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from scripted import POD, refusal
 
-from pytest_kscen.kube.requests import LARGEST_ANSWER, HttpCall
+from pytest_kscen.kube.api import LARGEST_ANSWER, HttpCall
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import DEPLOYMENTS, NODES, PODS, SERVICES, Resource
 

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from scripted import lines, names, refusal
 
+from pytest_kscen.kube.api import Event
 from pytest_kscen.kube.informer import Informer
-from pytest_kscen.kube.requests import Event
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
 

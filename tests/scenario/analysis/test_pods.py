@@ -1,7 +1,16 @@
 import pytest
 
 from tests.scenario import objects
-from tests.scenario.analysis.events import attempted, delete, node, patch, pod, result, scheduled, unscheduled
+from tests.scenario.analysis.events import (
+    attempted,
+    delete,
+    node,
+    patch,
+    pod,
+    result,
+    scheduled,
+    unscheduled,
+)
 
 FULL = {"a": {"NodeResourcesFit": "Insufficient cpu"}, "b": {"TaintToleration": "node(s) had untolerated taint {x: }"}}
 WELL = {
@@ -108,7 +117,7 @@ def test_a_pods_own_annotations_tell_of_all_attempts():
     import json
 
     from pytest_kscen.objects.scenarios import RESULTS
-    from pytest_kscen.scenario.analysis.attempts import attempts_of
+    from pytest_kscen.scenario.analysis.pods import attempts_of
 
     first = {f"{RESULTS}filter-result": json.dumps(FULL)}
     last = {f"{RESULTS}filter-result": json.dumps(WELL), f"{RESULTS}selected-node": "a"}

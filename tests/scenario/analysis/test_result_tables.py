@@ -8,10 +8,19 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pytest_kscen.scenario.analysis.comparison import compare
-from pytest_kscen.scenario.analysis.rendering import as_csv, as_markdown, as_text
-from pytest_kscen.scenario.analysis.rows import TABLES
+from pytest_kscen.scenario.analysis.rendering import TABLES, as_csv, as_markdown, as_text
 from tests.scenario import objects
-from tests.scenario.analysis.events import attempted, delete, event, make, node, pod, result, scheduled, unscheduled
+from tests.scenario.analysis.events import (
+    attempted,
+    delete,
+    event,
+    make,
+    node,
+    pod,
+    result,
+    scheduled,
+    unscheduled,
+)
 
 PASSED = {"a": {"NodeResourcesFit": "passed"}, "b": {"NodeResourcesFit": "passed"}}
 SCORES = {"a": {"NodeResourcesFit": "40", "ImageLocality": "0"}, "b": {"NodeResourcesFit": "60", "ImageLocality": "0"}}

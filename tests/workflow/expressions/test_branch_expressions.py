@@ -6,7 +6,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_kscen.workflow.expressions import ExpressionError, compile_expression, mistake_in, oddity_in, select
+from pytest_kscen.workflow.expressions import (
+    ExpressionError,
+    compile_expression,
+    mistake_in,
+    oddity_in,
+    select,
+)
 
 SEEN = {
     "exitCode": 3,

@@ -152,7 +152,7 @@ def test_an_answer_that_nobody_has_foreseen_is_a_failure_of_that_probe_alone(des
     async def break_down(*_):
         raise KeyError("nobody has foreseen this")
 
-    monkeypatch.setattr("pytest_kscen.workflow.probes.forms.http.ask", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.probes.http.ask", break_down)
     probing = desk.probing({"name": "a", "http": {"url": "http://somewhere.invalid"}}, {"name": "b", **flag_is("up")})
     said = [(verdict.passed, verdict.message) for verdict in desk.call(probing.at_start())]
     assert [passed for passed, _ in said] == [False, True]

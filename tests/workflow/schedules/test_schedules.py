@@ -1,5 +1,4 @@
-from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
-from pytest_kscen.objects.workflows import CRON_WORKFLOWS, SHIPPED
+from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, KINDS, PAUSE, SHIPPED
 
 POD_CHAOS = KINDS["PodChaos"].resource
 WORKFLOW = {"entry": "rest", "templates": [{"name": "rest", "templateType": "Suspend", "deadline": "90s"}]}

@@ -7,12 +7,11 @@ from pytest_kscen.clock import epoch_of
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE
+from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE, SHIPPED
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS, PODS
-from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.runs.chaos_mesh import bring_chaos_mesh
-from pytest_kscen.workflow.manager import WorkflowManager
+from pytest_kscen.run.workflows import bring_chaos_mesh
+from pytest_kscen.workflow.engine.manager import WorkflowManager
 from pytest_kscen.workflow.schedules import Schedules
 
 START = epoch_of("2026-01-01T00:00:00Z")

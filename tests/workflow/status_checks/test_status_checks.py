@@ -6,15 +6,14 @@ import pytest
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.embedded.apiserver.admission import Hook
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import Stage
-from pytest_kscen.machinery.admission import Hook
-from pytest_kscen.objects.chaos_definitions import engine_definitions
+from pytest_kscen.objects.chaos_mesh import SHIPPED
+from pytest_kscen.objects.chaos_mesh_definitions import engine_definitions
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, SERVICES
-from pytest_kscen.objects.workflows import SHIPPED
-from pytest_kscen.workflow.status_checks import StatusChecks
-from pytest_kscen.workflow.status_checks.standing import Row, Terms, asked, judged
+from pytest_kscen.workflow.status_checks import Row, StatusChecks, Terms, asked, judged
 
 CHECKS = SHIPPED.status_checks
 URL = "http://web.default/health"

@@ -12,21 +12,18 @@ from types import SimpleNamespace
 from theatre import partition, suspend, task, template
 
 from pytest_kscen.clock import timestamp_of
-from pytest_kscen.objects.chaos_mesh import KINDS
-from pytest_kscen.objects.owners import owner_reference
-from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
-from pytest_kscen.objects.workflows import CHAOS_INJECTED, SHIPPED
-from pytest_kscen.workflow.actors import Hands
-from pytest_kscen.workflow.events import Event, Happening
-from pytest_kscen.workflow.hypotheses import Hypotheses
-from pytest_kscen.workflow.playground import Playground
-from pytest_kscen.workflow.remains import Remains
-from pytest_kscen.workflow.repository import PARENT, Repository
-from pytest_kscen.workflow.templates import Definition
-from pytest_kscen.workflow.trees import ROOT
-from pytest_kscen.workflow.trigger import OperableTrigger
-from pytest_kscen.workflow.turns import Turns
-from pytest_kscen.workflow.voice import Voice
+from pytest_kscen.objects.chaos_mesh import CHAOS_INJECTED, KINDS, SHIPPED
+from pytest_kscen.objects.resources import CONFIG_MAPS, PODS, owner_reference
+from pytest_kscen.workflow.engine.actors import Hands, Playground
+from pytest_kscen.workflow.engine.cleanup import Remains
+from pytest_kscen.workflow.engine.node_probes import Hypotheses
+from pytest_kscen.workflow.engine.reporting import Voice
+from pytest_kscen.workflow.engine.repository import PARENT, Repository
+from pytest_kscen.workflow.engine.templates import Definition
+from pytest_kscen.workflow.engine.transitions import Turns
+from pytest_kscen.workflow.engine.trees import ROOT
+from pytest_kscen.workflow.engine.triggers import OperableTrigger
+from pytest_kscen.workflow.tables.machine import Event, Happening
 
 CHECK = {"mode": "Synchronous", "type": "HTTP", "http": {"url": "http://here", "criteria": {"statusCode": "200"}}}
 SUBJECTS = {

@@ -8,7 +8,7 @@ from stage_of_cells import Cells
 from theatre import Theatre
 
 from pytest_kscen.workflow import tables
-from pytest_kscen.workflow.events import PASSED_ON, Happening
+from pytest_kscen.workflow.tables.machine import PASSED_ON, Happening
 
 TABLES = {
     "Serial": (tables.SERIAL, matrices.SERIAL, matrices.SERIAL_CELLS),

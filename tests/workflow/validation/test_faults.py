@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kscen.objects.workflows import TYPES
+from pytest_kscen.objects.chaos_mesh import TYPES
 from pytest_kscen.workflow.validation import ERROR, WARNING, faults_of
 from tests.workflow.validation.drafts import (
     PODS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.objects.chaos_definitions import engine_definitions
 from pytest_kscen.objects.chaos_mesh import KINDS
-from pytest_kscen.workflow.validation.blocks import BLOCKS
+from pytest_kscen.objects.chaos_mesh_definitions import engine_definitions
+from pytest_kscen.workflow.validation.chaos_fields import BLOCKS
 
 (WORKFLOWS,) = (each for each in engine_definitions() if each["spec"]["names"]["kind"] == "Workflow")
 SPEC = WORKFLOWS["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.clusters.conformance.case import case, case_of
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.visitor import Answer, Visitor
+    from pytest_kscen.clusters.conformance.case import Answer, Visitor
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

@@ -8,7 +8,7 @@ from pytest_kscen.clusters.conformance.case import case, case_of
 from pytest_kscen.clusters.conformance.chapters.definitions import Widgets
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.visitor import Visitor
+    from pytest_kscen.clusters.conformance.case import Visitor
 
 LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}}
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}

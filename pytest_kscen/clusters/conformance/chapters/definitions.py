@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.clusters.conformance.case import case, case_of
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.visitor import Answer, Visitor
+    from pytest_kscen.clusters.conformance.case import Answer, Visitor
 
 GROUP = "conformance.example.com"
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

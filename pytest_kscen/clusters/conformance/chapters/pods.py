@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.clusters.conformance.case import case, case_of
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.visitor import Visitor
+    from pytest_kscen.clusters.conformance.case import Visitor
+
+
+
 
 NOBODY = {"schedulerName": "nobody"}
 
@@ -296,3 +299,34 @@ def eviction_without_a_budget_deletes(visitor: Visitor) -> None:
     made(visitor, pod())
     visitor.post("pods/p/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}).ok(201)
     visitor.get("pods/p").refused(404, "NotFound")
+
+
+# proxy: what an API server says by itself, before anybody behind it is asked.
+
+
+
+@case_of(
+    [
+        ("too many parts", "a:b:c:d", 400, "BadRequest", 'invalid service request "a:b:c:d"'),
+        ("a strange scheme", "ftp:bare:80", 400, "BadRequest", 'invalid service request "ftp:bare:80"'),
+        ("nobody", "nobody", 404, "NotFound", 'services "nobody" not found'),
+        ("a port of nobody", "http:nobody:80", 404, "NotFound", 'services "nobody" not found'),
+        ("no such port", "bare:81", 503, "ServiceUnavailable", 'no service port 81 found for service "bare"'),
+        ("no endpoints", "bare:80", 404, "NotFound", 'services "bare" not found'),
+    ]
+)
+def a_service(visitor: Visitor, name: str, status: int, reason: str, message: str) -> None:
+    visitor.post("services", {"metadata": {"name": "bare"}, "spec": {"ports": [{"port": 80}]}}).ok(201)
+    visitor.get(f"services/{name}/proxy/").refused(status, reason, message)
+
+
+@case_of(
+    [
+        ("too many parts", "a:b:c:d", 400, "BadRequest", 'invalid pod request "a:b:c:d"'),
+        ("nobody", "nobody:80", 404, "NotFound", 'pods "nobody" not found'),
+        ("without an address", "p:80", 400, "BadRequest", "address not allowed"),
+    ]
+)
+def a_pod(visitor: Visitor, name: str, status: int, reason: str, message: str) -> None:
+    made(visitor, pod())
+    visitor.get(f"pods/{name}/proxy/").refused(status, reason, message)

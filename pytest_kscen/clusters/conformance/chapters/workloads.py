@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.clusters.conformance.case import case, case_of
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.visitor import Visitor
+    from pytest_kscen.clusters.conformance.case import Visitor
 
 LABELS = {"app": "x"}
 TEMPLATE: dict[str, Any] = {

@@ -1,0 +1,294 @@
+"""An expression, once compiled: its type, the variables it uses, and its value for as many variables as come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.cel.checking import Checker
+from pytest_kscen.cel.errors import EvaluationError, Mistakes, no_such_overload
+from pytest_kscen.cel.parsing import tree_of
+from pytest_kscen.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.cel.types import Type
+from pytest_kscen.cel.values import NONE, Optional, has, maybe, selected, unescaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pytest_kscen.cel.functions import Overload
+    Variables = dict[str, Any]
+    Evaluate = Callable[[Variables], Any]
+    Rounds = Iterator[tuple[Any, Any]]
+    Folded = Callable[[Rounds, Variables, Evaluate, Evaluate | None], Any]
+
+
+
+# The macros over lists, maps and optionals: what each makes of its rounds.
+
+
+
+def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> Evaluate:
+    def evaluate(variables: Variables) -> Any:
+        held = over(variables)
+        if not held.there:
+            return NONE
+        found = step({**variables, name: held.value})
+        return Optional(found, there=True) if wraps else found
+
+    return evaluate
+
+
+def rounds_over(value: Any, names: tuple[str, ...], inner: Variables) -> Iterator[tuple[Any, Any]]:
+    """One round for each element: its key, and what stands for it. What the round is about is set in the variables."""
+    if not isinstance(value, (list, dict)):
+        raise no_such_overload()
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in list(pairs):
+        it = key if isinstance(value, dict) else part
+        if len(names) > 1:
+            inner[names[0]], inner[names[1]] = key, part
+        else:
+            inner[names[0]] = it
+        yield key, it
+
+
+def _quantified(decisive: bool) -> Folded:  # noqa: FBT001 - false for all, true for exists
+    def folded(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> Any:
+        mistake: EvaluationError | None = None
+        for _round in rounds:
+            try:
+                if step(inner) is decisive:
+                    return decisive
+            except EvaluationError as found:
+                mistake = found
+        if mistake:
+            raise mistake
+        return not decisive
+
+    return folded
+
+
+def _exists_one(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> bool:
+    return sum(1 for _round in rounds if step(inner) is True) == 1
+
+
+def _filter(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> list[Any]:
+    return [it for _key, it in rounds if step(inner) is True]
+
+
+def _map(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> list[Any]:
+    return [step(inner) for _round in rounds if condition is None or condition(inner) is True]
+
+
+def _transform_map(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> dict[Any, Any]:
+    return {key: step(inner) for key, _it in rounds if condition is None or condition(inner) is True}
+
+
+def _transform_entries(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for _round in rounds:
+        if condition is None or condition(inner) is True:
+            for name, value in step(inner).items():
+                if name in found:
+                    raise EvaluationError(f"insert failed: key {name} already exists")
+                found[name] = value
+    return found
+
+
+FOLDS: dict[str, Folded] = {
+    "all": _quantified(False),
+    "exists": _quantified(True),
+    "exists_one": _exists_one,
+    "filter": _filter,
+    "map": _map,
+    "transformList": _map,
+    "transformMap": _transform_map,
+    "transformMapEntry": _transform_entries,
+}
+
+
+# From a checked tree to closures over the variables. Logic is patient: what the other side
+# decides, a mistake may not.
+
+
+CONVERSIONS = {"int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp"}
+
+
+class Compiler:
+    """Makes the closures; `meanings` came out of the check."""
+
+    def __init__(self, meanings: Mapping[int, tuple[Overload, ...]]) -> None:
+        self._meanings = meanings
+
+    def of(self, node: Node) -> Evaluate:
+        return COMPILED[type(node)](self, node)
+
+    def literal(self, node: Literal) -> Evaluate:
+        return lambda _: node.value
+
+    def ident(self, node: Ident) -> Evaluate:
+        name = node.name
+
+        def evaluate(variables: Variables) -> Any:
+            if name in variables:
+                return variables[name]
+            return Type(name)
+
+        return evaluate
+
+    def select(self, node: Select) -> Evaluate:
+        operand, name = self.of(node.operand), unescaped(node.field)
+        if node.test:
+            return lambda variables: has(operand(variables), name)
+        if node.optional:
+            return lambda variables: maybe(operand(variables), name)
+        return lambda variables: selected(operand(variables), name)
+
+    def call(self, node: Call) -> Evaluate:
+        special = SPECIAL.get(node.function)
+        overloads = self._meanings[id(node)]
+        first = [node.target] if node.target is not None and overloads[0].is_method else []
+        args = tuple(self.of(part) for part in (*first, *node.args))
+        if special:
+            return special(*args)
+        run = overloads[0].run
+        if any(overload.run is not run for overload in overloads):
+            return _dispatched(overloads, args)
+        if node.function in CONVERSIONS and type(node.args[0]) is Literal:
+            run(node.args[0].value)  # what can never work is refused at once
+        if len(args) == 2:  # noqa: PLR2004 - most operators
+            one, other = args
+            return lambda variables: run(one(variables), other(variables))
+        return lambda variables: run(*(arg(variables) for arg in args))
+
+    def list_of(self, node: ListOf) -> Evaluate:
+        parts = [(self.of(part), place in node.optional) for place, part in enumerate(node.elements)]
+
+        def evaluate(variables: Variables) -> Any:
+            found = []
+            for part, is_optional in parts:
+                value = part(variables)
+                if not is_optional:
+                    found.append(value)
+                elif value.there:
+                    found.append(value.value)
+            return found
+
+        return evaluate
+
+    def map_of(self, node: MapOf) -> Evaluate:
+        parts = [(self.of(key), self.of(value), place in node.optional) for place, (key, value) in enumerate(node.entries)]
+
+        def evaluate(variables: Variables) -> Any:
+            found: dict[Any, Any] = {}
+            for key, part, is_optional in parts:
+                name, value = key(variables), part(variables)
+                if name in found:
+                    raise EvaluationError(f"Failed with repeated key: {name}")
+                if not is_optional:
+                    found[name] = value
+                elif value.there:
+                    found[name] = value.value
+            return found
+
+        return evaluate
+
+    def fold(self, node: Fold) -> Evaluate:
+        over, step = self.of(node.over), self.of(node.step)
+        condition = self.of(node.condition) if node.condition is not None else None
+        if node.macro in {"optMap", "optFlatMap"}:
+            return over_optional(over, node.variables[0], step, wraps=node.macro == "optMap")
+        folded = FOLDS[node.macro]
+        names = node.variables
+
+        def evaluate(variables: Variables) -> Any:
+            inner = dict(variables)
+            return folded(rounds_over(over(variables), names, inner), inner, step, condition)
+
+        return evaluate
+
+
+def _dispatched(overloads: tuple[Overload, ...], args: tuple[Evaluate, ...]) -> Evaluate:
+    def evaluate(variables: Variables) -> Any:
+        values = tuple(arg(variables) for arg in args)
+        for overload in overloads:
+            if overload.accepts(values):
+                return overload.run(*values)
+        raise no_such_overload()
+
+    return evaluate
+
+
+def _decided_by(decisive: bool) -> Callable[[Evaluate, Evaluate], Evaluate]:  # noqa: FBT001 - false for and, true for or
+    def logic(one: Evaluate, other: Evaluate) -> Evaluate:
+        def evaluate(variables: Variables) -> Any:
+            try:
+                first = one(variables)
+            except EvaluationError:
+                if other(variables) is decisive:
+                    return decisive
+                raise
+            if first is decisive:
+                return decisive
+            second = other(variables)
+            if second is decisive or (type(first) is bool and type(second) is bool):
+                return bool(second)
+            raise no_such_overload()
+
+        return evaluate
+
+    return logic
+
+
+def _chosen(condition: Evaluate, one: Evaluate, other: Evaluate) -> Evaluate:
+    def evaluate(variables: Variables) -> Any:
+        holds = condition(variables)
+        if type(holds) is not bool:
+            raise no_such_overload()
+        return one(variables) if holds else other(variables)
+
+    return evaluate
+
+
+SPECIAL: dict[str, Callable[..., Evaluate]] = {
+    "_&&_": _decided_by(False),
+    "_||_": _decided_by(True),
+    "_?_:_": _chosen,
+}
+COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {
+    Literal: Compiler.literal,
+    Ident: Compiler.ident,
+    Select: Compiler.select,
+    Call: Compiler.call,
+    ListOf: Compiler.list_of,
+    MapOf: Compiler.map_of,
+    Fold: Compiler.fold,
+}
+
+
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Evaluate it with `value`."""
+
+    type: Type
+    uses: frozenset[str]
+    tree: Node
+    _evaluate: Callable[[dict[str, Any]], Any]
+
+    def value(self, variables: Mapping[str, Any]) -> Any:
+        try:
+            return self._evaluate(dict(variables))
+        except RecursionError:
+            raise EvaluationError("expression is nested too deeply") from None
+
+
+def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
+    """Refuses with all that is wrong with it."""
+    tree = tree_of(source)
+    checker = Checker(variables)
+    type_ = checker.type_of(tree)
+    if checker.mistakes:
+        raise Mistakes(source, checker.mistakes)
+    return Program(type_, frozenset(checker.used), tree, Compiler(checker.meanings).of(tree))

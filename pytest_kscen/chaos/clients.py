@@ -1,0 +1,315 @@
+"""Clients of both clusters for faults, and the Jobs that run shell text on a node of the tested cluster."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import JOBS, PODS
+from pytest_kscen.objects.virtualization import STOPPED, VIRTUAL_MACHINES, phase_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+
+
+GOING = 120.0  # seconds within which an object that was deleted has to be gone
+TYPE, NODE_A, NODE_B = "chaos.megatest/type", "chaos.megatest/node-a", "chaos.megatest/node-b"
+INCIDENT = "kscen.io/incident"
+
+
+class Impossible(Exception):
+    """The fault cannot be: the cluster has not what it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """One actor in the tested cluster and in its parent."""
+
+    nested: Actor
+    parent: Actor | None
+    namespace: str
+    """Where the machines are, in the parent."""
+    ours: frozenset[str] | None = None
+    """Which of those may be acted on; None if all may."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Those of the run's volumes."""
+
+    @classmethod
+    def of(cls, stage: Stage, name: str) -> Hands:
+        if stage.parent is None:
+            return cls(stage.actor(name), None, "", keys=stage.keys)
+        return cls(stage.actor(name), stage.in_parent(name), stage.parent.namespace, stage.parent.machines, stage.keys)
+
+    @property
+    def in_parent(self) -> Actor:
+        if self.parent is None:
+            raise Impossible(f"{self.nested.name} acts on virtual machines, and this run knows of no parent cluster that has them")
+        return self.parent
+
+    async def machines(self) -> dict[str, Obj]:
+        """The virtual machines that are the tested cluster's nodes, by name."""
+        listing = await self.in_parent.api.list(VIRTUAL_MACHINES, self.namespace)
+        machines = {vm["metadata"]["name"]: vm for vm in listing.items}
+        return {name: vm for name, vm in machines.items() if self.ours is None or name in self.ours}
+
+    async def must_have(self, names: Sequence[str]) -> dict[str, Obj]:
+        """The virtual machines, when these are among them."""
+        machines = await self.machines()
+        for name in names:
+            if name not in machines:
+                known = ", ".join(machines) or "none"
+                raise Impossible(f"there is no virtual machine {name!r} in the namespace {self.namespace!r}; there are {known}")
+        return machines
+
+    async def must_run(self, names: Sequence[str]) -> dict[str, Obj]:
+        """The virtual machines, when these are among them and none is off."""
+        machines = await self.must_have(names)
+        for name in names:
+            if phase_of(machines[name]) == STOPPED:
+                raise Impossible(f"the virtual machine {name} is off: name one that runs, or end first what has stopped it")
+        return machines
+
+
+async def put(actor: Actor, resource: Resource, obj: Obj) -> Obj:
+    """Make the object; one of the same name goes first."""
+    await make_way(actor, resource, obj)
+    return await actor.api.create(resource, obj)
+
+
+async def make_way(actor: Actor, resource: Resource, obj: Obj) -> None:
+    """See that there is none of this name."""
+    metadata = obj["metadata"]
+    try:
+        await actor.api.get(resource, metadata["name"], metadata["namespace"])
+    except NotFound:
+        pass
+    else:
+        actor.note("in-the-way", resource=resource.qualified, name=metadata["name"])
+        await remove(actor, resource, metadata["name"], metadata["namespace"])
+
+
+async def remove(actor: Actor, resource: Resource, name: str, namespace: str) -> None:
+    """Delete the object with what hangs on it, and see that it is gone."""
+    try:
+        await actor.api.delete(resource, name, namespace, propagation="Background")
+    except NotFound:
+        return
+    await wait_for(actor.api, actor.clock, resource, name, namespace, condition=lambda obj: obj is None, timeout=GOING)
+
+
+# The Jobs that carry shell text to a node of the tested cluster: made, awaited, read and
+# removed.
+
+
+NAMESPACE = "default"
+IMAGE = "krpsh/iperf3:0.1.0"
+DAY = 86400.0  # seconds for which a Job is there at most of which nobody knows how long it is needed
+DEADLINE, TTL = 10, 12  # seconds beyond the script's own, so that nothing ends it early and it is still there to be read
+
+
+def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, str]) -> Obj:
+    """A script that takes this long, on this node, in its host's network and with all rights there."""
+    seconds = math.ceil(seconds)
+    container = {
+        "name": "net-tools",
+        "image": IMAGE,
+        "securityContext": {"privileged": True},
+        "command": ["/bin/sh", "-c"],
+        "args": [script],
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "hostNetwork": True,
+        "nodeName": node,
+        "terminationGracePeriodSeconds": 1,
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [container],
+    }
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": dict(labels)},
+        "spec": {
+            "ttlSecondsAfterFinished": seconds + TTL,
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": seconds + DEADLINE,
+            "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
+        },
+    }
+
+
+async def completes(actor: Actor, name: str, timeout: float) -> bool:  # noqa: ASYNC109  # the caller states it
+    """Whether the Job comes to a good end within this time."""
+    try:
+        end = await wait_for(actor.api, actor.clock, JOBS, name, NAMESPACE, condition=_end_of, timeout=timeout)
+    except TimeoutError:
+        return False
+    return end == "Complete"
+
+
+def _end_of(found: Obj | None) -> str:
+    if found is None:
+        return "Gone"
+    return next((end for end in ("Complete", "Failed") if is_true(found, end)), "")
+
+
+async def log_of(actor: Actor, name: str) -> str:
+    """What its pod has said, as far as anybody can tell."""
+    pods = (await actor.api.list(PODS, NAMESPACE, labels=f"job-name={name}")).items
+    try:
+        return "".join([await actor.api.log(pod["metadata"]["name"], NAMESPACE) for pod in pods])
+    except (ApiError, OSError) as error:
+        actor.note("no-log", job=name, error=repr(error))
+        return ""
+
+
+async def discard(actor: Actor, incident: str, ending: str = "") -> None:
+    """Take away those of an incident's Jobs that are still there, or those with names that end so."""
+    for job in (await actor.api.list(JOBS, NAMESPACE, labels=f"{INCIDENT}={incident}")).items:
+        if job["metadata"]["name"].endswith(ending):
+            await remove(actor, JOBS, job["metadata"]["name"], NAMESPACE)
+
+
+# The shell text that Jobs carry to a node, and what their logs say: a rule that loses packets
+# comes, counts, and goes. A rule is deleted by its own words and never by its number, which
+# others who change the chain meanwhile would shift.
+
+
+MARK = "kscen/"  # how the comment of every rule of ours begins; the name of the Job that added it follows
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_DROPPED = re.compile(r"^dropped (\d+) packets$", re.MULTILINE)
+_SWEPT = re.compile(r"^swept (\d+) rules$", re.MULTILINE)
+_PUSHED = re.compile(r"^\[ *\d+\] +[\d.]+-[\d.]+ +sec +([\d.]+) ([KMGT]?)Bytes +(?!.*\b(?:sender|receiver)\s*$)", re.MULTILINE)
+
+
+def add_rule(job: str, source: str, loss: float) -> str:
+    """Lose this share of the packets that come from this address; the comment tells whose rule it is."""
+    return f"""\
+set -e
+iptables -w -A {_rule(job, source, loss)}
+echo "iptables rule added"
+"""
+
+
+def remove_rule(job: str, source: str, loss: float, after: float) -> str:
+    """When the incident is over, say what the rule has done, and delete it as often as it is there."""
+    return f"""\
+set -e
+sleep {_number(after)}
+COMMENT="/* {MARK}{job} */"
+while iptables -w -n -L INPUT | grep -q -F "$COMMENT"; do
+  PACKETS=$(iptables -w -n -v -x -L INPUT | grep -F "$COMMENT" | head -n 1 | awk '{{print $1}}')
+  echo "dropped $PACKETS packets"
+  iptables -w -D {_rule(job, source, loss)}
+done
+"""
+
+
+def sweep_rules(mark: str = MARK) -> str:
+    """Delete every rule of ours, or those with just this comment, at once; it fails unless none is left.
+
+    A rule whose own words a shell might take for more than words is left, and so is one that iptables does not delete.
+    """
+    ours = f"grep {_spellings(mark)}"
+    return f"""\
+set -e
+RULES=$(iptables -w -S INPUT)
+COUNT=$(printf '%s\\n' "$RULES" | {ours} -c || true)
+printf '%s\\n' "$RULES" | {ours} | grep -v '[$`\\;&|<>()]' | sed 's/^-A/iptables -w -D/' | sh -e
+RULES=$(iptables -w -S INPUT)
+if printf '%s\\n' "$RULES" | {ours}; then
+  echo "there are rules that stay"
+  exit 1
+fi
+echo "swept $COUNT rules"
+"""
+
+
+def _spellings(mark: str) -> str:
+    """As iptables prints a comment: quoted, unless there are only letters, digits, - and _ in it."""
+    mark = re.sub(r"[\"\\']", r"\\\g<0>", mark)
+    spellings = [f'--comment "{mark}'] if mark == MARK else [f'--comment "{mark}"', f"--comment {mark} "]
+    return " ".join(["-F", *(f"-e {shlex.quote(spelling)}" for spelling in spellings)])
+
+
+def load_link(target: str, seconds: float) -> str:
+    """Push what the link carries to this address, and take what comes from there."""
+    return f"""\
+set -e
+timeout {_number(seconds)} sh -c '
+  iperf3 -s -D || true
+  while true; do
+    iperf3 -c {target} -t 60 -i 1 --forceflush || true
+    sleep 0.5
+  done
+' || true
+"""
+
+
+def dropped_packets(log: str) -> int | None:
+    """How many packets the rule has lost; None if no rule was there to be asked."""
+    counts = [int(count) for count in _DROPPED.findall(log)]
+    return sum(counts) if counts else None
+
+
+def swept_rules(log: str) -> int | None:
+    """How many rules a sweep has found; None if it did not come so far."""
+    found = _SWEPT.search(log)
+    return int(found[1]) if found else None
+
+
+def pushed_bytes(log: str) -> int | None:
+    """How much iperf3 has pushed, as far as it has told; None if it never came to that."""
+    told = _PUSHED.findall(log)
+    return sum(int(float(amount) * UNITS[unit]) for amount, unit in told) if told else None
+
+
+def _rule(job: str, source: str, loss: float) -> str:
+    return f'INPUT -s {source} -m statistic --mode random --probability {_number(loss)} -m comment --comment "{MARK}{job}" -j DROP'
+
+
+def _number(value: float) -> str:
+    """Without an exponent, and with all digits that the kernel can tell apart."""
+    return f"{value:.10f}".rstrip("0").rstrip(".")
+
+
+# Rules that an incident has left on a node are found and removed by a Job of their own. It is
+# there until it has said that it is done, a day at most: what it has not swept whoever comes
+# later knows by it.
+
+
+SWEEPING = 60.0  # seconds that a sweep may take, the image's pull included
+
+
+async def sweep(actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]) -> int:
+    """How many rules with a comment that begins so were on the node, and are no more."""
+    await order(actor, name, node, mark, labels)
+    return await swept(actor, name, node, mark)
+
+
+async def order(actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]) -> None:
+    """A node that is down sweeps when it is back."""
+    await put(actor, JOBS, job(name, node, sweep_rules(mark), DAY, labels))
+
+
+async def swept(actor: Actor, name: str, node: str, mark: str) -> int:
+    """The same, once it was ordered."""
+    done = await completes(actor, name, SWEEPING)
+    found = swept_rules(await log_of(actor, name))
+    if not done or found is None:
+        raise TimeoutError(f"nobody can tell whether {node} is rid of the iptables rules with {mark!r} in their comment")
+    await remove(actor, JOBS, name, NAMESPACE)
+    if found:
+        actor.note("rules-swept", node=node, mark=mark, rules=found)
+    return found

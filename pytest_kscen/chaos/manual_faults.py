@@ -1,0 +1,105 @@
+"""Constructors of single faults, by kind and target, for tests that cause faults themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pytest_kscen.chaos.network_blocker import (
+    DRBD,
+    EVERYTHING,
+    PORTS,
+    SPLIT_BRAIN,
+    Block,
+    valid_ports,
+)
+from pytest_kscen.chaos.network_degrader import Latency, Losses, valid_loss
+from pytest_kscen.chaos.pod_destroyer import Destruction, valid_label
+from pytest_kscen.chaos.vm_reboter import Reboot, Stop
+from pytest_kscen.objects.arguments import is_whole
+
+
+def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Block:
+    """All TCP between two machines, or these ports alone."""
+    _pair(a, b)
+    if ports is None:
+        return Block(EVERYTHING, (a,), (b,))
+    valid = valid_ports(_listed("ports", ports))
+    return Block(PORTS, (a,), (b,), valid, valid)
+
+
+def drbd_block(a: str, b: str, volume: str) -> Block:
+    """One volume's link between two machines."""
+    _pair(a, b)
+    _names(volume=volume)
+    return Block(DRBD, (a,), (b,), volume=volume)
+
+
+def split_brain(group_a: Iterable[str], group_b: Iterable[str]) -> Block:
+    """All TCP between two groups of machines."""
+    side_a, side_b = _group("group_a", group_a), _group("group_b", group_b)
+    _each_once((*side_a, *side_b))
+    return Block(SPLIT_BRAIN, side_a, side_b)
+
+
+def losses(a: str, b: str, loss: float) -> Losses:
+    """This share of the packets between two machines, from 0 to 1."""
+    _pair(a, b)
+    valid_loss(loss)
+    return Losses((a, b), loss)
+
+
+def latency(a: str, b: str) -> Latency:
+    """The link between two machines, loaded."""
+    _pair(a, b)
+    return Latency((a, b))
+
+
+def vm_reboot(vm: str) -> Reboot:
+    """One machine, off and on again."""
+    _names(vm=vm)
+    return Reboot(vm)
+
+
+def vm_stop(vm: str) -> Stop:
+    """One machine, off for as long as it lasts."""
+    _names(vm=vm)
+    return Stop(vm)
+
+
+def pod_destroy(label: str, count: int = 1) -> Destruction:
+    """Some of the storage's pods with this label."""
+    if not is_whole(count):
+        raise ValueError(f"count={count!r}: give a whole number, 1 or more")
+    valid_label(label)
+    return Destruction(label, count, least=count)
+
+
+def _names(**given: Any) -> None:
+    for parameter, name in given.items():
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{parameter}={name!r}: give a name, as text")
+
+
+def _pair(a: Any, b: Any) -> None:
+    _names(a=a, b=b)
+    _each_once((a, b))
+
+
+def _each_once(machines: tuple[str, ...]) -> None:
+    for name in machines:
+        if machines.count(name) > 1:
+            raise ValueError(f"{name!r} is named twice: name each machine once")
+
+
+def _group(parameter: str, given: Any) -> tuple[str, ...]:
+    machines = _listed(parameter, given)
+    if not machines or not all(isinstance(name, str) and name for name in machines):
+        raise ValueError(f"{parameter}={given!r}: give the names of one machine or more")
+    return machines
+
+
+def _listed(parameter: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"{parameter}={given!r}: give a list, as in [{given!r}]")  # noqa: TRY004  # as all mistakes here
+    return tuple(given)

@@ -1,0 +1,233 @@
+"""pod-destroyer: the fault that deletes pods with a label, and the profile that repeats it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_kscen.chaos.clients import Hands, Impossible
+from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
+from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.chaos.troubles import VOLUME, Reach
+from pytest_kscen.kube.waiting import wait_for_those
+from pytest_kscen.objects.arguments import valid_range
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import Conflict, NotFound
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.selectors import parse_labels
+from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+    from pytest_kscen.chaos.incidents import Incident
+    from pytest_kscen.clock import Signal
+    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+REPLACING = 300.0  # seconds after which it is over even if pods are still missing
+OVER = ("Succeeded", "Failed")
+DAEMON, ANYWHERE = "DaemonSet", "anywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Destruction:
+    """Of this many pods with a label, whichever chance says, but none that goes already."""
+
+    label: str
+    count: int
+    namespace: str = NAMESPACE
+    least: int = 1
+    """With fewer of them it is not done at all."""
+    doomed: tuple[Obj, ...] = field(default=(), repr=False)
+    before: frozenset[str] = field(default=frozenset(), repr=False)
+
+    profile: ClassVar[str] = "pod-destroy"
+    variant: ClassVar[str] = "pod-destroy"
+    passes: ClassVar[bool] = True
+
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        return {"pods": [pod["metadata"]["name"] for pod in self.doomed], "nodes": self._served}
+
+    @property
+    def reach(self) -> Reach:
+        return Reach((VOLUME,), tuple(self._served))
+
+    @property
+    def _served(self) -> list[str]:
+        """What serves a node is missed there; any other pod has its like elsewhere."""
+        serving = {pod["spec"].get("nodeName", "") for pod in self.doomed if _owner(pod).get("kind") == DAEMON}
+        return sorted(serving - {""})
+
+    async def aim(self, hands: Hands) -> Destruction:
+        pods = (await hands.nested.api.list(PODS, self.namespace, labels=self.label)).items
+        staying = [pod for pod in pods if not _goes(pod)]
+        if len(staying) < self.least:
+            raise Impossible(self._too_few(len(staying), len(pods) - len(staying)))
+        doomed = hands.nested.chance.sample(staying, self.count)
+        return dataclasses.replace(self, doomed=tuple(doomed), before=_uids(pods))
+
+    def _too_few(self, staying: int, going: int) -> str:
+        found = {0: "is no pod", 1: "is one pod"}.get(staying, f"are {staying} pods")
+        wanted = f", and not {self.least}" if staying else ""
+        gone = f": {going} go already" if going else ""
+        return f"there {found} with {self.label} in the namespace {self.namespace!r} to be destroyed{wanted}{gone}"
+
+    async def inject(self, incident: Incident) -> None:
+        actor = incident.hands.nested
+        for pod in self.doomed:
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            try:
+                with incident.answers.of(uid):
+                    await actor.api.delete(PODS, name, self.namespace, precondition_uid=uid)
+            except (NotFound, Conflict):  # it is gone, and perhaps another has its name
+                if uid not in incident.answers:
+                    incident.note("already-gone", pod=name)
+        incident.reaches(self._of(incident.answers).reach)
+
+    async def heal(self, incident: Incident) -> None:
+        own: Destruction | None = None
+
+        def over(pods: Iterable[Obj]) -> bool:
+            nonlocal own
+            own = own or self._done(incident, pods)
+            return own.is_over(incident, pods)
+
+        actor = incident.hands.nested
+        try:
+            await wait_for_those(
+                *(actor.api, actor.clock, PODS, self.namespace), labels=self.label, condition=over, timeout=REPLACING
+            )
+        except TimeoutError:
+            incident.note("pods-missing", label=self.label, waited=REPLACING)
+
+    def _of(self, uids: Container[str]) -> Destruction:
+        """The same of these pods alone."""
+        return dataclasses.replace(self, doomed=tuple(pod for pod in self.doomed if pod["metadata"]["uid"] in uids))
+
+    def _done(self, incident: Incident, pods: Iterable[Obj]) -> Destruction:
+        """What was done of it. A pod that stays, when nobody has said what became of its deletion, was not deleted."""
+        staying = _uids(pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
+        incident.answers.never(staying)
+        own = self._of(incident.answers)
+        if incident.answers:
+            incident.spares(set(self.targets["nodes"]) - set(own.targets["nodes"]))
+        incident.reaches(own.reach)
+        return own
+
+    def is_over(self, incident: Incident, pods: Iterable[Obj]) -> bool:
+        """All are gone, and others in their places."""
+        there = _uids(pods)
+        self._see_who_is_gone(incident, there)
+        return there.isdisjoint(_uids(self.doomed)) and self._replaced(pods)
+
+    def _see_who_is_gone(self, incident: Incident, there: frozenset[str]) -> None:
+        for pod in self.doomed:
+            uid = pod["metadata"]["uid"]
+            if uid not in there and uid not in incident.parts_done:
+                incident.parts_done.append(uid)
+                tell = incident.perhaps if uid in incident.answers.lost else incident.has_effect
+                tell(f"the pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'} is gone")
+
+    def _replaced(self, pods: Iterable[Obj]) -> bool:
+        """Each place has as many that are new and ready as it has lost."""
+        lost = [_place(pod) for pod in self.doomed]
+        fresh = [_place(pod) for pod in pods if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")]
+        return all(fresh.count(place) >= lost.count(place) for place in lost if all(place))
+
+
+def _uids(pods: Iterable[Obj]) -> frozenset[str]:
+    return frozenset(pod["metadata"]["uid"] for pod in pods)
+
+
+def _goes(pod: Obj) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp")) or (pod.get("status") or {}).get("phase") in OVER
+
+
+def _place(pod: Obj) -> tuple[Obj, str]:
+    """Whose it is, and where it has to be; one that nobody owns, or that was to serve a node and never came to it, has none."""
+    owner = _owner(pod)
+    return owner, pod["spec"].get("nodeName", "") if owner.get("kind") == DAEMON else ANYWHERE
+
+
+def _owner(pod: Obj) -> Obj:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
+# pod-destroyer: deletes some of the pods with a label, again and again. Each deletion is an
+# incident until all are back.
+
+
+AT_ONCE = {AGENT_LABEL: (1, 2), CONTROLLER_LABEL: (1, 3)}
+OTHERS_AT_ONCE = (1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PodDestroy:
+    """Which pods, how many at once, how often; ranges are (least, most), times in seconds.
+
+    Without a label: the storage's agents and its controllers, side by side.
+    """
+
+    label: str | None = None
+    namespace: str = NAMESPACE
+    pods: tuple[int, int] | None = None
+    period: tuple[float, float] = (30.0, 60.0)
+
+    profile: ClassVar[str] = Destruction.profile
+
+    def __post_init__(self) -> None:
+        valid_range("period", self.period)
+        if self.pods is not None:
+            valid_range("pods", self.pods, whole=True)
+        if self.label is not None:
+            valid_label(self.label)
+        if not isinstance(self.namespace, str) or not self.namespace:
+            raise ValueError(f"namespace={self.namespace!r}: give a name")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,) if self.label else tuple(AT_ONCE)
+
+    @property
+    def soonest(self) -> float:
+        return self.period[0]
+
+    def needs_machines(self) -> int:
+        return 0
+
+    async def run(self, stage: Stage, stop: Signal) -> None:
+        async with asyncio.TaskGroup() as destroyers:
+            for label in self.labels:
+                name = stage.one_more(f"pod-destroyer/{label}")
+                destroyers.create_task(self._destroy(stage, stop, label, name), name=name)
+
+    async def _destroy(self, stage: Stage, stop: Signal, label: str, name: str) -> None:
+        actor = stage.actor(name)
+        at_once = self.pods or AT_ONCE.get(label, OTHERS_AT_ONCE)
+        async with Observer.of(stage).held(), asyncio.TaskGroup() as recoveries:
+            while not await stop.within(actor.chance.between(*self.period)):
+                fault = Destruction(label, actor.chance.whole(*at_once), self.namespace)
+                try:
+                    incident = await cause(stage, fault, by=name)
+                except PASSING as error:
+                    skipped(actor, self.profile, error)
+                else:
+                    recoveries.create_task(ended(incident), name=f"recovery of {incident.id}")
+
+
+def valid_label(label: object) -> None:
+    why = ""
+    try:
+        if isinstance(label, str) and parse_labels(label):
+            return
+    except ValueError as error:
+        why = f"{error}: "
+    raise ValueError(f"label={label!r}: {why}write it as in app=agent")

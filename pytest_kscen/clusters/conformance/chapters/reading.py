@@ -1,0 +1,348 @@
+"""Lists: their shape, their order, their selectors, and pages of one consistent picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clusters.conformance.case import case, case_of, events, rest
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.conformance.case import Answer, Visitor
+
+
+
+
+PEOPLE = {
+    "anna": {"tier": "front", "age": "old"},
+    "bert": {"tier": "front"},
+    "carl": {"tier": "back", "age": "new"},
+    "dora": {},
+}
+
+
+def people(visitor: Visitor) -> None:
+    for name in reversed(PEOPLE):
+        visitor.post("configmaps", {"metadata": {"name": name, "labels": {"who": "p", **PEOPLE[name]}}}).ok(201)
+
+
+def names(answer: Answer) -> str:
+    return " ".join(item["metadata"]["name"] for item in answer.ok()["items"] if item["metadata"]["name"] in PEOPLE)
+
+
+@case
+def a_list_has_its_kind_and_its_version(visitor: Visitor) -> None:
+    people(visitor)
+    listing = visitor.get("configmaps", labelSelector="who").ok()
+    assert (listing["kind"], listing["apiVersion"]) == ("ConfigMapList", "v1")
+    assert int(listing["metadata"]["resourceVersion"]) > 0
+    assert [item["metadata"]["name"] for item in listing["items"]] == list(PEOPLE)
+    assert all("kind" not in item for item in listing["items"])
+
+
+@case
+def an_empty_list_has_items(visitor: Visitor) -> None:
+    assert visitor.get("leases").ok()["items"] == []
+
+
+@case
+def a_list_of_a_namespace_that_is_not_there_is_empty(visitor: Visitor) -> None:
+    assert visitor.get("/api/v1/namespaces/nowhere/configmaps").ok()["items"] == []
+
+
+@case
+def all_namespaces_are_listed_at_once(visitor: Visitor) -> None:
+    people(visitor)
+    listing = visitor.get("/api/v1/configmaps", labelSelector="who", fieldSelector=f"metadata.namespace={visitor.namespace}")
+    assert names(listing) == " ".join(PEOPLE)
+
+
+@case_of(
+    [
+        ("equal", "tier=front", "anna bert"),
+        ("equal twice", "tier==front", "anna bert"),
+        ("unequal", "tier!=front", "carl dora"),
+        ("in", "tier in (front, back)", "anna bert carl"),
+        ("notin", "tier notin (front)", "carl dora"),
+        ("there", "age", "anna carl"),
+        ("not there", "!age", "bert dora"),
+        ("both", "tier=front,age=old", "anna"),
+        ("and not", "tier,!age", "bert"),
+        ("none", "tier=middle", ""),
+        ("empty value", "tier=", ""),
+        ("spaces", " tier = front , age ", "anna"),
+        ("in one", "age in (old)", "anna"),
+        ("everything", "", "anna bert carl dora"),
+    ]
+)
+def labels_select(visitor: Visitor, selector: str, expected: str) -> None:
+    people(visitor)
+    assert names(visitor.get("configmaps", labelSelector=selector)) == expected
+
+
+@case_of(
+    [
+        ("operator", "a=b=c", "found '=', expected: ',' or 'end of string'"),
+        ("set", "a in b", "unable to parse requirement"),
+        ("open", "a in (b", "unable to parse requirement"),
+        ("key", "-a=b", "unable to parse requirement"),
+        ("value", "a=b c", "found 'c', expected: ',' or 'end of string'"),
+        ("comma", ",a", "found ',', expected: !, identifier, or 'end of string'"),
+    ]
+)
+def a_selector_that_cannot_be_read_is_a_bad_request(visitor: Visitor, selector: str, words: str) -> None:
+    visitor.get("configmaps", labelSelector=selector).refused(400, "BadRequest", words)
+
+
+@case_of(
+    [
+        ("name", "metadata.name=anna", "anna"),
+        ("not name", "metadata.name!=anna", "bert carl dora"),
+        ("twice equal", "metadata.name==carl", "carl"),
+        ("nobody", "metadata.name=eve", ""),
+    ]
+)
+def fields_select(visitor: Visitor, selector: str, expected: str) -> None:
+    people(visitor)
+    assert names(visitor.get("configmaps", fieldSelector=selector)) == expected
+
+
+@case
+def a_field_that_does_not_select_is_a_bad_request(visitor: Visitor) -> None:
+    words = '"data" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    visitor.get("configmaps", fieldSelector="data=x").refused(400, "BadRequest", words)
+
+
+@case
+def some_kinds_select_by_more(visitor: Visitor) -> None:
+    visitor.post("secrets", {"metadata": {"name": "one"}, "type": "example.com/one"}).ok(201)
+    visitor.post("secrets", {"metadata": {"name": "two"}, "type": "example.com/two"}).ok(201)
+    listing = visitor.get("secrets", fieldSelector="type=example.com/two").ok()
+    assert [item["metadata"]["name"] for item in listing["items"]] == ["two"]
+
+
+@case
+def pages_show_one_picture(visitor: Visitor) -> None:
+    people(visitor)
+    first = visitor.get("configmaps", labelSelector="who", limit=3).ok()
+    assert [item["metadata"]["name"] for item in first["items"]] == ["anna", "bert", "carl"]
+    token = first["metadata"]["continue"]
+    visitor.post("configmaps", {"metadata": {"name": "zoe", "labels": {"who": "p"}}}).ok(201)
+    second = visitor.get("configmaps", labelSelector="who", limit=3, **{"continue": token}).ok()
+    assert [item["metadata"]["name"] for item in second["items"]] == ["dora"]
+    assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    assert not second["metadata"].get("continue")
+
+
+@case
+def a_page_says_how_many_are_left(visitor: Visitor) -> None:
+    for name in PEOPLE:
+        visitor.post("leases", {"metadata": {"name": name}}).ok(201)
+    assert visitor.get("leases", limit=1).ok()["metadata"]["remainingItemCount"] == len(PEOPLE) - 1
+
+
+@case
+def a_limit_that_nothing_exceeds_needs_no_token(visitor: Visitor) -> None:
+    people(visitor)
+    assert not visitor.get("configmaps", labelSelector="who", limit=100).ok()["metadata"].get("continue")
+
+
+@case
+def a_token_that_is_none_is_a_bad_request(visitor: Visitor) -> None:
+    visitor.get("configmaps", limit=1, **{"continue": "x"}).refused(400, "BadRequest", "continue key is not valid")
+
+
+@case
+def a_limit_that_is_no_number_is_a_bad_request(visitor: Visitor) -> None:
+    visitor.get("configmaps", limit="x").refused(400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax')
+
+
+@case
+def a_version_from_the_future_is_too_large(visitor: Visitor) -> None:
+    refusal = visitor.get("configmaps", resourceVersion="99999999999").refused(504, "Timeout", "Too large resource version")
+    assert ("", "ResourceVersionTooLarge") in refusal.causes
+    assert refusal.body["details"]["retryAfterSeconds"] == 1
+
+
+@case_of([("zero", "0"), ("none", "")])
+def a_list_from_any_version_shows_what_is_there(visitor: Visitor, version: str) -> None:
+    people(visitor)
+    visitor.until(lambda: names(visitor.get("configmaps", resourceVersion=version)) == " ".join(PEOPLE))
+
+
+@case_of(
+    [
+        ("exact without version", {"resourceVersionMatch": "Exact"}, 422),
+        ("unknown match", {"resourceVersion": "1", "resourceVersionMatch": "Roughly"}, 422),
+        ("exact zero", {"resourceVersion": "0", "resourceVersionMatch": "Exact"}, 422),
+        ("not older than", {"resourceVersion": "1", "resourceVersionMatch": "NotOlderThan"}, 200),
+        ("no number", {"resourceVersion": "x"}, 400),
+    ]
+)
+def how_a_version_is_matched_must_make_sense(visitor: Visitor, query: dict[str, str], status: int) -> None:
+    assert visitor.get("configmaps", **query).status == status
+
+
+@case
+def an_exact_version_shows_the_past(visitor: Visitor) -> None:
+    people(visitor)
+    then = visitor.get("configmaps").ok()["metadata"]["resourceVersion"]
+    visitor.delete("configmaps/anna").ok()
+    past = visitor.get("configmaps", resourceVersion=then, resourceVersionMatch="Exact", labelSelector="who")
+    assert names(past) == " ".join(PEOPLE)
+    assert past.body["metadata"]["resourceVersion"] == then
+
+
+# Watches: from where they start, what they tell and in which order, and how they end.
+
+
+
+def config(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"who": "w", **labels}}}
+
+
+def now(visitor: Visitor) -> str:
+    return str(visitor.get("configmaps").ok()["metadata"]["resourceVersion"])
+
+
+def told(event: dict[str, Any]) -> tuple[str, str]:
+    return event["type"], event["object"]["metadata"]["name"]
+
+
+@case
+def from_a_version_on_every_change_is_told_in_order(visitor: Visitor) -> None:
+    start = now(visitor)
+    visitor.post("configmaps", config("a")).ok(201)
+    visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
+    visitor.post("configmaps", config("b")).ok(201)
+    visitor.delete("configmaps/a").ok()
+    with visitor.watch("configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30) as stream:
+        seen = events(stream, 4)
+    assert [told(event) for event in seen] == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in seen]
+    assert versions == sorted(set(versions))
+    assert all((event["object"]["kind"], event["object"]["apiVersion"]) == ("ConfigMap", "v1") for event in seen)
+
+
+@case
+def what_happens_while_it_is_open_is_told(visitor: Visitor) -> None:
+    with visitor.watch("configmaps", resourceVersion=now(visitor), labelSelector="who", timeoutSeconds=30) as stream:
+        made = visitor.post("configmaps", config("a")).ok(201)
+        assert next(stream) == {"type": "ADDED", "object": made}
+        changed = visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
+        assert next(stream) == {"type": "MODIFIED", "object": changed}
+
+
+@case
+def without_a_version_what_is_there_comes_first(visitor: Visitor) -> None:
+    visitor.post("configmaps", config("b")).ok(201)
+    visitor.post("configmaps", config("a")).ok(201)
+    with visitor.watch("configmaps", labelSelector="who", timeoutSeconds=30) as stream:
+        assert sorted(told(event) for event in events(stream, 2)) == [("ADDED", "a"), ("ADDED", "b")]
+        visitor.post("configmaps", config("c")).ok(201)
+        assert told(next(stream)) == ("ADDED", "c")
+
+
+@case
+def the_deleted_object_is_its_last_state_with_a_version_of_its_own(visitor: Visitor) -> None:
+    made = visitor.post("configmaps", config("a")).ok(201)
+    version = made["metadata"]["resourceVersion"]
+    with visitor.watch("configmaps", resourceVersion=version, labelSelector="who", timeoutSeconds=30) as stream:
+        visitor.delete("configmaps/a").ok()
+        gone = next(stream)
+    assert told(gone) == ("DELETED", "a")
+    assert int(gone["object"]["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    assert gone["object"]["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+@case
+def who_starts_to_match_is_added_and_who_stops_is_deleted(visitor: Visitor) -> None:
+    visitor.post("configmaps", config("a", phase="one")).ok(201)
+    with visitor.watch("configmaps", resourceVersion=now(visitor), labelSelector="phase=two", timeoutSeconds=30) as stream:
+        visitor.patch("configmaps/a", {"metadata": {"labels": {"phase": "two"}}}).ok()
+        visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
+        left = visitor.patch("configmaps/a", {"metadata": {"labels": {"phase": "three"}}}).ok()
+        entered, changed, gone = events(stream, 3)
+    assert [event["type"] for event in (entered, changed, gone)] == ["ADDED", "MODIFIED", "DELETED"]
+    assert gone["object"]["metadata"]["labels"]["phase"] == "two"
+    assert gone["object"]["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
+
+
+@case
+def one_object_can_be_watched_by_its_name(visitor: Visitor) -> None:
+    start = now(visitor)
+    visitor.post("configmaps", config("a")).ok(201)
+    visitor.post("configmaps", config("b")).ok(201)
+    with visitor.watch("configmaps", resourceVersion=start, fieldSelector="metadata.name=b", timeoutSeconds=30) as stream:
+        assert told(next(stream)) == ("ADDED", "b")
+
+
+@case
+def the_old_paths_still_watch(visitor: Visitor) -> None:
+    visitor.post("configmaps", config("a")).ok(201)
+    path = f"/api/v1/watch/namespaces/{visitor.namespace}/configmaps/a"
+    with visitor.watch(path, timeoutSeconds=30) as stream:
+        assert told(next(stream)) == ("ADDED", "a")
+
+
+@case
+def it_ends_after_its_time(visitor: Visitor) -> None:
+    with visitor.watch("leases", resourceVersion=now(visitor), timeoutSeconds=1) as stream:
+        assert rest(stream) == []
+
+
+@case
+def a_bookmark_marks_the_end_of_the_beginning(visitor: Visitor) -> None:
+    visitor.post("configmaps", config("a")).ok(201)
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    with visitor.watch("configmaps", labelSelector="who", timeoutSeconds=30, **query) as stream:
+        first, mark = events(stream, 2)
+    assert told(first) == ("ADDED", "a")
+    assert mark["type"] == "BOOKMARK"
+    assert mark["object"]["kind"] == "ConfigMap"
+    assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert int(mark["object"]["metadata"]["resourceVersion"]) >= int(first["object"]["metadata"]["resourceVersion"])
+
+
+@case
+def initial_events_need_their_match(visitor: Visitor) -> None:
+    answer = visitor.get("configmaps", watch="1", sendInitialEvents="true")
+    answer.refused(422, "Invalid", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+
+
+@case
+def a_version_from_the_future_is_told_so(visitor: Visitor) -> None:
+    with visitor.watch("configmaps", resourceVersion="99999999999", timeoutSeconds=5) as stream:
+        (event,) = rest(stream)[:1] or [{"type": "none"}]
+    assert event["type"] in {"none", "ERROR"}
+
+
+@case
+def a_version_that_is_no_number_is_refused(visitor: Visitor) -> None:
+    words = 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
+    visitor.get("configmaps", watch="1", resourceVersion="x").refused(500, "", words)
+
+
+@case
+def an_unknown_selector_is_refused_before_the_stream(visitor: Visitor) -> None:
+    visitor.get("configmaps", watch="1", labelSelector="a in b").refused(400, "BadRequest", "unable to parse requirement")
+
+
+@case
+def two_watchers_are_told_the_same(visitor: Visitor) -> None:
+    start = now(visitor)
+    with (
+        visitor.watch("configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30) as one,
+        visitor.watch("configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30) as other,
+    ):
+        visitor.post("configmaps", config("a")).ok(201)
+        visitor.delete("configmaps/a").ok()
+        assert events(one, 2) == events(other, 2)
+
+
+@case
+def another_namespace_is_not_told(visitor: Visitor) -> None:
+    start = now(visitor)
+    visitor.post("/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "noise-"}}).ok(201)
+    visitor.post("configmaps", config("a")).ok(201)
+    with visitor.watch("configmaps", resourceVersion=start, timeoutSeconds=30) as stream:
+        assert all(event["object"]["metadata"]["namespace"] == visitor.namespace for event in events(stream, 1))

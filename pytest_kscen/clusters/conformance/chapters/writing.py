@@ -1,0 +1,355 @@
+"""Creating: what the server adds, what it leaves alone, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clusters.conformance.case import case, case_of
+
+if TYPE_CHECKING:
+    from pytest_kscen.clusters.conformance.case import Visitor
+
+
+
+
+CONFIG = {"metadata": {"name": "c"}, "data": {"a": "1"}}
+UID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+@case
+def it_has_what_the_server_alone_decides(visitor: Visitor) -> None:
+    made = visitor.post("configmaps", CONFIG).ok(201)
+    metadata = made["metadata"]
+    assert (made["apiVersion"], made["kind"]) == ("v1", "ConfigMap")
+    assert metadata["namespace"] == visitor.namespace
+    assert UID.match(metadata["uid"])
+    assert int(metadata["resourceVersion"]) > 0
+    assert re.match(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", metadata["creationTimestamp"])
+    assert "generation" not in metadata
+    assert visitor.get("configmaps/c").ok() == made
+
+
+@case
+def kinds_with_a_spec_have_a_generation(visitor: Visitor) -> None:
+    lease = visitor.post("leases", {"metadata": {"name": "l"}, "spec": {}}).ok(201)
+    assert "generation" not in lease["metadata"]
+    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
+    assert visitor.post("poddisruptionbudgets", budget).ok(201)["metadata"]["generation"] == 1
+
+
+@case
+def a_second_one_of_the_same_name_already_exists(visitor: Visitor) -> None:
+    visitor.post("configmaps", CONFIG).ok(201)
+    refusal = visitor.post("configmaps", CONFIG).refused(409, "AlreadyExists", 'configmaps "c" already exists')
+    assert refusal.body["details"] == {"name": "c", "kind": "configmaps"}
+
+
+@case
+def a_generated_name_has_five_letters_more(visitor: Visitor) -> None:
+    made = visitor.post("configmaps", {"metadata": {"generateName": "c-"}}).ok(201)
+    assert re.match(r"^c-[bcdfghjklmnpqrstvwxz2456789]{5}$", made["metadata"]["name"])
+    assert made["metadata"]["generateName"] == "c-"
+
+
+@case
+def a_given_name_wins_over_a_generated_one(visitor: Visitor) -> None:
+    made = visitor.post("configmaps", {"metadata": {"name": "c", "generateName": "d-"}}).ok(201)
+    assert made["metadata"]["name"] == "c"
+
+
+@case
+def the_servers_own_fields_cannot_be_brought_along(visitor: Visitor) -> None:
+    brought = {"name": "c", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7, "selfLink": "x"}
+    metadata = visitor.post("configmaps", {"metadata": brought}).ok(201)["metadata"]
+    assert metadata["uid"] != "mine"
+    assert not metadata["creationTimestamp"].startswith("2001")
+    assert "selfLink" not in metadata
+
+
+@case
+def a_version_must_not_be_brought_along(visitor: Visitor) -> None:
+    brought = {"metadata": {"name": "c", "resourceVersion": "5"}}
+    visitor.post("configmaps", brought).refused(500, "", "resourceVersion should not be set on objects to be created")
+
+
+@case
+def dry_run_answers_and_keeps_nothing(visitor: Visitor) -> None:
+    made = visitor.post("configmaps", CONFIG, dryRun="All").ok(201)
+    assert UID.match(made["metadata"]["uid"])
+    visitor.get("configmaps/c").refused(404, "NotFound", 'configmaps "c" not found')
+
+
+@case
+def dry_run_is_all_or_nothing(visitor: Visitor) -> None:
+    visitor.post("configmaps", CONFIG, dryRun="Some").refused(422, "Invalid", "dryRun")
+
+
+@case
+def the_status_is_not_the_creators(visitor: Visitor) -> None:
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
+        "status": {"currentHealthy": 5},
+    }
+    assert visitor.post("poddisruptionbudgets", budget).ok(201)["status"]["currentHealthy"] == 0
+
+
+@case
+def a_namespace_that_is_not_there_is_not_found(visitor: Visitor) -> None:
+    answer = visitor.post("/api/v1/namespaces/nowhere/configmaps", CONFIG)
+    answer.refused(404, "NotFound", 'namespaces "nowhere" not found')
+
+
+@case
+def another_namespace_in_the_body_is_a_bad_request(visitor: Visitor) -> None:
+    body = {"metadata": {"name": "c", "namespace": "elsewhere"}}
+    words = "the namespace of the provided object does not match the namespace sent on the request"
+    visitor.post("configmaps", body).refused(400, "BadRequest", words)
+
+
+@case_of(
+    [
+        ("no name", {"metadata": {}}, "metadata.name", "FieldValueRequired", "name or generateName is required"),
+        ("capitals", {"metadata": {"name": "A"}}, "metadata.name", "FieldValueInvalid", "lowercase RFC 1123 subdomain"),
+        ("underscore", {"metadata": {"name": "a_b"}}, "metadata.name", "FieldValueInvalid", "RFC 1123"),
+        ("slash", {"metadata": {"name": "a/b"}}, "metadata.name", "FieldValueInvalid", 'may not contain "/"|RFC 1123'),
+        ("too long", {"metadata": {"name": "a" * 254}}, "metadata.name", "FieldValueInvalid", "must be no more than 253"),
+        (
+            "label's value",
+            {"metadata": {"name": "a", "labels": {"k": "no spaces"}}},
+            "metadata.labels",
+            "FieldValueInvalid",
+            "a valid label",
+        ),
+        (
+            "label's key",
+            {"metadata": {"name": "a", "labels": {"-k": "v"}}},
+            "metadata.labels",
+            "FieldValueInvalid",
+            "name part must consist",
+        ),
+        (
+            "annotation's key",
+            {"metadata": {"name": "a", "annotations": {"a b": ""}}},
+            "metadata.annotations",
+            "FieldValueInvalid",
+            "name part",
+        ),
+        (
+            "annotations' size",
+            {"metadata": {"name": "a", "annotations": {"k": "x" * 262144}}},
+            "metadata.annotations",
+            "FieldValueTooLong",
+            "may not be more than 262144 bytes",
+        ),
+        (
+            "finalizer",
+            {"metadata": {"name": "a", "finalizers": ["a b"]}},
+            "metadata.finalizers",
+            "FieldValueInvalid",
+            "qualified name|name part",
+        ),
+        (
+            "owner without uid",
+            {"metadata": {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}]}},
+            "metadata.ownerReferences.uid",
+            "FieldValueRequired|FieldValueInvalid",
+            "must not be empty",
+        ),
+        ("data's key", {"metadata": {"name": "a"}, "data": {"a/b": ""}}, "data[a/b]", "FieldValueInvalid", "a valid config key"),
+    ]
+)
+def bad_metadata_is_invalid(visitor: Visitor, body: Any, field: str, reason: str, words: str) -> None:
+    refusal = visitor.post("configmaps", body).refused(422, "Invalid")
+    assert any(found == field and why in reason.split("|") for found, why in refusal.causes), refusal.body
+    assert any(word in refusal.body["message"] for word in words.split("|")), refusal.body["message"]
+    assert refusal.body["details"]["kind"] == "ConfigMap"
+
+
+@case_of(
+    [
+        ("kind", {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "a"}}),
+        ("version", {"kind": "ConfigMap", "apiVersion": "apps/v1", "metadata": {"name": "a"}}),
+        ("number for text", {"metadata": {"name": "a"}, "data": {"a": 1}}),
+        ("text for map", {"metadata": {"name": "a"}, "data": "x"}),
+        ("list", []),
+        ("number", 1),
+        ("no JSON", b"{"),
+        ("text", b'"a"'),
+        ("empty", b" "),
+    ]
+)
+def a_body_of_another_shape_is_a_bad_request(visitor: Visitor, body: Any) -> None:
+    visitor.call("POST", "configmaps", body).refused(400, "BadRequest")
+
+
+@case_of([("Ignore", 201, False), ("Warn", 201, True), ("Strict", 400, False)])
+def an_unknown_field_is_dropped_warned_of_or_refused(visitor: Visitor, status: int, warned: bool) -> None:  # noqa: FBT001
+    validation = {(201, False): "Ignore", (201, True): "Warn", (400, False): "Strict"}[status, warned]
+    answer = visitor.post("configmaps", {**CONFIG, "colour": "red"}, fieldValidation=validation)
+    assert answer.status == status, answer.body
+    assert ("unknown field" in answer.headers.get("warning", "")) == warned
+    if status == 201:  # noqa: PLR2004
+        assert "colour" not in answer.body
+    else:
+        answer.refused(400, "BadRequest", 'strict decoding error: unknown field "colour"')
+
+
+@case
+def null_is_the_same_as_absent(visitor: Visitor) -> None:
+    made = visitor.post("configmaps", {"metadata": {"name": "c", "labels": None}, "data": None}).ok(201)
+    assert "labels" not in made["metadata"]
+    assert "data" not in made
+
+
+# Replacing: whose version counts, what cannot change, and what does not count as a change.
+
+
+STALE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def made(visitor: Visitor) -> dict[str, Any]:
+    return visitor.post("configmaps", {"metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}).ok(201)  # type: ignore[no-any-return]
+
+
+@case
+def the_whole_object_is_replaced(visitor: Visitor) -> None:
+    old = made(visitor)
+    new = visitor.put("configmaps/c", {"metadata": {"name": "c"}, "data": {"b": "2"}}).ok()
+    assert new["data"] == {"b": "2"}
+    assert "labels" not in new["metadata"]
+    assert new["metadata"]["uid"] == old["metadata"]["uid"]
+    assert new["metadata"]["creationTimestamp"] == old["metadata"]["creationTimestamp"]
+    assert int(new["metadata"]["resourceVersion"]) > int(old["metadata"]["resourceVersion"])
+
+
+@case
+def a_stale_version_is_a_conflict(visitor: Visitor) -> None:
+    old = made(visitor)
+    visitor.put("configmaps/c", {**old, "data": {"a": "2"}}).ok()
+    refusal = visitor.put("configmaps/c", {**old, "data": {"a": "3"}}).refused(409, "Conflict", STALE)
+    assert refusal.body["details"] == {"name": "c", "kind": "configmaps"}
+    assert visitor.get("configmaps/c").ok()["data"] == {"a": "2"}
+
+
+@case
+def a_version_that_is_no_number_is_refused(visitor: Visitor) -> None:
+    old = made(visitor)
+    body = {**old, "metadata": {**old["metadata"], "resourceVersion": "x"}}
+    visitor.put("configmaps/c", body).refused(500, "", 'strconv.ParseUint: parsing "x": invalid syntax')
+
+
+@case
+def nothing_changed_is_no_new_version(visitor: Visitor) -> None:
+    old = made(visitor)
+    assert visitor.put("configmaps/c", old).ok()["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
+
+
+@case
+def another_name_in_the_body_is_a_bad_request(visitor: Visitor) -> None:
+    made(visitor)
+    words = "the name of the object (d) does not match the name on the URL (c)"
+    visitor.put("configmaps/c", {"metadata": {"name": "d"}}).refused(400, "BadRequest", words)
+
+
+@case
+def another_uid_is_a_conflict(visitor: Visitor) -> None:
+    old = made(visitor)
+    body = {**old, "metadata": {**old["metadata"], "uid": "11111111-1111-4111-8111-111111111111"}}
+    visitor.put("configmaps/c", body).refused(409, "Conflict", "Precondition failed: UID in precondition")
+
+
+@case
+def what_is_not_there_is_not_found(visitor: Visitor) -> None:
+    visitor.put("configmaps/c", {"metadata": {"name": "c"}}).refused(404, "NotFound", 'configmaps "c" not found')
+
+
+@case
+def a_lease_can_be_made_by_an_update(visitor: Visitor) -> None:
+    visitor.put("leases/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}).ok(201)
+    assert visitor.get("leases/l").ok()["spec"]["holderIdentity"] == "me"
+
+
+@case
+def some_kinds_must_say_which_version_they_replace(visitor: Visitor) -> None:
+    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
+    visitor.post("poddisruptionbudgets", budget).ok(201)
+    refusal = visitor.put("poddisruptionbudgets/b", budget).refused(422, "Invalid", "must be specified for an update")
+    assert refusal.causes == [("metadata.resourceVersion", "FieldValueInvalid")]
+
+
+@case
+def the_generation_counts_changes_of_the_spec_alone(visitor: Visitor) -> None:
+    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
+    old = visitor.post("poddisruptionbudgets", budget).ok(201)
+    labelled = visitor.patch("poddisruptionbudgets/b", {"metadata": {"labels": {"a": "b"}}}).ok()
+    assert labelled["metadata"]["generation"] == old["metadata"]["generation"] == 1
+    assert visitor.patch("poddisruptionbudgets/b", {"spec": {"minAvailable": 2}}).ok()["metadata"]["generation"] == 2  # noqa: PLR2004
+
+
+@case
+def dry_run_changes_nothing(visitor: Visitor) -> None:
+    old = made(visitor)
+    assert visitor.put("configmaps/c", {**old, "data": {"a": "2"}}, dryRun="All").ok()["data"] == {"a": "2"}
+    assert visitor.get("configmaps/c").ok() == old
+
+
+@case_of(
+    [
+        ("creation", {"creationTimestamp": "2001-01-01T00:00:00Z"}),
+        ("generation", {"generation": 9}),
+        ("deletion", {"deletionTimestamp": "2001-01-01T00:00:00Z"}),
+    ]
+)
+def the_servers_own_metadata_stays_as_it_was(visitor: Visitor, metadata: dict[str, Any]) -> None:
+    old = made(visitor)
+    visitor.put("configmaps/c", {**old, "metadata": {**old["metadata"], **metadata}})
+    kept = visitor.get("configmaps/c").ok()["metadata"]
+    for name in metadata:
+        assert kept.get(name) == old["metadata"].get(name)
+
+
+@case_of(
+    [
+        (
+            "configmap's data",
+            "configmaps",
+            {"immutable": True, "data": {"a": "1"}},
+            {"immutable": True, "data": {"a": "2"}},
+            "data",
+        ),
+        ("configmap's immutability", "configmaps", {"immutable": True}, {"immutable": False}, "immutable"),
+        ("secret's type", "secrets", {"type": "a/b"}, {"type": "c/d"}, "type"),
+        (
+            "secret's data",
+            "secrets",
+            {"immutable": True, "data": {"a": "MQ=="}},
+            {"immutable": True, "data": {"a": "Mg=="}},
+            "data",
+        ),
+    ]
+)
+def what_is_immutable_stays(visitor: Visitor, plural: str, first: dict[str, Any], second: dict[str, Any], field: str) -> None:
+    visitor.post(plural, {"metadata": {"name": "x"}, **first}).ok(201)
+    refusal = visitor.put(f"{plural}/x", {"metadata": {"name": "x"}, **second}).refused(422, "Invalid", "immutable")
+    assert refusal.causes[0][0] == field
+
+
+@case
+def the_last_finalizer_takes_a_deleted_object_along(visitor: Visitor) -> None:
+    visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(201)
+    visitor.delete("configmaps/c").ok()
+    held = visitor.get("configmaps/c").ok()
+    assert held["metadata"]["deletionTimestamp"]
+    visitor.put("configmaps/c", {**held, "metadata": {**held["metadata"], "finalizers": []}}).ok()
+    visitor.get("configmaps/c").refused(404, "NotFound")
+
+
+@case
+def no_finalizer_is_added_to_what_is_going(visitor: Visitor) -> None:
+    visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(201)
+    visitor.delete("configmaps/c").ok()
+    more = {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}
+    visitor.patch("configmaps/c", more).refused(422, "Invalid", "no new finalizers can be added if the object is being deleted")
+    visitor.patch("configmaps/c", {"metadata": {"finalizers": None}}).ok()

@@ -1,0 +1,76 @@
+"""The parent of a simulated cluster: three nodes, a virtual machine for each of the cluster's machines, and what moves them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.embedded.kubelet.machines import PARENT_HOSTS
+from pytest_kscen.embedded.kubelet.nodes import Site
+from pytest_kscen.kube.actor import Parent
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.models.virtualization.assembly import actors, define, make_machines
+from pytest_kscen.models.virtualization.objects import TAINT
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.virtualization import PARENT_ROLE, ROLE_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.clock import Clock, Runner
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
+
+NAMES = ("parent-1", "parent-2", "parent-3")
+NAMESPACE = "vms"
+BOOT = 60.0  # seconds within which the parent's nodes must be ready
+
+
+def chance_of(seed: str) -> Chance:
+    """The parent's own, so that no draw of the nested cluster depends on whether it has one."""
+    return Chance(f"{seed}/parent")
+
+
+def site_of(clock: Clock, chance: Chance, nested: Site) -> Site:
+    """What stands behind a parent with an API server of its own."""
+    site = Site.of(clock, chance, hosts=PARENT_HOSTS)
+    _add_machines(site, len(_guests_in(nested)))
+    return site
+
+
+def _add_machines(site: Site, guests: int) -> None:
+    """The machines of the parent's nodes; each has room for all guests, and still feels the weight of every one."""
+    capacity = {"cpu": f"{32 + 4 * guests}", "memory": f"{64 + 8 * guests}Gi", "pods": f"{110 + guests}"}
+    for name in NAMES:
+        site.machines.add(name, labels={ROLE_LABEL: PARENT_ROLE}, capacity=capacity)
+
+
+def _guests_in(nested: Site) -> list[str]:
+    return [machine.name for machine in nested.machines if machine.labels.get(ROLE_LABEL) != PARENT_ROLE]
+
+
+async def add_nodes(api: Api, clock: Clock, site: Site) -> None:
+    """The same among the nested cluster's own nodes, where nothing of that cluster goes."""
+    _add_machines(site, len(_guests_in(site)))
+    for name in NAMES:
+        metadata = {"name": name, "labels": {ROLE_LABEL: PARENT_ROLE}}
+        await api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [TAINT]}})
+    for name in NAMES:
+        await wait_for(api, clock, NODES, name, condition=_takes_machines, timeout=BOOT)
+
+
+def _takes_machines(node: Obj | None) -> bool:
+    return is_true(node, "Ready") and (node or {})["spec"].get("taints") == [TAINT]
+
+
+def virtualize(
+    runner: Runner, api_for: Callable[[str], Api], chance: Chance, *, host: Site, nested: Site, namespace: str
+) -> Parent:
+    """Let the nested site's machines be virtual ones, on a host whose nodes are there. They run on as they are."""
+    api, clock = api_for("virtualization-installer"), runner.clock
+    runner.call(define(api, clock))
+    for name, life in actors(api_for, clock, chance, host=host, nested=nested, namespace=namespace):
+        runner.start(life, name)
+    runner.call(make_machines(api, clock, namespace, _guests_in(nested)))
+    return Parent(api_for, namespace, owned=True)

@@ -1,0 +1,47 @@
+"""`python -m pytest_kscen controlplane build|status|clean`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pytest_kscen.clusters.cluster import ClusterRefused
+from pytest_kscen.clusters.controlplane import programs
+from pytest_kscen.clusters.controlplane import programs as building
+from pytest_kscen.clusters.controlplane import programs as module
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m pytest_kscen controlplane", description="The real control plane's programs.")
+    parser.add_argument("action", choices=list(_ACTIONS), help="build them into the cache, say where they are, or remove them")
+    action = parser.parse_args(arguments).action
+    try:
+        return _ACTIONS[action]()
+    except ClusterRefused as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+
+
+def _build() -> int:
+    folder = building.build(lambda line: print(line, flush=True))
+    print(f"ready in {folder}")
+    return 0
+
+
+def _status() -> int:
+    print(f"pinned: Kubernetes {module.kubernetes_version()}, by {module.go_module_folder() / 'go.mod'}")
+    absent = programs.missing(tuple(module.go_tools()))
+    for name, path in programs.find(tuple(name for name in module.go_tools() if name not in absent)).items():
+        print(f"{name}: {path}")
+    for name in absent:
+        print(f"{name}: missing; build it with: {programs.BUILD}")
+    return 1 if absent else 0
+
+
+def _clean() -> int:
+    for folder in building.clean():
+        print(f"removed {folder}")
+    return 0
+
+
+_ACTIONS = {"build": _build, "status": _status, "clean": _clean}

@@ -1,0 +1,105 @@
+"""Read Chaos Mesh's CustomResourceDefinitions, strip them of their prose, and write each part that they share once.
+
+`python -m pytest_kscen record-chaos-mesh FOLDER`, run once for each release of Chaos Mesh that we mimic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pytest_kscen.objects.chaos_mesh_definitions import DATA, PART
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+WORTH_A_NAME = 120  # characters of JSON that stand in more than one place
+
+
+class Parts:
+    """Schemas that stand in several places, each under a name: that of the property where it was met first."""
+
+    def __init__(self, definitions: list[Obj]) -> None:
+        self._places: Counter[str] = Counter()
+        self._seen: set[str] = set()
+        self._names: dict[str, str] = {}
+        self.shared: dict[str, Any] = {}
+        for definition in definitions:
+            self._count(definition)
+
+    def _count(self, value: Any) -> None:
+        """How many others hold it; what is held by the same thing in two places is held once."""
+        if not isinstance(value, dict | list):
+            return
+        text = _text(value)
+        self._places[text] += 1
+        if text not in self._seen:
+            self._seen.add(text)
+            for inner in value.values() if isinstance(value, dict) else value:
+                self._count(inner)
+
+    def reduced(self, value: Any, name: str = "") -> Any:
+        """The value, with names where shared schemas stood."""
+        if isinstance(value, list):
+            return [self.reduced(inner, name) for inner in value]
+        if not isinstance(value, dict):
+            return value
+        text = _text(value)
+        is_schema = isinstance(value.get("type"), str)
+        if not is_schema or self._places[text] == 1 or len(text) < WORTH_A_NAME:
+            return {key: self.reduced(inner, name if key in {"items", "properties"} else key) for key, inner in value.items()}
+        if text not in self._names:
+            self._names[text] = called = self._free(name)
+            self.shared[called] = None  # its name is taken before what it holds is named
+            self.shared[called] = {
+                key: self.reduced(inner, name if key in {"items", "properties"} else key) for key, inner in value.items()
+            }
+        return {PART: self._names[text]}
+
+    def _free(self, name: str) -> str:
+        tries = [name, *(f"{name}-{number}" for number in range(2, len(self.shared) + 3))]
+        return next(each for each in tries if each not in self.shared)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def without_prose(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [without_prose(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: without_prose(part) for name, part in schema.items() if not (name == "description" and isinstance(part, str))}
+
+
+def record(folder: Path, into: Path) -> None:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    files = [yaml.load(path.read_text(), loader) for path in sorted(folder.glob("*.yaml"))]  # noqa: S506  # the safe one
+    definitions = [without_prose(definition) for definition in files if definition]
+    if not definitions:
+        raise FileNotFoundError(f"there is no definition in {folder}")
+    parts = Parts([definition["spec"] for definition in definitions])
+    shipped = {each["spec"]["names"]["kind"]: parts.reduced(each["spec"]) for each in definitions}
+    lines = [f'"{place}": {{\n{_a_line_each(members)}\n}}' for place, members in (("shipped", shipped), ("parts", parts.shared))]
+    into.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _a_line_each(members: dict[str, Any]) -> str:
+    return ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(member, separators=(',', ':'))}" for name, member in sorted(members.items())
+    )
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m pytest_kscen record-chaos-mesh", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where Chaos Mesh's definitions are, one YAML file for each")
+    parser.add_argument("--into", type=Path, default=DATA, help="the file to write (default: the package's own)")
+    options = parser.parse_args(arguments)
+    record(options.folder, options.into)
+    return 0

@@ -1,0 +1,60 @@
+"""Read from Kubernetes' Go sources by which number protobuf knows each field, and write it into the package.
+
+`python -m pytest_kscen record-protobuf --modules DIR`, where DIR is Go's module cache (`go env GOMODCACHE`) with the modules of
+the release that we mimic, as the build of the real control plane leaves them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+from pytest_kscen.embedded.apiserver.recorded import NUMBERS
+
+INLINE = "+"
+MODULES = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")
+FOLDERS = re.compile(r"^(pkg/apis/)?[a-z]+/v\d+$|^pkg/apis/meta/v1$")
+_STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(
+    r'^\s+(?:\w+\s+)?([\w.\[\]*]+)\s+`json:"([^",]*)[^"]*"(?:\s*\w+:"[^"]*")*?\s*protobuf:"\w+,(\d+),', re.MULTILINE
+)
+
+
+def numbers(modules: Path, version: str) -> dict[str, dict[str, str]]:
+    """Definition -> number -> field; `+Definition` stands for the fields of an embedded type."""
+    found: dict[str, dict[str, str]] = {}
+    for module in MODULES:
+        root = modules / "k8s.io" / f"{module}@{version}"
+        for folder in sorted(path for path in root.glob("**/v*") if FOLDERS.match(path.relative_to(root).as_posix())):
+            package = f"io.k8s.{module}.{folder.relative_to(root).as_posix().replace('/', '.')}"
+            for source in sorted(folder.glob("types*.go")):
+                found.update(_structs(source.read_text(), package))
+    return dict(sorted(found.items()))
+
+
+def _structs(source: str, package: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for name, body in _STRUCT.findall(source):
+        fields = {number: field or f"{INLINE}{package}.{type_}" for type_, field, number in _FIELD.findall(body)}
+        if fields:
+            yield f"{package}.{name}", dict(sorted(fields.items(), key=lambda item: int(item[0])))
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m pytest_kscen record-protobuf", description=__doc__)
+    parser.add_argument("--modules", type=Path, required=True, help="Go's module cache: `go env GOMODCACHE`")
+    parser.add_argument("--version", default="v0.36.4", help="the release of k8s.io/api and its sisters")
+    parser.add_argument("--into", type=Path, default=NUMBERS, help="the file to write (default: the package's own)")
+    options = parser.parse_args(arguments)
+    found = numbers(options.modules, options.version)
+    if not found:
+        parser.error(f"no types of {options.version} were found below {options.modules}: is it Go's module cache?")
+    lines = [orjson.dumps(name) + b": " + orjson.dumps(fields) for name, fields in found.items()]
+    options.into.write_bytes(b"{\n" + b",\n".join(lines) + b"\n}\n")
+    return 0

@@ -1,0 +1,97 @@
+"""`python -m pytest_kscen scenario-controller`: play the Scenarios that are applied to a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import pathlib
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clusters.cluster import ClusterRefused
+from pytest_kscen.clusters.kubeconfig import COMMAND_FLAGS, KubeconfigCluster
+from pytest_kscen.journal import Journal
+from pytest_kscen.objects.arguments import seconds_of_text
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.run.plan import Terms
+from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.run.scenarios import Theatre
+from pytest_kscen.scenario.participants import Register
+from pytest_kscen.scenario.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.journal import Entry
+    from pytest_kscen.scenario.waiting import ControllerWaiter
+
+DAY = 86400.0
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen scenario-controller",
+        description="Play the Scenarios that are applied to a cluster, until Ctrl-C. Each begins with deleting all that is there.",
+    )
+    parser.add_argument("--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)")
+    parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
+    parser.add_argument("--disposable", action="store_true", help="the cluster may be emptied; without it nothing is played")
+    parser.add_argument("--results", default="", help="when results are written (default: UPDATE_SCENARIO_RESULTS_STRATEGY)")
+    parser.add_argument("--patience", type=seconds_of_text, default=PATIENCE, help="how long controllers may take, as in 10m")
+    parser.add_argument(
+        "--waiter",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help="the waiter of a controller of yours, an object or a class of no arguments; may stand several times",
+    )
+    parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
+    chosen = parser.parse_args(arguments)
+    terms = Terms(chosen.disposable, chosen.results, chosen.patience, consent="--disposable")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants as little left behind
+    try:
+        waiters = [_waiter(path) for path in chosen.waiter]
+        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)) as cluster:
+            theatre = open_theatre(cluster, terms, chosen.journal, waiters)
+            with contextlib.suppress(KeyboardInterrupt):
+                print(
+                    f"Scenarios are played from now on; controllers ask for their turn at {theatre.gate_url}CONTROLLER", flush=True
+                )
+                while True:
+                    cluster.advance(DAY)
+    except (ClusterRefused, PreflightRefused, ApiError, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _waiter(path: str) -> ControllerWaiter:
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"--waiter {path}: there is no such waiter, as in my_module:WAITER: {error}") from None
+    made = found() if isinstance(found, type) else found
+    Register().add(made)
+    return made  # type: ignore[no-any-return]  # the register would have refused another
+
+
+def open_theatre(
+    cluster: Cluster, terms: Terms, journal: pathlib.Path | None = None, waiters: Sequence[ControllerWaiter] = ()
+) -> Theatre:
+    """For Scenarios of anybody: what becomes of them is told as it happens."""
+    theatre = Theatre.of(cluster, terms)
+    for waiter in waiters:
+        theatre.controller.register.add(waiter)
+    theatre.journals.to = Journal(cluster.runner.clock, journal)
+    theatre.journals.to.follow(_tell)
+    return theatre
+
+
+def _tell(entry: Entry) -> None:
+    if entry.what == "scenario-phase":
+        why = f": {entry.data['message']}" if entry.data.get("message") else ""
+        print(f"{entry.data['scenario']} {entry.data['phase']}{why}", flush=True)

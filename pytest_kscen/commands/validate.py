@@ -1,0 +1,142 @@
+"""`python -m pytest_kscen validate FILE...`: list errors of Workflows, Schedules and Scenarios before they are applied."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import pathlib
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects import chaos_mesh
+from pytest_kscen.objects import documents as expecting
+from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.objects.chaos_mesh import OWN, SHIPPED
+from pytest_kscen.objects.documents import Document, DocumentRefused, documents, documents_in
+from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.scenario import validation
+from pytest_kscen.workflow import expectations
+from pytest_kscen.workflow.files import judged, told
+from pytest_kscen.workflow.validation import ERROR, WARNING, is_known
+from pytest_kscen.workflow.validation.workflows import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FINE, WRONG, UNUSABLE = 0, 1, 2
+STDIN, ENDINGS = pathlib.Path("-"), (".yaml", ".yml")
+OTHERS = (SHIPPED.nodes.kind, SHIPPED.status_checks.kind, *chaos_mesh.KINDS)
+"""What the same group has besides."""
+KNOWN = (*KINDS, SCENARIOS.kind)
+
+Line = tuple[str, str]
+"""How bad it is, and what is said."""
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen validate",
+        description=f"Tell what is wrong with {', '.join(KNOWN)}: what can only hang or fail is an error, what is odd a warning.",
+        epilog="The exit code is 0 if nothing is wrong, 1 if there are errors, 2 if something cannot be read.",
+    )
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="YAML, of several documents or one; a folder; - is what comes in",
+    )
+    parser.add_argument("--strict", action="store_true", help="warnings are errors")
+    chosen = parser.parse_args(arguments)
+    code = FINE
+    counted = {ERROR: 0, WARNING: 0}
+    for path in itertools.chain.from_iterable(map(_files, chosen.files)):
+        try:
+            found = documents_in("standard input", sys.stdin.read()) if path == STDIN else documents(path)
+        except DocumentRefused as refusal:
+            print(refusal, file=sys.stderr)
+            code = UNUSABLE
+            continue
+        if not found:
+            print(f"{path}: skipped: it is empty")
+        played = [*found, *_beside(path)]
+        for document in found:
+            for severity, said in _lines(document, played, strict=chosen.strict):
+                print(said)
+                if severity in counted:
+                    counted[severity] += 1
+    errors, warnings = counted.values()
+    print(f"{_number(errors, 'error')}, {_number(warnings, 'warning')}")
+    return max(code, WRONG if errors else FINE)
+
+
+def _files(path: pathlib.Path) -> list[pathlib.Path]:
+    """Those of a folder, however deep; what holds none is what cannot be read."""
+    below = (file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
+    return sorted(below) or [path] if path.is_dir() else [path]
+
+
+def _beside(path: pathlib.Path) -> list[Document]:
+    """What is played beside a file of expectations."""
+    stem, _, ending = path.name.rpartition(".expect.")
+    files = [path.with_name(f"{stem}.{word}.{ending}") for word in ("scenario", "workflow")]
+    try:
+        return [each for file in files if stem and file.is_file() for each in documents(file)]
+    except DocumentRefused:
+        return []
+
+
+def _lines(document: Document, played: list[Document], *, strict: bool) -> Iterator[Line]:
+    obj = document.content
+    if _is_meant(document):
+        for fault in judged(document):
+            severity = ERROR if strict else fault.severity
+            yield severity, told(document, fault, severity)
+    elif _is_scenario(document):
+        yield from _as_lines(validation.errors(document), ERROR)
+        yield from _as_lines(validation.warnings(document), ERROR if strict else WARNING)
+    elif document.kind_is(expecting.API_VERSION, expecting.KIND):
+        yield from _of_expectations(document, played)
+    elif not isinstance(obj, dict) or not obj.get("kind"):
+        yield ERROR, f"{document.at()}: {ERROR}: no object is there that Kubernetes could know: it has no kind"
+    else:
+        yield "", f"{document.at()}: skipped: {obj.get('apiVersion')} {obj['kind']} is none of {', '.join(KNOWN)}"
+
+
+def _of_expectations(document: Document, played: list[Document]) -> Iterator[Line]:
+    """They are of a workflow if they say so, or if nothing else is there."""
+    scenarios = [each for each in played if _is_scenario(each)]
+    workflows = [each for each in played if _is_workflow(each)]
+    if workflows and ("workflow" in document.content or not scenarios):
+        yield from _as_lines(expectations.wrong_expectations(document, workflows), ERROR)
+    elif scenarios:
+        yield from _as_lines(validation.wrong_expectations(document, scenarios), ERROR)
+    else:
+        yield "", f"{document.at()}: skipped: expectations are read beside what they are of, when the tests are collected"
+
+
+def _is_scenario(document: Document) -> bool:
+    return document.kind_is(SCENARIOS.api_version, SCENARIOS.kind)
+
+
+def _is_workflow(document: Document) -> bool:
+    return any(document.kind_is(each.workflows.api_version, each.workflows.kind) for each in (SHIPPED, OWN))
+
+
+def _is_meant(document: Document) -> bool:
+    """It is known, or nearly: whoever wrote it meant a Workflow, or a Schedule."""
+    if is_known(document.content):
+        return True
+    obj = document.content if isinstance(document.content, dict) else {}
+    kind, group = str(obj.get("kind")), str(obj.get("apiVersion") or SHIPPED.group).partition("/")[0]
+    return bool(nearest(group, (SHIPPED.group, OWN.group)) and nearest(kind, KINDS)) and kind not in OTHERS
+
+
+def _as_lines(told: Iterable[str], severity: str) -> Iterator[Line]:
+    for line in told:
+        where, _, said = line.partition(" ")
+        yield severity, f"{where.removesuffix(':')}: {severity}: {said}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,110 @@
+"""The cast of a cluster: every controller that lives behind an API server, in the order in which they start.
+
+`embedded` is everything; `controlplane` is what a real control plane leaves to machines. The controllers of an embedded
+cluster share their pictures, and each writes in its own name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controllers.claim_lifecycle import EphemeralVolumes, Protection
+from pytest_kscen.embedded.controllers.disruption_budgets import DisruptionBudgets
+from pytest_kscen.embedded.controllers.endpoints import Endpoints, EndpointSlices
+from pytest_kscen.embedded.controllers.event_expiry import EventAging
+from pytest_kscen.embedded.controllers.garbage_collector import GarbageCollector
+from pytest_kscen.embedded.controllers.namespaces import (
+    Namespaces,
+    root_certificates,
+    service_accounts,
+)
+from pytest_kscen.embedded.controllers.node_lifecycle import NodeLifecycle
+from pytest_kscen.embedded.controllers.persistent_volumes import PersistentVolumes
+from pytest_kscen.embedded.controllers.pod_garbage_collector import PodGarbage
+from pytest_kscen.embedded.controllers.provisioner import Provisioner
+from pytest_kscen.embedded.controllers.resource_quotas import ResourceQuotas
+from pytest_kscen.embedded.controllers.taint_eviction import TaintEviction
+from pytest_kscen.embedded.controllers.workloads.cronjobs import CronJobs
+from pytest_kscen.embedded.controllers.workloads.daemonsets import DaemonSets
+from pytest_kscen.embedded.controllers.workloads.deployments import Deployments
+from pytest_kscen.embedded.controllers.workloads.jobs import FinishedJobs, Jobs, OrphanedPods
+from pytest_kscen.embedded.controllers.workloads.replicasets import ReplicaSets
+from pytest_kscen.embedded.controllers.workloads.statefulsets import StatefulSets
+from pytest_kscen.embedded.kubelet.nodes import Kubelets, Site
+from pytest_kscen.embedded.scheduler import Scheduler
+from pytest_kscen.kube.informer import Informers
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+    from typing import Protocol
+
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api
+
+    class Runnable(Protocol):
+        def run(self) -> Coroutine[Any, Any, Any]: ...
+
+
+SCHEDULER = "default-scheduler"
+IN_SCENARIOS = {SCHEDULER: "kube-scheduler"}
+"""Who goes by another name there than in the API."""
+EVERYWHERE: dict[str, Callable[[Bench], Runnable]] = {
+    "provisioner": Provisioner,
+}
+CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
+    "node-controller": NodeLifecycle,
+    "taint-eviction-controller": TaintEviction,
+    "pod-garbage-collector-controller": PodGarbage,
+    "persistentvolume-controller": PersistentVolumes,
+    "persistentvolume-protection-controller": Protection,
+    "ephemeral-volume-controller": EphemeralVolumes,
+    "serviceaccount-controller": service_accounts,
+    "root-ca-certificate-publisher-controller": root_certificates,
+    "namespace-controller": Namespaces,
+    "garbage-collector-controller": GarbageCollector,
+    "resourcequota-controller": ResourceQuotas,
+    "endpoints-controller": Endpoints,
+    "endpointslice-controller": EndpointSlices,
+    "disruption-controller": DisruptionBudgets,
+    "deployment-controller": Deployments,
+    "replicaset-controller": ReplicaSets,
+    "statefulset-controller": StatefulSets,
+    "daemonset-controller": DaemonSets,
+    "cronjob-controller": CronJobs,
+    "job-controller": Jobs,
+    "orphaned-job-pods-controller": OrphanedPods,
+    "ttl-after-finished-controller": FinishedJobs,
+    "event-aging": EventAging,
+}
+
+
+def actors(
+    role: str,
+    api_for: Callable[[str], Api],
+    clock: Clock,
+    chance: Chance,
+    *,
+    nodes: int = 0,
+    site: Site | None = None,
+) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
+    """The actors of a cluster by name; whoever starts them must start them in this order.
+
+    The cluster is born with so many machines, or with those of a site that the caller keeps a hand on.
+    """
+    site = site or Site.of(clock, chance, nodes=nodes)
+    informers = site.informers = Informers(api_for("informers"), clock, chance)
+
+    def gate(name: str) -> Callable[[], Awaitable[None]]:
+        return site.gates.of(IN_SCENARIOS.get(name, name))
+
+    def bench(name: str) -> Bench:
+        return Bench.of(name, api_for(name), clock, informers).behind(gate(name))
+
+    cast: dict[str, Runnable] = {"informers": informers, "kubelet": Kubelets(bench("kubelet"), site)}
+    controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
+    if role == "embedded":
+        cast[SCHEDULER] = site.scheduler = Scheduler(bench(SCHEDULER), chance.stream(SCHEDULER), gate=gate(SCHEDULER))
+    cast |= {name: make(bench(name)) for name, make in controllers.items()}
+    return [(name, actor.run()) for name, actor in cast.items()]

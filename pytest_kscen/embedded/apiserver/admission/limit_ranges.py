@@ -1,0 +1,156 @@
+"""LimitRanger: what containers do not ask for is filled in, and who asks for too little, too much or too unevenly is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects import quantities
+from pytest_kscen.objects.quota import total
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytest_kscen.embedded.apiserver.admission.chain import Review
+    from pytest_kscen.objects.resources import Obj
+
+    Amounts = Mapping[str, str]
+
+ANNOTATION = "kubernetes.io/limit-ranger"
+GOES_BY = {"containers": "container", "initContainers": "init container"}
+
+
+def _ranges(review: Review) -> Sequence[Obj]:
+    """The limits of the namespace, unless the object is going anyway."""
+    store, namespace = review.core.store, review.request.namespace
+    if namespace not in store.shelf("", "limitranges").buckets:
+        return ()
+    return () if review.old and review.old["metadata"].get("deletionTimestamp") else list(store.all("", "limitranges", namespace))
+
+
+# --- filling in ---
+
+
+def fill_in(review: Review) -> None:
+    assert review.new is not None
+    for limit_range in _ranges(review):
+        limits, requests = _defaults(limit_range, "default"), _defaults(limit_range, "defaultRequest")
+        _fill(review.new, limits, requests)
+
+
+def _defaults(limit_range: Obj, name: str) -> Amounts:
+    found: dict[str, str] = {}
+    for limit in limit_range["spec"].get("limits") or ():
+        if limit["type"] == "Container":
+            found |= limit.get(name) or {}
+    return found
+
+
+def _fill(pod: Obj, limits: Amounts, requests: Amounts) -> None:
+    spec, told = dict(pod["spec"]), []
+    for kind, called in GOES_BY.items():
+        if not spec.get(kind):
+            continue
+        filled = []
+        for container in spec[kind]:
+            resources = dict(container.get("resources") or {})
+            for which, defaults, word in (("requests", requests, "request"), ("limits", limits, "limit")):
+                given = resources.get(which) or {}
+                missing = sorted(name for name in defaults if name not in given)
+                if missing:
+                    resources[which] = {**given, **{name: defaults[name] for name in missing}}
+                    told.append(f"{', '.join(missing)} {word} for {called} {container['name']}")
+            filled.append({**container, "resources": resources})
+        spec[kind] = filled
+    if told:
+        pod["spec"], metadata = spec, pod["metadata"]
+        words = "LimitRanger plugin set: " + "; ".join(told)
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION: words}
+
+
+# --- judging ---
+
+
+def judge_pod(review: Review) -> None:
+    pod = review.obj
+    for limit_range in _ranges(review):
+        wrong: list[str] = []
+        for limit in limit_range["spec"].get("limits") or ():
+            if limit["type"] == "Container":
+                for container in [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ())]:
+                    resources = container.get("resources") or {}
+                    wrong += _wrong(limit, resources.get("requests") or {}, resources.get("limits") or {})
+            elif limit["type"] == "Pod":
+                requests, limits = (total(pod, which, overhead=False) for which in ("requests", "limits"))
+                wrong += _wrong(limit, requests, limits)
+        _refuse(review, wrong)
+
+
+def judge_claim(review: Review) -> None:
+    requests = (review.obj["spec"].get("resources") or {}).get("requests") or {}
+    for limit_range in _ranges(review):
+        wrong = []
+        for limit in limit_range["spec"].get("limits") or ():
+            if limit["type"] == "PersistentVolumeClaim":
+                wrong += [_minimum(limit, name, requests, {}) for name in limit.get("min") or ()]
+                wrong += [_maximum_of_requests(limit, name, requests) for name in limit.get("max") or ()]
+        _refuse(review, [each for each in wrong if each])
+
+
+def _refuse(review: Review, wrong: list[str]) -> None:
+    reasons = list(dict.fromkeys(wrong))
+    if reasons:
+        raise review.forbidden(reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]")
+
+
+def _wrong(limit: Obj, requests: Amounts, limits: Amounts) -> list[str]:
+    rules: tuple[tuple[str, Callable[[Obj, str, Amounts, Amounts], str]], ...] = (
+        ("min", _minimum),
+        ("max", _maximum),
+        ("maxLimitRequestRatio", _ratio),
+    )
+    found = [rule(limit, name, requests, limits) for bound, rule in rules for name in limit.get(bound) or ()]
+    return [each for each in found if each]
+
+
+def _minimum(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
+    bound = limit["min"][name]
+    said = f"minimum {name} usage per {limit['type']} is {bound}"
+    if name not in requests:
+        return f"{said}.  No request is specified"
+    if quantities.compare(requests[name], bound) < 0:
+        return f"{said}, but request is {requests[name]}"
+    if name in limits and quantities.compare(limits[name], bound) < 0:
+        return f"{said}, but limit is {limits[name]}"
+    return ""
+
+
+def _maximum(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
+    bound = limit["max"][name]
+    said = f"maximum {name} usage per {limit['type']} is {bound}"
+    if name not in limits:
+        return f"{said}.  No limit is specified"
+    if quantities.compare(limits[name], bound) > 0:
+        return f"{said}, but limit is {limits[name]}"
+    if name in requests and quantities.compare(requests[name], bound) > 0:
+        return f"{said}, but request is {requests[name]}"
+    return ""
+
+
+def _maximum_of_requests(limit: Obj, name: str, requests: Amounts) -> str:
+    bound = limit["max"][name]
+    said = f"maximum {name} usage per {limit['type']} is {bound}"
+    if name not in requests:
+        return f"{said}.  No request is specified"
+    return f"{said}, but request is {requests[name]}" if quantities.compare(requests[name], bound) > 0 else ""
+
+
+def _ratio(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
+    bound = limit["maxLimitRequestRatio"][name]
+    said = f"{name} max limit to request ratio per {limit['type']} is {bound}"
+    request, most = quantities.nanos(requests.get(name, "0")), quantities.nanos(limits.get(name, "0"))
+    if not request:
+        return f"{said}, but no request is specified or request is 0"
+    if not most:
+        return f"{said}, but no limit is specified or limit is 0"
+    ratio = most / request
+    return f"{said}, but provided ratio is {ratio:f}" if ratio > quantities.nanos(bound) / quantities.NANO else ""

@@ -1,0 +1,165 @@
+"""One call of a webhook: HTTPS, in a thread, with a deadline on the wall clock; what goes wrong is told in Go's words."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import ssl
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from pytest_kscen.embedded.apiserver.admission.webhooks.review import CallError
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.apiserver.admission.webhooks.configuration import Address
+
+LARGEST = 256 * 1024 * 1024  # bytes of an answer that are read
+CHUNK = 1024 * 1024
+BOTH_WAYS = 2
+HEADERS = {
+    "User-Agent": "kube-apiserver-admission",
+    "Accept": "application/json, */*",
+    "Content-Type": "application/json",
+}
+UNTRUSTED = {18, 19, 20, 21, 27}  # OpenSSL's numbers for chains that lead to nobody we trust
+OTHER_NAME, OTHER_ADDRESS, EXPIRED, NOT_YET = 62, 64, 10, 9
+BY_CODE = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    406: "the server was unable to respond with a content type that the client supports",
+    409: "the server reported a conflict",
+    415: "the server was unable to respond with a content type that the client supports",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+STRUCT = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+JSON_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+
+
+def call(address: Address, review: bytes, seconds: int) -> dict[str, Any]:
+    """Post an AdmissionReview; gives the decoded answer. Blocks, so it belongs in a thread."""
+    url = f"{address.url}?timeout={seconds}s"
+    code, kind, body = _posted(address, url, review, seconds)
+    if code // 100 != 2:  # noqa: PLR2004  # success
+        raise CallError(_refused(code, kind, body))
+    if not body:
+        raise CallError(f"0-length response with status code: {code} and content type: {kind}")
+    return _decoded(body)
+
+
+def _posted(address: Address, url: str, review: bytes, seconds: int) -> tuple[int, str, bytes]:
+    connection = _Connection(address, seconds)
+    deadline = threading.Timer(seconds, connection.hang_up)
+    deadline.daemon = True
+    deadline.start()
+    try:
+        parts = urlsplit(url)
+        connection.request("POST", f"{parts.path or '/'}?{parts.query}", review, HEADERS)
+        response = connection.getresponse()
+        return response.status, response.getheader("Content-Type", ""), _read(response)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        late = connection.overdue or isinstance(error, TimeoutError)
+        why = "context deadline exceeded" if late else _why(error, address)
+        raise CallError(f'Post "{url}": {why}') from None
+    finally:
+        deadline.cancel()
+        connection.close()
+
+
+class _Connection(http.client.HTTPConnection):
+    """TLS to an address, which may show a certificate for another name than that of its host."""
+
+    default_port = 443
+
+    def __init__(self, address: Address, seconds: int) -> None:
+        super().__init__(address.host, address.port, timeout=seconds)
+        self._address = address
+        self.overdue = False
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = _context(self._address.ca_bundle).wrap_socket(self.sock, server_hostname=self._address.server_name)
+
+    def hang_up(self) -> None:
+        """From another thread: whatever it waits for, the time is over."""
+        self.overdue = True
+        with contextlib.suppress(OSError):
+            if self.sock is not None:
+                self.sock.shutdown(BOTH_WAYS)
+
+
+@lru_cache(maxsize=64)
+def _context(ca_bundle: bytes) -> ssl.SSLContext:
+    """A bundle is trusted instead of what this machine trusts."""
+    return ssl.create_default_context(cadata=ca_bundle.decode() or None)
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    chunks, length = [], 0
+    while chunk := response.read(CHUNK):
+        chunks.append(chunk)
+        length += len(chunk)
+        if length > LARGEST:
+            raise ValueError(f"the response is larger than {LARGEST} bytes")
+    return b"".join(chunks)
+
+
+def _why(error: Exception, address: Address) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: x509: {_unverified(error, address)}"
+    if isinstance(error, ConnectionRefusedError):
+        return f"dial tcp {address.host}:{address.port}: connect: connection refused"
+    if isinstance(error, http.client.RemoteDisconnected | ssl.SSLEOFError | http.client.IncompleteRead):
+        return "EOF"
+    if isinstance(error, ConnectionResetError):
+        return f"read tcp {address.host}:{address.port}: read: connection reset by peer"
+    if type(error).__name__ == "gaierror":
+        return f"dial tcp: lookup {address.host}: no such host"
+    return str(error)
+
+
+def _unverified(error: ssl.SSLCertVerificationError, address: Address) -> str:
+    if error.verify_code in UNTRUSTED:
+        return "certificate signed by unknown authority"
+    if error.verify_code == OTHER_NAME:
+        return f"certificate is not valid for any names, but wanted to match {address.server_name}"
+    if error.verify_code == OTHER_ADDRESS:
+        return f"cannot validate certificate for {address.server_name} because it doesn't contain any IP SANs"
+    if error.verify_code in {EXPIRED, NOT_YET}:
+        return "certificate has expired or is not yet valid"
+    return error.verify_message
+
+
+def _refused(code: int, kind: str, body: bytes) -> str:
+    """What client-go says of an answer that is no success: its Status' message, or a text for its code."""
+    try:
+        status = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        return str(status.get("message") or "unknown")
+    if code in BY_CODE:
+        return BY_CODE[code]
+    said = body.decode(errors="replace").strip() if kind.startswith("text/") else ""
+    return f"an error on the server ({orjson.dumps(said or 'unknown').decode()}) has prevented the request from succeeding"
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        answer = body.decode(errors="replace").strip()
+        if answer[:1] in set('{["'):
+            raise CallError(f"couldn't get version/kind; json parse error: {error.msg}") from None
+    if isinstance(answer, dict):
+        return answer
+    found = JSON_NAMES.get(type(answer), "null")
+    raise CallError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {STRUCT}")

@@ -1,0 +1,257 @@
+"""AdmissionReview: build the request for a webhook, and validate its response."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from pytest_kscen.embedded.apiserver.admission.chain import CONNECT, DELETE
+from pytest_kscen.embedded.apiserver.patching import materialised
+from pytest_kscen.objects.errors import ApiError, error_of, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.embedded.apiserver.admission.chain import Review
+    from pytest_kscen.embedded.apiserver.kinds import Kind
+    from pytest_kscen.kube.api import Options
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+GROUP, V1, BETA = "admission.k8s.io", "v1", "v1beta1"
+KIND = "AdmissionReview"
+LEAST_REFUSAL = 400
+
+
+class CallError(Exception):
+    """A webhook could not be asked, or its answer cannot be taken; the text is the reason."""
+
+
+class Question(NamedTuple):
+    """What was asked, and of whom."""
+
+    webhook: str
+    uid: str
+    version: str
+    mutating: bool
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a webhook has decided: a refusal, or the operations of a patch."""
+
+    refusal: ApiError | None = None
+    patch: list[Obj] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def verdict_of(answer: Obj, question: Question) -> Verdict:
+    """A CallError says what is wrong with an answer that cannot be taken. The older version is hardly looked at."""
+    _refuse_unknown_kind(answer)
+    response = answer.get("response")
+    if response is None:
+        raise _invalid("webhook response was absent")
+    _refuse_other_types(response)
+    patch, patch_type = _decoded(response.get("patch") or ""), response.get("patchType")
+    if question.version == V1:
+        _refuse_other_question(answer, response, question)
+        _refuse_odd_patch(patch, patch_type, mutating=question.mutating)
+    verdict = Verdict(warnings=list(response.get("warnings") or ()))
+    if not response.get("allowed"):
+        verdict.refusal = _refusal(question.webhook, response.get("status") or {})
+    elif patch and question.mutating:
+        verdict.patch = _operations(patch)
+        if verdict.patch and patch_type != "JSONPatch" and question.version == V1:
+            raise CallError(f"unsupported patch type {quoted(patch_type)}")
+    return verdict
+
+
+def _refuse_other_question(answer: Obj, response: Obj, question: Question) -> None:
+    uid = response.get("uid", "")
+    if uid != question.uid:
+        raise _invalid(f"expected response.uid={quoted(question.uid)}, got {quoted(uid)}")
+    stated = answer.get("apiVersion", ""), answer.get("kind", "")
+    if stated != (f"{GROUP}/{V1}", KIND):
+        wanted = f"{GROUP}/{V1}, Kind={KIND}"
+        raise _invalid(f"expected webhook response of {wanted}, got {stated[0] or '/'}, Kind={stated[1]}")
+
+
+def _invalid(why: str) -> CallError:
+    return CallError(f"received invalid webhook response: {why}")
+
+
+def _refuse_unknown_kind(answer: Obj) -> None:
+    version, kind = answer.get("apiVersion"), answer.get("kind")
+    known = version in {f"{GROUP}/{V1}", f"{GROUP}/{BETA}"} and kind == KIND
+    if version and not known:
+        scheme = "pkg/runtime/scheme.go:111"
+        raise CallError(
+            f'failed to call webhook: no kind "{kind or ""}" is registered for version "{version}" in scheme "{scheme}"'
+        )
+
+
+TYPES = {"allowed": bool, "uid": str, "patch": str, "patchType": str, "status": dict, "warnings": list}
+GO_TYPES = {"allowed": "bool", "uid": "types.UID", "patch": "[]uint8", "patchType": "v1.PatchType", "warnings": "[]string"}
+JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+
+
+def _refuse_other_types(response: Any) -> None:
+    if not isinstance(response, dict):
+        found = JSON_NAMES.get(type(response), "null")
+        target = "Go struct field AdmissionReview.response of type v1.AdmissionResponse"
+        raise CallError(f"failed to call webhook: json: cannot unmarshal {found} into {target}")
+    for name, wanted in TYPES.items():
+        value = response.get(name)
+        if value is not None and not isinstance(value, wanted):
+            target = f"Go struct field AdmissionResponse.response.{name} of type {GO_TYPES.get(name, 'v1.Status')}"
+            raise CallError(f"failed to call webhook: json: cannot unmarshal {JSON_NAMES[type(value)]} into {target}")
+
+
+def _decoded(patch: str) -> bytes:
+    try:
+        return base64.b64decode(patch, validate=True)
+    except binascii.Error:
+        alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+        place = next((place for place, character in enumerate(patch) if character not in alphabet), len(patch))
+        raise CallError(f"failed to call webhook: illegal base64 data at input byte {place}") from None
+
+
+def _refuse_odd_patch(patch: bytes, patch_type: str | None, *, mutating: bool) -> None:
+    if not mutating and patch:
+        raise _invalid("validating webhook may not return response.patch")
+    if not mutating and patch_type is not None:
+        raise _invalid("validating webhook may not return response.patchType")
+    if patch and patch_type is None:
+        raise _invalid("webhook returned response.patch but not response.patchType")
+    if not patch and patch_type is not None:
+        raise _invalid("webhook returned response.patchType but not response.patch")
+    if patch_type == "":
+        raise _invalid('webhook returned invalid response.patchType of ""')
+
+
+def _operations(patch: bytes) -> list[Obj]:
+    try:
+        operations = orjson.loads(patch)
+    except orjson.JSONDecodeError as error:
+        raise CallError(f"received undecodable patch in webhook response: {error.msg}") from None
+    if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
+        odd = operations if not isinstance(operations, list) else next(each for each in operations if not isinstance(each, dict))
+        found, target = JSON_NAMES.get(type(odd), "null"), "Patch" if odd is operations else "Operation"
+        why = f"json: cannot unmarshal {found} into Go value of type jsonpatch.{target}"
+        raise CallError(f"received undecodable patch in webhook response: {why}")
+    return operations
+
+
+def _refusal(webhook: str, status: Obj) -> ApiError:
+    denied = f"admission webhook {quoted(webhook)} denied the request"
+    said = status.get("message") or status.get("reason")
+    code = status.get("code") or 0
+    return error_of(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": f"{denied}: {said}" if said else f"{denied} without explanation",
+            **{name: status[name] for name in ("reason", "details") if status.get(name)},
+            "code": max(code, LEAST_REFUSAL),
+        }
+    )
+
+
+# AdmissionReview: what a webhook is told.
+
+
+SUBJECTS = {"system:serviceaccount:": "system:serviceaccounts", "system:node:": "system:nodes"}
+
+
+def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
+    """The `request` of a review, for a webhook that wants this version of the object."""
+    request = review.request
+    asked, told = request.resource, kind.resource
+    obj, old = (kind.shown(each) if each and _is_whole(review) else each for each in (review.new, review.old))
+    stated = _kind_of(obj or old or {}, kind.api_version)
+    given = _kind_of(review.obj, asked.api_version)
+    sub = {"subResource": request.subresource} if request.subresource else {}
+    return {
+        "uid": uid,
+        "kind": stated,
+        "resource": {"group": told.group, "version": told.version, "resource": told.plural},
+        **sub,
+        "requestKind": given,
+        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
+        **({"requestSubResource": request.subresource} if sub else {}),
+        **({"name": review.name} if review.name else {}),
+        **({"namespace": review.namespace} if review.namespace else {}),
+        "operation": review.operation,
+        "userInfo": user_info(request.user),
+        "object": materialised(obj) if obj else None,
+        "oldObject": materialised(old) if old else None,
+        "dryRun": request.options.dry_run,
+        "options": _options(review.operation, request.options),
+    }
+
+
+def _is_whole(review: Review) -> bool:
+    """Whether it is about an object of the request's kind, not one of another kind at a subresource."""
+    return str(review.obj.get("kind")) == review.request.resource.kind
+
+
+def _kind_of(obj: Obj, api_version: str) -> Obj:
+    group, _, version = str(obj.get("apiVersion") or api_version).rpartition("/")
+    return {"group": group, "version": version, "kind": obj.get("kind", "")}
+
+
+def user_info(user: str) -> Obj:
+    groups = ["system:masters", "system:authenticated"]
+    for prefix, group in SUBJECTS.items():
+        if user.startswith(prefix):
+            namespace = user.removeprefix(prefix).partition(":")[0]
+            own = [group, f"{group}:{namespace}"] if "account" in prefix else [group]
+            groups = [*own, "system:authenticated"]
+    return {"username": user, "groups": groups}
+
+
+def _options(operation: str, options: Options) -> Obj | None:
+    if operation == CONNECT:
+        return None
+    found: Obj = {"kind": f"{operation.title()}Options", "apiVersion": "meta.k8s.io/v1"}
+    if options.dry_run:
+        found["dryRun"] = ["All"]
+    if operation == DELETE:
+        return found | _of_deletion(options)
+    if options.field_manager:
+        found["fieldManager"] = options.field_manager
+    if options.field_validation != "Warn":
+        found["fieldValidation"] = options.field_validation
+    return found
+
+
+def _of_deletion(options: Options) -> Obj:
+    conditions = {"uid": options.precondition_uid, "resourceVersion": options.precondition_version}
+    given = {
+        "gracePeriodSeconds": options.grace_period,
+        "preconditions": {name: value for name, value in conditions.items() if value} or None,
+        "orphanDependents": options.orphan_dependents,
+        "propagationPolicy": options.propagation or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def version_for(listed: Iterable[str]) -> str:
+    """The first version that a webhook lists and we know."""
+    found = next((version for version in listed if version in {V1, BETA}), "")
+    if not found:
+        known = f"({V1}, {BETA})"
+        raise CallError(f"could not create admission objects: webhook does not accept known AdmissionReview versions {known}")
+    return found
+
+
+def encoded(request: Obj, version: str) -> bytes:
+    return orjson.dumps({"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": request})

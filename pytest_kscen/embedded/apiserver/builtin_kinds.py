@@ -1,0 +1,45 @@
+"""The kinds that every Kubernetes has, made from the recording."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.conversions import CONVERSIONS
+from pytest_kscen.embedded.apiserver.crds.rules import DEFINITION_RULES
+from pytest_kscen.embedded.apiserver.kinds import Kind, Rules, Subresource
+from pytest_kscen.embedded.apiserver.recorded import resources
+from pytest_kscen.embedded.apiserver.rules import RULES as KIND_RULES
+from pytest_kscen.embedded.apiserver.schema.builtin import BuiltinSchema
+from pytest_kscen.objects.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PLAIN = Rules()
+RULES = {**KIND_RULES, **DEFINITION_RULES}
+
+
+@cache
+def builtin_kinds() -> Iterable[Kind]:
+    """All of them, in discovery's order; the same objects for every cluster of this process."""
+    return tuple(_kind(path, row) for path, row in resources().items())
+
+
+def _kind(path: str, row: dict[str, Any]) -> Kind:
+    group, version, plural = path.split("/")
+    return Kind(
+        Resource(group, version, plural, row["kind"], namespaced=row["namespaced"]),
+        singular=row["singular"],
+        short_names=tuple(row.get("shortNames", ())),
+        categories=tuple(row.get("categories", ())),
+        verbs=tuple(row["verbs"]),
+        subresources={name: _subresource(part) for name, part in row.get("subresources", {}).items()},
+        schema=BuiltinSchema(group, version, row["kind"]),
+        rules=RULES.get((group, plural), PLAIN),
+        conversion=CONVERSIONS.get((group, version, plural)),
+    )
+
+
+def _subresource(part: dict[str, Any]) -> Subresource:
+    return Subresource(tuple(part["verbs"]), part.get("kind", ""), part.get("apiVersion", ""))

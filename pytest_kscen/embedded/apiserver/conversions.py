@@ -1,0 +1,232 @@
+"""Conversions between two served versions of one stored kind: events (core/v1, events.k8s.io/v1) and HorizontalPodAutoscalers (v1, v2)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.schema.builtin import BuiltinSchema
+from pytest_kscen.objects.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.embedded.apiserver.kinds import Conversion
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+AUTOSCALING_V1, AUTOSCALING_V2 = "autoscaling/v1", "autoscaling/v2"
+PREFIX = "autoscaling.alpha.kubernetes.io"
+METRICS, BEHAVIOR = f"{PREFIX}/metrics", f"{PREFIX}/behavior"
+CURRENT_METRICS, CONDITIONS = f"{PREFIX}/current-metrics", f"{PREFIX}/conditions"
+OF_SPEC, OF_STATUS = (METRICS, BEHAVIOR), (CURRENT_METRICS, CONDITIONS)
+DEFAULT_CPU = 80
+SOURCES: dict[str, dict[str, tuple[str, ...]]] = {
+    "object": {
+        "target": ("describedObject",),
+        "metricName": ("metric", "name"),
+        "targetValue": ("target", "value"),
+        "currentValue": ("current", "value"),
+        "selector": ("metric", "selector"),
+        "averageValue": ("target", "averageValue"),
+    },
+    "pods": {
+        "metricName": ("metric", "name"),
+        "targetAverageValue": ("target", "averageValue"),
+        "currentAverageValue": ("current", "averageValue"),
+        "selector": ("metric", "selector"),
+    },
+    "resource": {
+        "name": ("name",),
+        "targetAverageUtilization": ("target", "averageUtilization"),
+        "targetAverageValue": ("target", "averageValue"),
+        "currentAverageUtilization": ("current", "averageUtilization"),
+        "currentAverageValue": ("current", "averageValue"),
+    },
+    "external": {
+        "metricName": ("metric", "name"),
+        "metricSelector": ("metric", "selector"),
+        "targetValue": ("target", "value"),
+        "targetAverageValue": ("target", "averageValue"),
+        "currentValue": ("current", "value"),
+        "currentAverageValue": ("current", "averageValue"),
+    },
+}
+SOURCES["containerResource"] = {**SOURCES["resource"], "container": ("container",)}
+"""Where the newer version has what an older metric says."""
+
+
+class OlderAutoscalers:
+    """A `machinery.kinds.Conversion`."""
+
+    home = ("autoscaling", "horizontalpodautoscalers")
+
+    def keep(self, obj: Obj) -> Obj:
+        notes = obj["metadata"].get("annotations") or {}
+        spec, status = dict(obj["spec"]), dict(obj.get("status") or {})
+        cpu, used = spec.pop("targetCPUUtilizationPercentage", None), status.pop("currentCPUUtilizationPercentage", None)
+        metrics = _read(notes, METRICS) or []
+        metrics += [_of_cpu({"target": {"type": "Utilization", "averageUtilization": cpu}})] if cpu is not None else []
+        spec["metrics"] = metrics or [_of_cpu({"target": {"type": "Utilization", "averageUtilization": DEFAULT_CPU}})]
+        if behavior := _read(notes, BEHAVIOR):
+            spec["behavior"] = behavior
+        current = _read(notes, CURRENT_METRICS) or []
+        current += [_of_cpu({"current": {"averageUtilization": used}})] if used is not None and not current else []
+        status["currentMetrics"] = current or None
+        if not status.get("currentReplicas"):
+            status.pop("currentReplicas", None)
+        if conditions := _read(notes, CONDITIONS):
+            status["conditions"] = conditions
+        return {**obj, "apiVersion": AUTOSCALING_V2, "metadata": _annotated(obj["metadata"], {}), "spec": spec, "status": status}
+
+    def show(self, obj: Obj) -> Obj:
+        spec, status = dict(obj["spec"]), dict(obj.get("status") or {})
+        metrics, current = spec.pop("metrics", None) or [], status.pop("currentMetrics", None) or []
+        told = {
+            METRICS: [_older(metric, "target") for metric in metrics if _cpu(metric, "target") is None],
+            CURRENT_METRICS: [_older(metric, "current") for metric in current],
+            BEHAVIOR: _recased(spec.pop("behavior", {}), str.upper),
+            CONDITIONS: status.pop("conditions", []),
+        }
+        notes = {name: json.dumps(value, separators=(",", ":")) for name, value in told.items() if value}
+        cpu = [use for metric in metrics if (use := _cpu(metric, "target")) is not None]
+        used = [use for metric in current if (use := _cpu(metric, "current")) is not None]
+        spec |= {"targetCPUUtilizationPercentage": cpu[0]} if cpu else {}
+        status |= {"currentCPUUtilizationPercentage": used[-1]} if used else {}
+        status = {"currentReplicas": 0, **status}
+        return {**obj, "apiVersion": AUTOSCALING_V1, "metadata": _annotated(obj["metadata"], notes), "spec": spec, "status": status}
+
+
+def _read(notes: Obj, name: str) -> Any:
+    """What an annotation says, in the newer version's words; one that cannot be read says nothing."""
+    if name not in notes:
+        return None
+    part, field, newer = READINGS[name]
+    try:
+        said = {part: {field: newer(json.loads(notes[name]))}}
+        decoded = SCHEMA.decode(said, None, strictness="Ignore", warnings=[])
+    except (ValueError, RecursionError, BadRequest):
+        return None
+    return decoded[part].get(field)
+
+
+def _metrics(said: Any, kind: str) -> Any:
+    return [_newer(metric, kind) for metric in said] if _are_objects(said) else said
+
+
+def _are_objects(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(each, dict) for each in said)
+
+
+def _annotated(metadata: Obj, notes: dict[str, str]) -> Obj:
+    """Metadata with these annotations of ours, and no others of ours."""
+    others = {name: note for name, note in (metadata.get("annotations") or {}).items() if name not in {*OF_SPEC, *OF_STATUS}}
+    rest = {name: value for name, value in metadata.items() if name != "annotations"}
+    return {**rest, **({"annotations": {**others, **notes}} if others or notes else {})}
+
+
+def _of_cpu(use: Obj) -> Obj:
+    return {"type": "Resource", "resource": {"name": "cpu", **use}}
+
+
+def _cpu(metric: Obj, kind: str) -> int | None:
+    """The use of CPU, if that is what a metric is about."""
+    source = metric.get("resource") or {}
+    use: int | None = source.get(kind, {}).get("averageUtilization")
+    return use if metric.get("type") == "Resource" and source.get("name") == "cpu" else None
+
+
+def _newer(metric: Obj, kind: str) -> Obj:
+    converted = {"type": metric.get("type", "")}
+    for name, fields in SOURCES.items():
+        if isinstance(metric.get(name), dict):
+            source: Obj = {}
+            for older, (part, *inner) in fields.items():
+                value = metric[name].get(older)
+                if value is None or (inner and part not in {"metric", kind}):
+                    continue
+                if inner:
+                    source.setdefault(part, {})[inner[0]] = value
+                else:
+                    source[part] = value
+            if kind == "target":
+                source["target"] = _typed(name, source.get("target", {}))
+            converted[name] = source
+    return converted
+
+
+def _typed(kind: str, target: Obj) -> Obj:
+    if "averageUtilization" in target:
+        return {"type": "Utilization", **target}
+    if kind == "object" and "averageValue" in target:
+        return {"type": "AverageValue", **{name: value for name, value in target.items() if name != "value" or value != "0"}}
+    return {"type": "Value" if kind == "object" or "value" in target else "AverageValue", **target}
+
+
+def _older(metric: Obj, kind: str) -> Obj:
+    converted = {"type": metric.get("type", "")}
+    for name, fields in SOURCES.items():
+        if name in metric:
+            converted[name] = {
+                older: value
+                for older, (part, *inner) in fields.items()
+                if not inner or part in {"metric", kind}
+                if (value := metric[name].get(part, {}).get(inner[0]) if inner else metric[name].get(part)) is not None
+            }
+    return converted
+
+
+def _recased(value: Any, first: Any) -> Any:
+    """Scaling rules stand in their annotation as Go calls their fields."""
+    if isinstance(value, dict):
+        return {first(name[0]) + name[1:]: _recased(one, first) for name, one in value.items() if one is not None}
+    return [_recased(one, first) for one in value] if isinstance(value, list) else value
+
+
+SCHEMA = BuiltinSchema("autoscaling", "v2", "HorizontalPodAutoscaler")
+READINGS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    METRICS: ("spec", "metrics", lambda said: _metrics(said, "target")),
+    CURRENT_METRICS: ("status", "currentMetrics", lambda said: _metrics(said, "current")),
+    BEHAVIOR: ("spec", "behavior", lambda said: _recased(said, str.lower)),
+    CONDITIONS: ("status", "conditions", lambda said: said),
+}
+"""Where the newer version has what an annotation says, and how it says it."""
+
+
+# Kinds that are two views of the same stored objects: Kubernetes keeps events once and serves
+# them in two groups.
+
+
+NEWER_EVENT_FIELDS = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+OLDER_EVENT_FIELDS = {newer: older for older, newer in NEWER_EVENT_FIELDS.items()}
+REPORTING_FIELDS = ("reportingComponent", "reportingInstance")  # the older form shows them empty, the newer one does not
+
+
+class NewerEvents:
+    """events.k8s.io/v1, kept as core/v1."""
+
+    home = ("", "events")
+
+    def keep(self, obj: Obj) -> Obj:
+        kept = {OLDER_EVENT_FIELDS.get(name, name): value for name, value in obj.items()}
+        return {**kept, "apiVersion": "v1", **{name: kept.get(name, "") for name in REPORTING_FIELDS}}
+
+    def show(self, obj: Obj) -> Obj:
+        shown = {NEWER_EVENT_FIELDS.get(name, name): value for name, value in obj.items() if value or name not in REPORTING_FIELDS}
+        return {**shown, "apiVersion": "events.k8s.io/v1"}
+
+
+CONVERSIONS: dict[tuple[str, str, str], Conversion] = {
+    ("events.k8s.io", "v1", "events"): NewerEvents(),
+    ("autoscaling", "v1", "horizontalpodautoscalers"): OlderAutoscalers(),
+}

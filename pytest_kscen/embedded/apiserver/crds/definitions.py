@@ -1,0 +1,356 @@
+"""What is wrong with a CustomResourceDefinition: its names, its versions, and what each of them brings.
+
+Parts that are the same in all versions are told of as if they stood at the top, as Kubernetes does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pytest_kscen.embedded.apiserver.crds.structural_schemas import schema_faults
+from pytest_kscen.embedded.apiserver.schema.structural import BadPath, schema_at
+from pytest_kscen.objects.errors import Cause
+from pytest_kscen.objects.names import dns1035_label, dns1123_subdomain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# What a version of a definition brings beside its name: schema, subresources, columns,
+# selectable fields.
+
+
+COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+MOST_SELECTABLE = 8
+SELECTABLE = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+
+
+def part_faults(own: Obj, version: Obj, path: str, schema_name: str, *, has_status: bool) -> Iterator[Cause]:
+    """The schema, subresources, columns and selectable fields, as far as they are to be judged here."""
+    schema = (own.get("schema") or {}).get("openAPIV3Schema")
+    if schema is not None:
+        yield from schema_faults(schema, f"{path}.{schema_name}.openAPIV3Schema", has_status=has_status)
+    if scale := (own.get("subresources") or {}).get("scale"):
+        yield from _scale(scale, f"{path}.subresources.scale")
+    for place, column in enumerate(own.get("additionalPrinterColumns") or ()):
+        yield from _column(column, f"{path}.additionalPrinterColumns[{place}]")
+    if own.get("selectableFields"):
+        whole = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        yield from _selectable(own["selectableFields"], whole, f"{path}.selectableFields")
+
+
+def _scale(scale: Obj, path: str) -> Iterator[Cause]:
+    for name, roots in (("specReplicasPath", (".spec.",)), ("statusReplicasPath", (".status.",))):
+        if given := scale.get(name, ""):
+            yield from _rooted(f"{path}.{name}", given, roots, f"should be a json path under {roots[0].rstrip('.')}")
+        else:
+            yield Cause.required(f"{path}.{name}")
+    if given := scale.get("labelSelectorPath"):
+        why = "should be a json path under either .spec or .status"
+        yield from _rooted(f"{path}.labelSelectorPath", given, (".spec.", ".status."), why)
+
+
+def _rooted(field: str, given: str, roots: tuple[str, ...], why: str) -> Iterator[Cause]:
+    if not given.startswith("."):
+        yield Cause.invalid(field, given, "must be a simple json path starting with .")
+    elif not given.startswith(roots):
+        yield Cause.invalid(field, given, why)
+
+
+def _column(column: Obj, path: str) -> Iterator[Cause]:
+    if not column.get("name"):
+        yield Cause.required(f"{path}.name")
+    given, why = column.get("type", ""), f"must be one of {','.join(COLUMN_TYPES)}"
+    if given not in COLUMN_TYPES:
+        yield Cause.invalid(f"{path}.type", given, why) if given else Cause.required(f"{path}.type", why)
+    form = column.get("format", "")
+    if form and form not in COLUMN_FORMATS:
+        yield Cause.invalid(f"{path}.format", form, f"must be one of {','.join(COLUMN_FORMATS)}")
+    where = column.get("jsonPath", "")
+    if not where:
+        yield Cause.required(f"{path}.JSONPath")
+    elif not where.startswith("."):
+        yield Cause.invalid(f"{path}.JSONPath", where, "must be a simple json path starting with .")
+
+
+def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for place, given in enumerate(fields):
+        where, field = given.get("jsonPath", ""), f"{path}[{place}].jsonPath"
+        if not where:
+            yield Cause.required(field)
+            continue
+        try:
+            written, found = schema_at(where, schema, by_key=False)
+        except BadPath as mistake:
+            yield Cause.invalid(field, where, f"is an invalid path: {mistake}")
+            continue
+        if written.partition(".")[0] == "metadata":
+            yield Cause.invalid(field, where, "must not point to fields in metadata")
+        if found.get("type") not in {"string", "boolean", "integer"}:
+            yield Cause.invalid(field, where, SELECTABLE)
+        if written in seen:
+            yield Cause.duplicate(field, where)
+        seen.add(written)
+    if len(seen) > MOST_SELECTABLE:
+        yield Cause.too_many(path, len(seen), MOST_SELECTABLE)
+
+
+# What a definition must not lose: versions that are stored, and Kubernetes' approval of its own
+# domains.
+
+
+APPROVED = "api-approved.kubernetes.io"
+APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
+STILL_STORED = (
+    "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a storage "
+    "migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"
+)
+
+
+def stored_version_faults(definition: Obj) -> Iterator[Cause]:
+    stored, path = (definition.get("status") or {}).get("storedVersions") or [], "status.storedVersions"
+    if not stored:
+        yield Cause.invalid(path, None, "must have at least one stored version")
+        return
+    versions = definition["spec"].get("versions") or []
+    for version in versions:
+        if version.get("storage") and version["name"] not in stored:
+            yield Cause.invalid(path, stored, f"must have the storage version {version['name']}")
+    known = {version["name"] for version in versions}
+    for place, name in enumerate(stored):
+        if name not in known:
+            yield Cause.invalid(f"{path}[{place}]", name, STILL_STORED.format(name))
+
+
+def approval_faults(definition: Obj, old: Obj | None = None) -> Iterator[Cause]:
+    """Kubernetes' own domains need its approval."""
+    group = definition["spec"].get("group", "")
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return
+    annotation = _annotation(definition)
+    if old is not None and _state(_annotation(old)) == _state(annotation):
+        return
+    field = f"metadata.annotations[{APPROVED}]"
+    if not annotation:
+        yield Cause.required(field, f'protected groups must have approval annotation "{APPROVED}", {APPROVAL}')
+    elif _state(annotation) == "invalid":
+        why = (
+            f'protected groups must have approval annotation "{APPROVED}" with either a URL or a reason starting with "unapproved"'
+        )
+        yield Cause.invalid(field, annotation, f"{why}, {APPROVAL}")
+
+
+def _annotation(definition: Obj) -> str:
+    return str((definition["metadata"].get("annotations") or {}).get(APPROVED, ""))
+
+
+def _state(annotation: str) -> str:
+    if not annotation or annotation.startswith("unapproved"):
+        return annotation and "bypassed"
+    url = urlsplit(annotation)
+    return "approved" if url.scheme and url.netloc else "invalid"
+
+
+# The names of a definition, and how its versions are converted into each other.
+
+
+MIXED = "may have mixed case, but should otherwise match: "
+
+
+def name_faults(names: Obj, path: str) -> Iterator[Cause]:
+    for name in ("plural", "singular", "kind", "listKind"):
+        if not names.get(name):
+            yield Cause.required(f"{path}.{name}")
+    for name in ("plural", "singular"):
+        yield from _name(f"{path}.{name}", names.get(name, ""))
+    for name in ("kind", "listKind"):
+        yield from _name(f"{path}.{name}", names.get(name, ""), str.lower, MIXED)
+    for place, name in enumerate(names.get("shortNames") or ()):
+        yield from _name(f"{path}.shortNames[{place}]", name)
+    if names.get("kind") and names["kind"] == names.get("listKind"):
+        yield Cause.invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
+    for place, name in enumerate(names.get("categories") or ()):
+        yield from _name(f"{path}.categories[{place}]", name)
+
+
+def _name(field: str, name: str, form: Callable[[str], str] = str, words: str = "") -> Iterator[Cause]:
+    if name and (wrong := dns1035_label(form(name))):
+        yield Cause.invalid(field, name, words + ",".join(wrong))
+
+
+def conversion_faults(conversion: Obj | None) -> Iterator[Cause]:
+    if conversion is None:
+        return
+    strategy, webhook, path = conversion.get("strategy", ""), conversion.get("webhook") or {}, "spec.conversion"
+    config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    if strategy not in {"None", "Webhook"}:
+        field = f"{path}.strategy"
+        yield Cause.unsupported(field, strategy, ("None", "Webhook")) if strategy else Cause.required(field)
+    if strategy != "Webhook":
+        why = "should not be set when strategy is not set to Webhook"
+        if config is not None:
+            yield Cause.forbidden(f"{path}.webhookClientConfig", why)
+        if versions:
+            yield Cause.forbidden(f"{path}.conversionReviewVersions", why)
+        return
+    if config is None:
+        yield Cause.required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
+    else:
+        from pytest_kscen.embedded.apiserver.rules.webhooks import client  # few definitions convert
+
+        yield from client(f"{path}.webhookClientConfig", config)
+    yield from _review_versions(versions, f"{path}.conversionReviewVersions")
+
+
+def _review_versions(versions: list[str], path: str) -> Iterator[Cause]:
+    if not versions:
+        yield Cause.required(path)
+        return
+    for place, version in enumerate(versions):
+        if version in versions[:place]:
+            yield Cause.invalid(f"{path}[{place}]", version, "duplicate version")
+        else:
+            yield from (Cause.invalid(f"{path}[{place}]", version, words) for words in dns1035_label(version))
+    if not {"v1", "v1beta1"}.intersection(versions):
+        yield Cause.invalid(path, versions, "must include at least one of v1, v1beta1")
+
+
+
+LONGEST_WARNING = 256
+PRESERVING = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+GO_NAMES = {
+    "name": "Name",
+    "served": "Served",
+    "storage": "Storage",
+    "deprecated": "Deprecated",
+    "deprecationWarning": "DeprecationWarning",
+    "schema": "Schema",
+    "subresources": "Subresources",
+    "additionalPrinterColumns": "AdditionalPrinterColumns",
+    "selectableFields": "SelectableFields",
+}
+
+
+def definition_faults(definition: Obj) -> Iterator[Cause]:
+    yield from spec_faults(definition["spec"])
+    yield from stored_version_faults(definition)
+    yield from approval_faults(definition)
+    if definition["spec"].get("preserveUnknownFields"):
+        yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVING)
+
+
+def update_faults(definition: Obj, old: Obj) -> Iterator[Cause]:
+    yield from spec_faults(definition["spec"])
+    yield from _immutable(definition["spec"], old)
+    yield from stored_version_faults(definition)
+    yield from approval_faults(definition, old)
+    if definition["spec"].get("preserveUnknownFields"):
+        yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVING)
+
+
+def _immutable(spec: Obj, old: Obj) -> Iterator[Cause]:
+    before, established = old["spec"], _is_true(old, "Established")
+    fields = [("group",), ("names", "plural")]
+    if established:
+        fields = [("scope",), ("names", "kind"), *fields]
+    for path in fields:
+        new, was = (_at(each, path) for each in (spec, before))
+        if new != was:
+            yield Cause.invalid(".".join(("spec", *path)), new, "field is immutable")
+
+
+def _at(spec: Obj, path: tuple[str, ...]) -> Any:
+    value: Any = spec
+    for step in path:
+        value = value.get(step)
+    return value
+
+
+def _is_true(definition: Obj, condition: str) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == condition and each["status"] == "True" for each in conditions)
+
+
+def spec_faults(spec: Obj) -> Iterator[Cause]:
+    versions = spec.get("versions") or []
+    shared = {part: _shared(versions, part) for part in ("schema", "subresources", "additionalPrinterColumns", "selectableFields")}
+    yield from _group_and_scope(spec)
+    for place, version in enumerate(versions):
+        if (version.get("schema") or {}).get("openAPIV3Schema") is None:
+            yield Cause.required(f"spec.versions[{place}].schema.openAPIV3Schema")
+    for place, version in enumerate(versions):
+        own = {part: value for part, value in version.items() if not shared.get(part)}
+        yield from _version(own, version, f"spec.versions[{place}]", "schema")
+    yield from _versions(versions, shared)
+    yield from name_faults(spec.get("names") or {}, "spec.names")
+    if versions:
+        own = {part: value for part, value in versions[0].items() if shared.get(part)}
+        any_status = any("status" in (version.get("subresources") or {}) for version in versions)
+        yield from part_faults(own, versions[0], "spec", "validation", has_status=any_status)
+    yield from conversion_faults(spec.get("conversion"))
+
+
+def _shared(versions: list[Obj], part: str) -> bool:
+    return all(version.get(part) == versions[0].get(part) for version in versions)
+
+
+def _group_and_scope(spec: Obj) -> Iterator[Cause]:
+    group, scope = spec.get("group", ""), spec.get("scope", "")
+    if not group:
+        yield Cause.required("spec.group")
+    elif wrong := dns1123_subdomain(group):
+        yield Cause.invalid("spec.group", group, ",".join(wrong))
+    elif "." not in group:
+        yield Cause.invalid("spec.group", group, "should be a domain with at least one dot")
+    if not scope:
+        yield Cause.required("spec.scope")
+    elif scope not in {"Cluster", "Namespaced"}:
+        yield Cause.unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
+
+
+def _version(own: Obj, version: Obj, path: str, schema_name: str) -> Iterator[Cause]:
+    if wrong := dns1035_label(version.get("name", "")):
+        yield Cause.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
+    yield from _deprecation(version, path)
+    has_status = "status" in (version.get("subresources") or {})
+    yield from part_faults(own, version, path, schema_name, has_status=has_status)
+
+
+def _deprecation(version: Obj, path: str) -> Iterator[Cause]:
+    words, field = version.get("deprecationWarning"), f"{path}.deprecationWarning"
+    if words is None:
+        return
+    if not version.get("deprecated"):
+        yield Cause.invalid(field, words, "can only be set for deprecated versions")
+        return
+    if len(words.encode()) > LONGEST_WARNING:
+        yield Cause.invalid(field, words, f"must be <= {LONGEST_WARNING} characters long")
+    if not words:
+        yield Cause.invalid(field, words, "must not be an empty string")
+    for place, letter in enumerate(words):
+        if not letter.isprintable():
+            why = f"must only contain printable UTF-8 characters; non-printable character found at index {place}"
+            yield Cause.invalid(field, words, why)
+            return
+
+
+def _versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator[Cause]:
+    shown = [_as_go_has_it(version, shared) for version in versions]
+    names = [version.get("name", "") for version in versions]
+    if len({*names}) < len(names):
+        yield Cause.invalid("spec.versions", shown, "must contain unique version names")
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        yield Cause.invalid("spec.versions", shown, "must have exactly one version marked as storage version")
+    if names and (wrong := dns1035_label(names[0])):
+        yield Cause.invalid("spec.version", names[0], ",".join(wrong))
+
+
+def _as_go_has_it(version: Obj, shared: dict[str, bool]) -> Obj:
+    flags = {"served": False, "storage": False, "deprecated": False}
+    return {go: None if shared.get(name) else version.get(name, flags.get(name)) for name, go in GO_NAMES.items()}

@@ -1,0 +1,258 @@
+"""What Kubernetes allows of OpenAPI in a definition's schema, beyond its structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.schema.cel_rules import RULES, BadRule, compiled_rule, type_by
+from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED, PRESERVE, BadPath, schema_at
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# The rules in a definition's schema: their form, and whether they compile where they stand.
+
+
+REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+UNCORRELATABLE = "oldSelf cannot be used on the uncorrelatable portion of the schema within"
+BREAKS = "must not contain line breaks"
+
+
+def form_faults(schema: Obj, path: str) -> Iterator[Cause]:
+    """What is wrong with the rules of one place before anybody has read them."""
+    for place, said in enumerate(schema.get(RULES) or ()):
+        at = f"{path}.{RULES}[{place}]"
+        yield from _rule_and_message(said, at)
+        if said.get("messageExpression") and not said["messageExpression"].strip():
+            yield Cause.required(f"{at}.messageExpression", "messageExpression must be non-empty if specified")
+        if "reason" in said and said["reason"] not in REASONS:
+            yield Cause.unsupported(f"{at}.reason", said["reason"], REASONS)
+        yield from _field_path(said.get("fieldPath", ""), schema, f"{at}.fieldPath")
+
+
+def _rule_and_message(said: Obj, at: str) -> Iterator[Cause]:
+    rule, message = said.get("rule", "").strip(), said.get("message", "")
+    if not rule:
+        yield Cause.required(f"{at}.rule", "rule is not specified")
+    elif message and not message.strip():
+        yield Cause.invalid(f"{at}.message", message, "must be non-empty if specified")
+    elif _breaks(message.strip()):
+        yield Cause.invalid(f"{at}.message", message, BREAKS)
+    elif _breaks(rule) and not message:
+        yield Cause.required(f"{at}.message", "message must be specified if rule contains line breaks")
+
+
+def _field_path(path: str, schema: Obj, field: str) -> Iterator[Cause]:
+    if not path:
+        return
+    if not path.strip():
+        yield Cause.invalid(field, path, "must be non-empty if specified")
+    if _breaks(path):
+        yield Cause.invalid(field, path, BREAKS)
+    try:
+        schema_at(path, schema)
+    except BadPath:
+        yield Cause.invalid(field, path, "must be a valid path")
+
+
+def _breaks(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
+def expression_faults(schema: Obj, path: str, *, is_root: bool = True, without_old: str = "") -> Iterator[Cause]:
+    """What does not compile. `without_old` is where values stop being comparable with their old ones."""
+    more, items = schema.get("additionalProperties"), schema.get("items")
+    if isinstance(more, dict):
+        yield from _rules_below(more, f"{path}.additionalProperties", without_old)
+    for name, inner in (schema.get("properties") or NOTHING).items():
+        yield from _rules_below(inner, f"{path}.properties[{name}]", without_old)
+    if isinstance(items, dict):
+        apart = "" if schema.get("x-kubernetes-list-type") == "map" else path
+        yield from _rules_below(items, f"{path}.items", without_old or apart)
+    type_ = type_by(schema, is_root=is_root) if schema.get(RULES) else None
+    if type_ is None:
+        return
+    for place, said in enumerate(schema[RULES]):
+        at = f"{path}.{RULES}[{place}]"
+        try:
+            rule = compiled_rule(said, type_, schema)
+        except BadRule as mistake:
+            yield Cause.invalid(f"{at}.{mistake.part}", _as_go_has_it(said), str(mistake))
+            continue
+        if rule.uses_old and without_old:
+            yield Cause.invalid(f"{at}.rule", said["rule"], f"{UNCORRELATABLE} {without_old}")
+        elif not rule.uses_old and "optionalOldSelf" in said:
+            why = "may not be set if oldSelf is not used in rule"
+            yield Cause.invalid(f"{at}.optionalOldSelf", said["optionalOldSelf"], why)
+
+
+def _rules_below(schema: Obj, path: str, without_old: str) -> Iterator[Cause]:
+    return expression_faults(schema, path, is_root=bool(schema.get(EMBEDDED)), without_old=without_old)
+
+
+def _as_go_has_it(said: Obj) -> Obj:
+    told = {
+        go: said.get(name, "")
+        for go, name in (("Rule", "rule"), ("Message", "message"), ("MessageExpression", "messageExpression"))
+    }
+    optional = {"FieldPath": said.get("fieldPath", ""), "OptionalOldSelf": said.get("optionalOldSelf")}
+    return {**told, "Reason": said.get("reason"), **optional}
+
+
+
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+LIST_TYPE, MAP_KEYS, MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"
+HEAD = ("metadata", "kind", "apiVersion")
+QUADRATIC = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+OF_A_SET = "must be atomic as item of a list with x-kubernetes-list-type=set"
+EXCLUSIVE = "additionalProperties and properties are mutual exclusive"
+OF_A_MAP = "must be object if parent array's x-kubernetes-list-type is map"
+NEEDS_VALUE = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+NOT_NULL = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What holds for a part of a schema because of where it stands."""
+
+    no_default: str = ""
+    in_head: bool = False
+
+
+def openapi_faults(schema: Obj, path: str) -> Iterator[Cause]:
+    yield from _faults(schema, path, Surroundings(), is_root=True)
+
+
+def _faults(schema: Obj, path: str, around: Surroundings, *, is_root: bool = False) -> Iterator[Cause]:
+    yield from _unsupported(schema, path, around)
+    if schema.get("uniqueItems"):
+        yield Cause.forbidden(f"{path}.uniqueItems", QUADRATIC)
+    yield from _schemas_below(schema, path, around, is_root=is_root)
+    yield from _of_lists_and_maps(schema, path)
+    yield from form_faults(schema, path)
+
+
+def _unsupported(schema: Obj, path: str, around: Surroundings) -> Iterator[Cause]:
+    given = schema.get("type", "")
+    if given and given not in TYPES:
+        yield Cause.unsupported(f"{path}.type", given, TYPES)
+    if "default" in schema and around.no_default:
+        yield Cause.forbidden(f"{path}.default", f"must not be set {around.no_default}")
+    for name in UNSUPPORTED:
+        if schema.get(name) not in (None, "", {}):
+            yield Cause.forbidden(f"{path}.{name}", f"{name} is not supported")
+    if given == "null":
+        yield Cause.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+    if isinstance(schema.get("items"), list):
+        yield Cause.forbidden(f"{path}.items", "items must be a schema object and not an array")
+    if around.in_head and schema.get(EMBEDDED):
+        yield Cause.forbidden(f"{path}.{EMBEDDED}", "must not be used inside of resource meta")
+
+
+def _schemas_below(schema: Obj, path: str, around: Surroundings, *, is_root: bool) -> Iterator[Cause]:
+    more, properties = schema.get("additionalProperties"), schema.get("properties") or NOTHING
+    if more is not None:
+        if properties and more is not True:
+            yield Cause.forbidden(f"{path}.additionalProperties", EXCLUSIVE)
+        if isinstance(more, dict):
+            why = "inside additionalProperties applying to object metadata"
+            inside = replace(around, no_default=why) if around.in_head else around
+            yield from _faults(more, f"{path}.additionalProperties", inside)
+    for name, inner in properties.items():
+        inside = around
+        if name in HEAD and (is_root or schema.get(EMBEDDED)):
+            no_default = f"in top-level {name}" if is_root else around.no_default
+            inside = replace(around, in_head=True, no_default=no_default)
+        yield from _faults(inner, f"{path}.properties[{name}]", inside)
+    if "not" in schema:
+        yield from _faults(schema["not"], f"{path}.not", around)
+    for name in ("allOf", "oneOf", "anyOf"):
+        for place, inner in enumerate(schema.get(name) or ()):
+            yield from _faults(inner, f"{path}.{name}[{place}]", around)
+    if isinstance(schema.get("items"), dict):
+        yield from _faults(schema["items"], f"{path}.items", around)
+
+
+def _of_lists_and_maps(schema: Obj, path: str) -> Iterator[Cause]:
+    given = schema.get("type", "")
+    if schema.get(PRESERVE) is False:
+        yield Cause.invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")
+    if MAP_TYPE in schema:
+        yield from _typed(f"{path}.type", given, "object", "must be object if x-kubernetes-map-type is specified")
+        if schema[MAP_TYPE] not in {"atomic", "granular"}:
+            yield Cause.unsupported(f"{path}.{MAP_TYPE}", schema[MAP_TYPE], ("atomic", "granular"))
+    kind = schema.get(LIST_TYPE)
+    if kind is not None:
+        yield from _typed(f"{path}.type", given, "array", "must be array if x-kubernetes-list-type is specified")
+        if given == "array" and kind == "set" and isinstance(schema.get("items"), dict):
+            yield from _in_set(schema["items"], f"{path}.items")
+        if kind not in {"atomic", "set", "map"}:
+            yield Cause.unsupported(f"{path}.{LIST_TYPE}", kind, ("atomic", "set", "map"))
+    if schema.get(MAP_KEYS) and kind != "map":
+        why = "must be map if x-kubernetes-list-map-keys is non-empty"
+        yield Cause.invalid(f"{path}.{LIST_TYPE}", kind, why) if kind is not None else Cause.required(f"{path}.{LIST_TYPE}", why)
+    if kind == "map":
+        yield from _list_map(schema, path)
+    if kind in {"map", "set"} and isinstance(schema.get("items"), dict):
+        yield from _keys(schema, kind, f"{path}.items")
+
+
+def _typed(field: str, given: str, wanted: str, why: str) -> Iterator[Cause]:
+    if given != wanted:
+        yield Cause.invalid(field, given, why) if given else Cause.required(field, why)
+
+
+def _in_set(items: Obj, path: str) -> Iterator[Cause]:
+    if items.get("type") == "array" and items.get(LIST_TYPE, "atomic") != "atomic":
+        yield Cause.invalid(f"{path}.{LIST_TYPE}", items[LIST_TYPE], OF_A_SET)
+    if items.get("type") == "object" and items.get(MAP_TYPE) != "atomic":
+        yield Cause.invalid(f"{path}.{MAP_TYPE}", items.get(LIST_TYPE), OF_A_SET)
+
+
+def _list_map(schema: Obj, path: str) -> Iterator[Cause]:
+    keys, items = schema.get(MAP_KEYS) or [], schema.get("items")
+    if not keys:
+        yield Cause.required(f"{path}.{MAP_KEYS}", "must not be empty if x-kubernetes-list-type is map")
+    if items is None:
+        yield Cause.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+    elif isinstance(items, dict) and items.get("type") != "object":
+        yield Cause.invalid(f"{path}.items.type", items.get("type", ""), OF_A_MAP)
+    elif isinstance(items, dict):
+        yield from _list_map_keys(keys, items, path)
+
+
+def _list_map_keys(keys: list[str], items: Obj, path: str) -> Iterator[Cause]:
+    properties = items.get("properties") or NOTHING
+    for place, key in enumerate(keys):
+        if key not in properties:
+            yield Cause.invalid(f"{path}.{MAP_KEYS}", keys, "entries must all be names of item properties")
+        elif properties[key].get("type") in {"array", "object"}:
+            why = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield Cause.invalid(f"{path}.items.properties[{key}].type", items["type"], why)
+        if key in keys[:place]:
+            yield Cause.invalid(f"{path}.{MAP_KEYS}", keys, "must not contain duplicate entries")
+
+
+def _keys(schema: Obj, kind: str, path: str) -> Iterator[Cause]:
+    items = schema["items"]
+    if items.get("nullable"):
+        yield Cause.forbidden(f"{path}.nullable", f"cannot be nullable when x-kubernetes-list-type is {kind}")
+    if kind == "set":
+        return
+    properties = items.get("properties") or NOTHING
+    for key in schema.get(MAP_KEYS) or ():
+        inner, field = properties.get(key), f"{path}.properties[{key}]"
+        if inner is None:
+            continue
+        if key not in (items.get("required") or ()) and "default" not in inner:
+            yield Cause.required(f"{field}.default", NEEDS_VALUE)
+        if inner.get("nullable"):
+            yield Cause.forbidden(f"{field}.nullable", NOT_NULL)

@@ -1,0 +1,274 @@
+"""The rules of the kind CustomResourceDefinition: what is filled in, and what it may say.
+
+Whatever judges and serves definitions is loaded when the first one comes: most clusters never meet any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.embedded.apiserver.crds.serving import (
+    ACCEPTED,
+    ESTABLISHED,
+    TERMINATING_NAMING,
+    after_naming,
+    condition_of,
+    established,
+    is_true,
+    kinds_of,
+    with_condition,
+)
+from pytest_kscen.embedded.apiserver.deletion import plan
+from pytest_kscen.embedded.apiserver.kinds import Rules
+from pytest_kscen.embedded.apiserver.patching import track
+from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.kube.api import DEFAULTS, Options, Request
+from pytest_kscen.objects.errors import Cause, quoted
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.embedded.apiserver.kinds import Kind
+    from pytest_kscen.embedded.apiserver.store import Key
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+WRONG_NAME = 'must be spec.names.plural+"."+spec.group'
+
+
+def default(definition: Obj) -> None:
+    spec = definition["spec"] = dict(definition.get("spec") or NOTHING)
+    names = spec["names"] = dict(spec.get("names") or NOTHING)
+    if not names.get("singular"):
+        names["singular"] = names.get("kind", "").lower()
+    if not names.get("listKind") and names.get("kind"):
+        names["listKind"] = f"{names['kind']}List"
+    if not names["singular"]:
+        del names["singular"]
+    conversion = spec.get("conversion") or {"strategy": "None"}
+    hook = (conversion.get("webhook") or NOTHING).get("clientConfig") or NOTHING
+    if "service" in hook and not hook["service"].get("port"):
+        service = {**hook["service"], "port": 443}
+        conversion = {**conversion, "webhook": {**conversion["webhook"], "clientConfig": {**hook, "service": service}}}
+    spec["conversion"] = {name: value for name, value in conversion.items() if value != {}}
+
+
+def prepare_create(definition: Obj, _core: Core) -> None:
+    stored = [version["name"] for version in definition["spec"].get("versions") or () if version.get("storage")][:1]
+    none = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
+    definition["status"] = {**none, "storedVersions": stored or None}
+
+
+def prepare_update(new: Obj, old: Obj, _core: Core) -> None:
+    status = old.get("status") or NOTHING
+    stored = status.get("storedVersions") or []
+    for version in new["spec"].get("versions") or ():
+        if version.get("storage") and version["name"] not in stored:
+            new["status"] = {**status, "storedVersions": [*stored, version["name"]]}
+            return
+
+
+def validate(definition: Obj) -> Iterator[Cause]:
+    from pytest_kscen.embedded.apiserver.crds.definitions import definition_faults
+
+    spec, name = definition["spec"], definition["metadata"].get("name", "")
+    if name != f"{(spec.get('names') or NOTHING).get('plural', '')}.{spec.get('group', '')}":
+        yield Cause.invalid("metadata.name", name, WRONG_NAME)
+    yield from definition_faults(definition)
+
+
+def validate_update(new: Obj, old: Obj) -> Iterator[Cause]:
+    from pytest_kscen.embedded.apiserver.crds.definitions import update_faults
+
+    return update_faults(new, old)
+
+
+def terminate(definition: Obj, options: Options, now: float) -> Obj:
+
+    return marked_for_deletion(definition, options, now)
+
+
+def afterwards(core: Core) -> None:
+
+    settle(core)
+
+
+def warn(new: Obj, old: Obj | None) -> Iterator[str]:
+    """Formats that nobody knows; those that were there before are passed over."""
+    if old is not None and old["spec"] is new["spec"]:
+        return iter(())
+    before = {*_unknown_formats(old)} if old else set()
+    return (f"unrecognized format {quoted(form)}" for form in _unknown_formats(new) if form not in before)
+
+
+def _unknown_formats(definition: Obj) -> list[str]:
+    from pytest_kscen.embedded.apiserver.crds.structural_schemas import unknown_formats
+
+    versions = definition["spec"]["versions"]
+    schemas = [version["schema"]["openAPIV3Schema"] for version in versions if version.get("schema")]
+    if schemas and all(schema == schemas[0] for schema in schemas):
+        schemas = schemas[:1]
+    return [form for schema in schemas for form in unknown_formats(schema)]
+
+
+DEFINITION_RULES = {
+    ("apiextensions.k8s.io", "customresourcedefinitions"): Rules(
+        default=default,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate=validate,
+        validate_update=validate_update,
+        warn=warn,
+        unconditional_update=False,
+        terminate=terminate,
+        afterwards=afterwards,
+    )
+}
+
+
+# What follows a write to a definition, or to an instance of one: names are given out, kinds
+# come and go. The real server's controllers do this a moment later; here it is done before the
+# write is answered.
+
+
+GROUP, PLURAL = CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+
+
+def marked_for_deletion(definition: Obj, _options: Options, now: float) -> Obj:
+    """A definition whose instances have to go first."""
+    when, metadata = timestamp_of(now), dict(definition["metadata"])
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+    metadata["deletionTimestamp"] = when
+    status = with_condition(definition["status"], when, TERMINATING_NAMING, "True", "InstanceDeletionPending", PENDING)
+    return {**definition, "metadata": metadata, "status": status}
+
+
+def settle(core: Core) -> None:
+    """Bring all definitions forward until nothing more follows."""
+    while True in [_forward(core, definition) for definition in _definitions(core)]:
+        pass
+    _serve(core)
+
+
+def _definitions(core: Core) -> list[Obj]:
+    return list(core.store.all(GROUP, PLURAL))
+
+
+def _key(definition: Obj) -> Key:
+    return GROUP, PLURAL, "", definition["metadata"]["name"]
+
+
+def _forward(core: Core, definition: Obj) -> bool:
+    """One step of one definition; whether there was one to take."""
+    if core.store.get(_key(definition)) is not definition:
+        return True
+    if definition["metadata"].get("deletionTimestamp"):
+        return _clean_up(core, definition)
+    others = [each for each in _definitions(core) if each["spec"]["group"] == definition["spec"]["group"]]
+    status = after_naming(definition, others, core.now())
+    waits = condition_of(definition, ESTABLISHED).get("reason") == "Installing"
+    if status is definition.get("status") and waits and is_true(definition, ACCEPTED):
+        status = established(status, core.now())
+    if status is definition.get("status"):
+        return False
+    _write_status(core, definition, status)
+    return True
+
+
+def _write_status(core: Core, definition: Obj, status: Obj) -> None:
+    """The server's own word passes no admission: the write that it follows is stored already."""
+    kind = core.kinds.at(GROUP, CUSTOM_RESOURCE_DEFINITIONS.version, PLURAL)
+    request = Request("update", kind.resource, name=definition["metadata"]["name"], subresource="status")
+    request.user, request.agent = "system:apiserver", "kube-apiserver"
+    new = {**definition, "metadata": dict(definition["metadata"]), "status": status}
+    track(kind, request, new, definition, core.clock.now())
+    core.store.commit(_key(definition), new)
+
+
+def _clean_up(core: Core, definition: Obj) -> bool:
+    """Delete the instances, and once they have gone let the definition go."""
+    finalizers = definition["metadata"].get("finalizers") or []
+    if CLEANUP not in finalizers:
+        return False
+    reason = condition_of(definition, TERMINATING_NAMING).get("reason")
+    if reason == "InstanceDeletionPending":
+        told = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        _write_status(core, definition, with_condition(definition["status"], core.now(), TERMINATING_NAMING, "True", *told))
+        _delete_instances(core, definition)
+        return True
+    if any(_instances(core, definition)):
+        return False
+    left = [each for each in finalizers if each != CLEANUP]
+    if left:
+        metadata = {**definition["metadata"], "finalizers": left}
+        told = ("InstanceDeletionCompleted", "removed all instances")
+        status = with_condition(definition["status"], core.now(), TERMINATING_NAMING, "False", *told)
+        core.store.commit(_key(definition), {**definition, "metadata": metadata, "status": status})
+    else:
+        core.store.remove(_key(definition))
+    return True
+
+
+def _instances(core: Core, definition: Obj) -> list[Obj]:
+    names = definition["status"].get("acceptedNames") or {}
+    if not is_true(definition, ESTABLISHED):
+        return []
+    return list(core.store.all(definition["spec"]["group"], names["plural"]))
+
+
+def _delete_instances(core: Core, definition: Obj) -> None:
+    group, plural = definition["spec"]["group"], definition["status"]["acceptedNames"].get("plural", "")
+    kind = next(iter(kinds_of(definition, settle)), None) if is_true(definition, ESTABLISHED) else None
+    for instance in _instances(core, definition):
+        metadata = instance["metadata"]
+        key = group, plural, metadata.get("namespace", ""), metadata["name"]
+        if kind is None or metadata.get("deletionTimestamp"):
+            continue
+        planned = plan(kind, instance, DEFAULTS, core.clock.now())
+        if planned.goes:
+            core.store.remove(key)
+        elif planned.marked:
+            core.store.commit(key, planned.marked)
+
+
+def _serve(core: Core) -> None:
+    """The kinds of all established definitions, and no others'; those that are as they were stay the same objects."""
+    standing = {each["metadata"]["name"]: each for each in _definitions(core) if is_true(each, ESTABLISHED)}
+    for name, (definition, kinds) in list(core.served.items()):
+        if name not in standing or not _serves_the_same(definition, standing[name]):
+            for kind in kinds:
+                core.kinds.remove(kind.resource)
+            del core.served[name]
+    for name, definition in standing.items():
+        if name not in core.served:
+            core.served[name] = definition, kinds_of(definition, settle)
+            for kind in core.served[name][1]:
+                core.kinds.add(kind)
+                _see_anew(core, kind)
+
+
+def _see_anew(core: Core, kind: Kind) -> None:
+    """What is stored already is read by the schema of today. Nothing has happened to it: no revision, no event."""
+    resource = kind.resource
+    for obj in list(core.store.all(resource.group, resource.plural)):
+        if obj["apiVersion"] == kind.api_version:
+            metadata = obj["metadata"]
+            seen = kind.schema.decode(obj, {"metadata": metadata}, strictness="Ignore", warnings=[])
+            if seen != obj:
+                place = metadata.get("namespace", ""), metadata["name"]
+                core.store.replace((resource.group, resource.plural, *place), seen)
+
+
+def _serves_the_same(old: Obj, new: Obj) -> bool:
+    if old["metadata"]["uid"] != new["metadata"]["uid"]:
+        return False
+    names = [each["status"]["acceptedNames"] for each in (old, new)]
+    return bool((old["spec"] is new["spec"] or old["spec"] == new["spec"]) and names[0] == names[1])

@@ -1,0 +1,266 @@
+"""From an established definition to the kinds that it brings, one for each version that is served."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.embedded.apiserver.kinds import (
+    Kind,
+    Part,
+    Rules,
+    Subresource,
+    content_changed,
+    custom_status_alone,
+)
+from pytest_kscen.embedded.apiserver.schema.custom import CustomSchema
+from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.objects.errors import forbidden, quoted
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pytest_kscen.objects.selectors import field_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.embedded.apiserver.store import Key
+    from pytest_kscen.objects.resources import Obj
+    Settle = Callable[[Core], None]
+
+
+
+# What every custom kind has in common, whatever its definition says.
+
+
+TERMINATING = "create not allowed while custom resource definition is terminating"
+
+
+def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_status: bool) -> Rules:
+    key = CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural, "", resource.qualified
+    paths = [given["jsonPath"].removeprefix(".") for given in version.get("selectableFields") or ()]
+
+    def refuse_the_end(obj: Obj, core: Core) -> None:
+        if _is_terminating(core, key):
+            raise forbidden(resource, obj["metadata"]["name"], TERMINATING)
+
+    def end_definition(core: Core) -> None:
+        """The last instance of a definition that is being deleted lets it go."""
+        if _is_terminating(core, key):
+            settle(core)
+
+    return Rules(
+        prepare_create=refuse_the_end,
+        parts={"status": Part(custom_status_alone, keeps_metadata=True)},
+        fields={path: _selectable(path) for path in paths},
+        generation=content_changed if has_status else _anything_changed,
+        unconditional_update=False,
+        when_gone=end_definition,
+    )
+
+
+def _is_terminating(core: Core, key: Key) -> bool:
+    definition = core.store.get(key)
+    return definition is not None and "deletionTimestamp" in definition["metadata"]
+
+
+def _selectable(path: str) -> Callable[[Obj], str]:
+    def value(obj: Obj) -> str:
+        found: Any = field_at(obj, path)
+        if isinstance(found, bool):
+            return str(found).lower()
+        return "" if found is None else str(found)
+
+    return value
+
+
+def _anything_changed(new: Obj, old: Obj) -> bool:
+    """Without a status of its own, a status is content too."""
+    return any(new.get(name) != old.get(name) for name in {**new, **old} if name != "metadata")
+
+
+
+REMEMBERED = 256
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")  # in discovery's order
+_schemas: OrderedDict[bytes, CustomSchema] = OrderedDict()
+
+
+@dataclass(frozen=True, slots=True)
+class OtherVersion:
+    """A version besides the one in which objects are stored: what that one does not know is lost."""
+
+    home: tuple[str, str]
+    api_version: str
+    stored_version: str
+    stored_schema: CustomSchema
+
+    def keep(self, obj: Obj) -> Obj:
+        kept = self.stored_schema.decode(obj, None, strictness="Ignore", warnings=[])
+        return {**kept, "apiVersion": self.stored_version, "metadata": obj["metadata"]}
+
+    def show(self, obj: Obj) -> Obj:
+        return {**obj, "apiVersion": self.api_version}
+
+
+def kinds_of(definition: Obj, settle: Settle) -> list[Kind]:
+    served = [version for version in definition["spec"]["versions"] if version["served"]]
+    return [_kind(definition, version, settle) for version in served]
+
+
+def _conversion(definition: Obj, version: Obj) -> OtherVersion | None:
+    if version.get("storage"):
+        return None
+    spec, names = definition["spec"], definition["status"]["acceptedNames"]
+    stored = next(each for each in spec["versions"] if each.get("storage"))
+    home, group = (spec["group"], names["plural"]), spec["group"]
+    return OtherVersion(home, f"{group}/{version['name']}", f"{group}/{stored['name']}", _schema(names["kind"], stored))
+
+
+def _kind(definition: Obj, version: Obj, settle: Settle) -> Kind:
+    spec, names = definition["spec"], definition["status"]["acceptedNames"]
+    parts = version.get("subresources") or NOTHING
+    schema = _schema(names["kind"], version)
+    resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], namespaced=spec["scope"] == "Namespaced")
+    return Kind(
+        resource,
+        singular=names.get("singular", ""),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        verbs=VERBS,
+        subresources=_subresources(parts),
+        schema=schema,
+        rules=instance_rules(resource, version, settle, has_status="status" in parts),
+        custom=True,
+        structure=schema.structure,
+        conversion=_conversion(definition, version),
+    )
+
+
+def _subresources(parts: Obj) -> dict[str, Subresource]:
+    verbs = ("get", "patch", "update")
+    found = {"status": Subresource(verbs)} if "status" in parts else {}
+    if scale := parts.get("scale"):
+        paths = (scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
+        wanted, present, selector = (path.removeprefix(".") for path in paths)
+        found["scale"] = Subresource(verbs, "Scale", "autoscaling/v1", (wanted, present, selector))
+    return found
+
+
+def _schema(kind: str, version: Obj) -> CustomSchema:
+    """The schema, compiled once in this process however often it is defined again."""
+    structure = (version.get("schema") or NOTHING).get("openAPIV3Schema") or NOTHING
+    scale = (version.get("subresources") or NOTHING).get("scale") or NOTHING
+    key = orjson.dumps([kind, version["name"], structure, scale])
+    if key not in _schemas:
+        _schemas[key] = CustomSchema(kind, version["name"], structure, scale)
+        if len(_schemas) > REMEMBERED:
+            _schemas.popitem(last=False)
+    return _schemas[key]
+
+
+# Names that definitions of one group compete for, and the conditions that tell how it went.
+# Pure functions.
+
+
+ACCEPTED, ESTABLISHED, TERMINATING_NAMING = "NamesAccepted", "Established", "Terminating"
+SINGLE = {
+    "plural": ("PluralConflict", "resources"),
+    "singular": ("SingularConflict", "resources"),
+    "kind": ("KindConflict", "kinds"),
+    "listKind": ("ListKindConflict", "kinds"),
+}
+
+
+def condition_of(definition: Obj, type_: str) -> Obj:
+    conditions = (definition.get("status") or NOTHING).get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == type_), NOTHING)
+
+
+def is_true(definition: Obj, type_: str) -> bool:
+    return bool(condition_of(definition, type_).get("status") == "True")
+
+
+def with_condition(status: Obj, now: str, type_: str, *verdict: str) -> Obj:
+    """A status with this condition in it (its status, reason and message); the time moves when the status does."""
+    conditions = list(status.get("conditions") or ())
+    value, reason, message = verdict
+    new = {"type": type_, "status": value, "lastTransitionTime": now, "reason": reason, "message": message}
+    for place, old in enumerate(conditions):
+        if old["type"] == type_:
+            since = old["lastTransitionTime"] if old["status"] == value else now
+            conditions[place] = {**new, "lastTransitionTime": since}
+            break
+    else:
+        conditions.append(new)
+    return {**status, "conditions": conditions}
+
+
+def after_naming(definition: Obj, others: Iterable[Obj], now: str) -> Obj:
+    """The status of a definition once its wishes have met what the group's other definitions have already."""
+    wanted, status = definition["spec"]["names"], definition.get("status") or NOTHING
+    had = status.get("acceptedNames") or NOTHING
+    if _same(wanted, had):
+        return status
+    taken = _taken([*others, definition])
+    accepted, conflict = _accepted(wanted, had, taken)
+    verdict = ("False", *conflict) if conflict else ("True", "NoConflicts", "no conflicts found")
+    before = condition_of(definition, ACCEPTED)
+    if _same(accepted, had) and (before.get("status"), before.get("reason"), before.get("message")) == verdict:
+        return status
+    status = with_condition({**status, "acceptedNames": accepted}, now, ACCEPTED, *verdict)
+    if is_true(definition, ESTABLISHED):
+        return status
+    if conflict:
+        old = condition_of(definition, ESTABLISHED)
+        standing = (old["status"], old["reason"], old["message"]) if old else ("False", "NotAccepted", "not all names are accepted")
+        return with_condition(status, now, ESTABLISHED, *standing)
+    return with_condition(status, now, ESTABLISHED, "False", "Installing", "the initial names have been accepted")
+
+
+def established(status: Obj, now: str) -> Obj:
+    return with_condition(status, now, ESTABLISHED, "True", "InitialNamesAccepted", "the initial names have been accepted")
+
+
+def _same(one: Obj, other: Obj) -> bool:
+    return {name: value for name, value in one.items() if value} == {name: value for name, value in other.items() if value}
+
+
+def _taken(definitions: Iterable[Obj]) -> dict[str, set[str]]:
+    names = [(each.get("status") or NOTHING).get("acceptedNames") or NOTHING for each in definitions]
+    return {"resources": {*_of(names, ("plural", "singular", "shortNames"))}, "kinds": {*_of(names, ("kind", "listKind"))}}
+
+
+def _of(all_names: Iterable[Obj], fields: tuple[str, ...]) -> Iterator[str]:
+    for names in all_names:
+        for field in fields:
+            value: Any = names.get(field)
+            yield from value if isinstance(value, list) else [value] if value else ()
+
+
+def _accepted(wanted: Obj, had: Obj, taken: dict[str, set[str]]) -> tuple[Obj, tuple[str, str] | None]:
+    """The names that are had afterwards, and the last conflict."""
+    accepted, conflict = dict(had), None
+    for field in ("plural", "singular", "shortNames", "kind", "listKind"):
+        if field == "shortNames":
+            own = had.get(field) or ()
+            refused = [name for name in wanted.get(field) or () if name not in own and name in taken["resources"]]
+            reason = "ShortNamesConflict"
+        else:
+            reason, among = SINGLE[field]
+            name = wanted[field]
+            refused = [name] if name != had.get(field) and name in taken[among] else []
+        if refused:
+            conflict = reason, _in_use(refused)
+        elif wanted.get(field):
+            accepted[field] = wanted[field]
+        else:
+            accepted.pop(field, None)
+    accepted.pop("categories", None)
+    return {**accepted, **({"categories": wanted["categories"]} if wanted.get("categories") else {})}, conflict
+
+
+def _in_use(names: list[str]) -> str:
+    words = [f"{quoted(name)} is already in use" for name in names]
+    return words[0] if len(words) == 1 else f"[{', '.join(words)}]"

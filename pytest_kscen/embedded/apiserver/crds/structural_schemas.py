@@ -1,0 +1,277 @@
+"""Whether a schema may stand in a definition. What was found of one schema is remembered: tests define the same kinds again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.cel.re2 import BadPattern, compiled
+from pytest_kscen.embedded.apiserver.crds.openapi_schemas import expression_faults, openapi_faults
+from pytest_kscen.embedded.apiserver.schema.cel_evaluation import rules_asker
+from pytest_kscen.embedded.apiserver.schema.custom import embedded_faults
+from pytest_kscen.embedded.apiserver.schema.decode_errors import Stranger, Unfit
+from pytest_kscen.embedded.apiserver.schema.formats import known_format
+from pytest_kscen.embedded.apiserver.schema.keywords import Verdict
+from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED, PRESERVE, walk_by
+from pytest_kscen.embedded.apiserver.schema.validation import UNKNOWN, judge_by, visitor
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# Whether a schema is structural: every field has a type of its own, and conditions only speak
+# of fields that are there.
+
+
+ROOT, ITEM, FIELD = "at the root", "for specified array items", "for specified object fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+EITHER = [{"type": "integer"}, {"type": "string"}]
+FORBIDDEN = {
+    "type": "must be empty to be structural",
+    "default": "must be undefined to be structural",
+    "title": "must be empty to be structural",
+    "description": "must be empty to be structural",
+    "nullable": "must be false to be structural",
+    PRESERVE: "must be false to be structural",
+    EMBEDDED: "must be false to be structural",
+    INT_OR_STRING: "must be false to be structural",
+    "x-kubernetes-list-map-keys": "must be empty to be structural",
+    "x-kubernetes-list-type": "must be undefined to be structural",
+    "x-kubernetes-map-type": "must be undefined to be structural",
+    "x-kubernetes-validations": "must be empty to be structural",
+}
+NO_METADATA = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+NO_PROPERTIES = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+
+
+def structural_faults(schema: Obj, path: str) -> list[Cause]:
+    """In the order of their words, as Kubernetes tells them."""
+    causes = [*_invariants(schema, ROOT, path), *_conditions_complete(schema, schema, path, path)]
+    return sorted(causes, key=lambda cause: f"{cause.field}: {cause.message}")
+
+
+def _invariants(schema: Obj, level: str, path: str) -> Iterator[Cause]:
+    if schema.get("type") == "array" and "items" not in schema:
+        yield Cause.required(f"{path}.items", "must be specified")
+    if "items" in schema:
+        yield from _invariants(schema["items"], ITEM, f"{path}.items")
+    for name, inner in (schema.get("properties") or NOTHING).items():
+        yield from _invariants(inner, FIELD, f"{path}.properties[{name}]")
+    if "additionalProperties" in schema:
+        if level is ROOT:
+            yield Cause.forbidden(f"{path}.additionalProperties", "must not be used at the root")
+        if isinstance(schema["additionalProperties"], dict):
+            yield from _invariants(schema["additionalProperties"], FIELD, f"{path}.additionalProperties")
+    yield from _extensions(schema, path)
+    all_of = schema.get("allOf") or [NOTHING]
+    skips = {"skip_any_of": schema.get("anyOf") == EITHER, "skip_first": all_of[0].get("anyOf") == EITHER}
+    yield from _conditions(schema, path, **skips)
+    yield from _type(schema, level, path)
+    yield from _head(schema, level, path)
+    if schema.get(EMBEDDED) and not schema.get(PRESERVE) and not schema.get("properties"):
+        yield Cause.required(f"{path}.properties", NO_PROPERTIES)
+
+
+def _extensions(schema: Obj, path: str) -> Iterator[Cause]:
+    if schema.get(INT_OR_STRING):
+        for name in (PRESERVE, EMBEDDED):
+            if schema.get(name):
+                yield Cause.invalid(f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true")
+
+
+def _type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
+    given, field = schema.get("type", ""), f"{path}.type"
+    if schema.get(EMBEDDED):
+        why = "must be object if x-kubernetes-embedded-resource is true"
+        if given != "object":
+            yield Cause.invalid(field, given, why) if given else Cause.required(field, why)
+        if "additionalProperties" in schema:
+            where = f"{path}.additionalProperties"
+            yield Cause.forbidden(where, "must not be used if x-kubernetes-embedded-resource is set")
+    elif not given and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
+        yield Cause.required(field, f"must not be empty {level}")
+    if level is ROOT and given and given != "object":
+        yield Cause.invalid(field, given, "must be object at the root")
+
+
+def _head(schema: Obj, level: str, path: str) -> Iterator[Cause]:
+    """What is said of a resource's kind, version and metadata."""
+    properties, of_resource = schema.get("properties") or NOTHING, level is ROOT or schema.get(EMBEDDED)
+    for name in ("kind", "apiVersion"):
+        if of_resource and name in properties and properties[name].get("type") != "string":
+            yield Cause.invalid(f"{path}.properties[{name}].type", properties[name].get("type", ""), "must be string")
+    metadata = properties.get("metadata")
+    if metadata is None:
+        return
+    if of_resource and metadata.get("type") != "object":
+        yield Cause.invalid(f"{path}.properties[metadata].type", metadata.get("type", ""), "must be object")
+    if level is ROOT:
+        named = set(metadata.get("properties") or NOTHING) <= {"name", "generateName"}
+        if not named or any(value for key, value in metadata.items() if key not in {"properties", "type", "default"}):
+            yield Cause.forbidden(f"{path}.properties[metadata]", NO_METADATA)
+
+
+def _conditions(schema: Obj, path: str, *, skip_any_of: bool, skip_first: bool) -> Iterator[Cause]:
+    """The conditions on a value. What only says "an integer or a string" is skipped."""
+    if not skip_any_of:
+        yield from _each_nested(schema, "anyOf", path)
+    for place, inner in enumerate(schema.get("allOf") or ()):
+        yield from _nested(inner, f"{path}.allOf[{place}]", skip_any_of=skip_first and place == 0)
+    yield from _each_nested(schema, "oneOf", path)
+    if "not" in schema:
+        yield from _nested(schema["not"], f"{path}.not")
+    if pattern := schema.get("pattern"):
+        try:
+            compiled(pattern)
+        except BadPattern as mistake:
+            yield Cause.invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {mistake}")
+
+
+def _each_nested(schema: Obj, name: str, path: str) -> Iterator[Cause]:
+    for place, inner in enumerate(schema.get(name) or ()):
+        yield from _nested(inner, f"{path}.{name}[{place}]")
+
+
+def _nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> Iterator[Cause]:
+    """A schema inside a condition: it may only narrow what is specified outside."""
+    yield from _conditions(schema, path, skip_any_of=skip_any_of, skip_first=False)
+    if "items" in schema:
+        yield from _nested(schema["items"], f"{path}.items")
+    for name, inner in (schema.get("properties") or NOTHING).items():
+        yield from _nested(inner, f"{path}.properties[{name}]")
+    if schema.get("additionalProperties") not in (None, False):
+        yield Cause.forbidden(f"{path}.additionalProperties", "must be undefined to be structural")
+    for name, why in FORBIDDEN.items():
+        if schema.get(name, False) not in ("", False, []):
+            yield Cause.forbidden(f"{path}.{name}", why)
+    if "metadata" in (schema.get("properties") or NOTHING):
+        yield Cause.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
+
+
+def _conditions_complete(condition: Obj, schema: Obj | None, path: str, told_at: str) -> Iterator[Cause]:
+    """What conditions say of fields must be said of fields that exist."""
+    if schema is None:
+        yield Cause.required(path, f"because it is defined in {told_at}")
+        return
+    if "not" in condition:
+        yield from _complete(condition["not"], schema, path, f"{told_at}.not")
+    for name in ("allOf", "anyOf", "oneOf"):
+        for place, inner in enumerate(condition.get(name) or ()):
+            yield from _complete(inner, schema, path, f"{told_at}.{name}[{place}]")
+
+
+def _complete(condition: Obj, schema: Obj | None, path: str, told_at: str) -> Iterator[Cause]:
+    if schema is None:
+        yield Cause.required(path, f"because it is defined in {told_at}")
+        return
+    yield from _conditions_complete(condition, schema, path, told_at)
+    if "items" in condition:
+        yield from _complete(condition["items"], schema.get("items"), f"{path}.items", f"{told_at}.items")
+    properties = schema.get("properties") or NOTHING
+    for name, inner in (condition.get("properties") or NOTHING).items():
+        yield from _complete(inner, properties.get(name), f"{path}.properties[{name}]", f"{told_at}.properties[{name}]")
+
+
+# A schema's defaults must fit the schema themselves: nothing unknown in them, and nothing
+# wrong.
+
+
+
+def default_faults(schema: Obj, path: str) -> Iterator[Cause]:
+    if schema.get("default") is not None:
+        yield from _default_faults(schema, f"{path}.default")
+    if isinstance(schema.get("items"), dict):
+        yield from default_faults(schema["items"], f"{path}.items")
+    for name, inner in (schema.get("properties") or NOTHING).items():
+        yield from default_faults(inner, f"{path}.properties[{name}]")
+
+
+def _default_faults(schema: Obj, path: str) -> Iterator[Cause]:
+    default = schema["default"]
+    try:
+        walk_by(schema)(default, None)
+    except Stranger:
+        yield Cause.invalid(path, default, "must not have unknown fields")
+    except Unfit as misfit:
+        yield Cause.invalid(path, default, str(misfit))
+        return
+    embedded = visitor(schema, embedded_faults)
+    if embedded and (wrong := list(embedded(default, path))):
+        yield from wrong
+        return
+    verdict = Verdict()
+    judge_by(schema)(default, "", UNKNOWN, verdict)
+    yield from (cause(path) for cause in verdict.faults.values())
+    if not verdict.faults and (ask := rules_asker(schema, is_root=bool(schema.get(EMBEDDED)))):
+        yield from ask(default, path, UNKNOWN, None)
+
+
+
+INEXPRESSIBLE = ("is not supported", "items must be a schema object and not an array")  # no structure can be judged then
+REMEMBERED = 256
+AT_ROOT = {
+    *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength"),
+    *("minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items", "properties"),
+    *("externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+}
+GO_NAMES = (
+    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems "
+    "MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]"
+)
+_remembered: OrderedDict[tuple[bytes, str], tuple[Any, ...]] = OrderedDict()
+
+
+def schema_faults(schema: Obj, path: str, *, has_status: bool) -> tuple[Cause, ...]:
+    return _once(schema, f"{path} {has_status}", lambda: _faults(schema, path, has_status=has_status))
+
+
+def unknown_formats(schema: Obj) -> tuple[str, ...]:
+    """Formats that mean nothing here, as often as they are asked for."""
+    return _once(schema, "formats", lambda: _formats(schema))
+
+
+def _once(schema: Obj, question: str, answer: Callable[[], Iterable[Any]]) -> tuple[Any, ...]:
+    key = orjson.dumps(schema), question
+    if key not in _remembered:
+        _remembered[key] = tuple(answer())
+        if len(_remembered) > REMEMBERED:
+            _remembered.popitem(last=False)
+    return _remembered[key]
+
+
+def _formats(schema: Obj) -> Iterator[str]:
+    form = schema.get("format", "")
+    if form and not known_format(schema.get("type", ""), form):
+        yield form
+    for name in ("items", "not", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            yield from _formats(schema[name])
+    for name in ("allOf", "anyOf", "oneOf"):
+        for inner in schema.get(name) or ():
+            yield from _formats(inner)
+    for inner in (schema.get("properties") or NOTHING).values():
+        yield from _formats(inner)
+
+
+def _faults(schema: Obj, path: str, *, has_status: bool) -> list[Cause]:
+    causes: list[Cause] = []
+    if has_status:
+        if schema.get("type") != "object":
+            why = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            causes.append(Cause.invalid(f"{path}.type", schema.get("type", ""), why))
+        elif not {*schema} <= AT_ROOT:
+            why = f"only {GO_NAMES} fields are allowed at the root of the schema if the status subresource is enabled"
+            causes.append(Cause.invalid(path, schema, why))
+    if schema.get("nullable"):
+        causes.append(Cause.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
+    said = list(openapi_faults(schema, path))
+    if not any(cause.message.endswith(INEXPRESSIBLE) for cause in said):
+        causes += structural_faults(schema, path) or default_faults(schema, path)
+    return [*causes, *said] or list(expression_faults(schema, path))

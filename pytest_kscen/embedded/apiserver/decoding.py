@@ -1,0 +1,165 @@
+"""Decode a request's body into an object of its kind, and the kinds of subresource bodies."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.kinds import Kind
+from pytest_kscen.embedded.apiserver.schema.decode_errors import Mismatch, Undecodable
+from pytest_kscen.objects.errors import (
+    ApiError,
+    BadRequest,
+    Cause,
+    MethodNotAllowed,
+    invalid,
+    quoted,
+)
+from pytest_kscen.objects.resources import Resource
+from pytest_kscen.objects.selectors import field_at, with_value
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.api import Request
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
+
+NAMELESS = "couldn't get version/kind; json parse error"
+
+
+def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
+    """A new object, with its defaults, that may share parts with the old one; its metadata is its own."""
+    return settled(kind, request, typed(kind, request, body, old))
+
+
+def typed(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
+    """An object of its kind, whatever it says of its place."""
+    if not isinstance(body, dict):
+        raise BadRequest(f"the body must be an object of kind {kind.resource.kind}")
+    is_right = body.get("kind") == kind.resource.kind and body.get("apiVersion") == kind.api_version
+    if not is_right and (old is not None or request.verb != "update" or not kind.custom):
+        _refuse_other_kind(kind, body)
+    known = None if kind.custom and kind.conversion else old  # which another version's schema knows
+    decoded = kind.schema.decode(body, known, strictness=request.options.field_validation, warnings=request.warnings)
+    metadata = {**(decoded.get("metadata") or {})}
+    obj = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": metadata, **decoded}
+    obj["metadata"] = metadata
+    if not is_right:
+        obj["apiVersion"], obj["kind"] = kind.api_version, kind.resource.kind
+    for path in kind.rules.empties:
+        if field_at(body, path) == []:
+            obj = with_value(obj, path, [])
+    return obj
+
+
+def settled(kind: Kind, request: Request, obj: Obj) -> Obj:
+    """The same at the request's place, with its defaults."""
+    put_in_place(kind, request, obj["metadata"])
+    kind.rules.default(obj)
+    return obj
+
+
+def _refuse_other_kind(kind: Kind, body: Obj) -> None:
+    resource = kind.resource
+    _refuse_nameless(kind, body)
+    version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
+    if (version, name) == (kind.api_version, resource.kind):
+        return
+    if kind.custom and version != kind.api_version:
+        why = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        raise BadRequest(why)
+    if kind.custom:
+        cause = Cause.invalid("kind", name, f"must be {resource.kind}")
+        raise invalid(resource._replace(kind=name), _stated_name(body), [cause])
+    group, _, short = version.rpartition("/")
+    why = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+    if _is_known(group, short, name):
+        package = resource.group.split(".")[0] or "core"
+        why = f"converting ({short}.{name}) to ({package}.{resource.kind}): unknown conversion"
+    raise BadRequest(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {why}')
+
+
+def _refuse_nameless(kind: Kind, body: Obj) -> None:
+    if misfit := misnamed(body):
+        raise Undecodable(kind.resource.kind, kind.resource.version, f"{NAMELESS}: {misfit}")
+
+
+def misnamed(body: Obj) -> Mismatch | None:
+    """A body says in words what it is, if it says so at all."""
+    for field in ("apiVersion", "kind"):
+        if not isinstance(body.get(field), str | None):
+            misfit = Mismatch(body[field], "string")
+            misfit.inside("", field)
+            return misfit
+    return None
+
+
+def _stated_name(body: Obj) -> str:
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _is_known(group: str, version: str, kind: str) -> bool:
+    from pytest_kscen.embedded.apiserver.recorded import definition_of
+
+    return bool(definition_of(group, version, kind))
+
+
+def put_in_place(kind: Kind, request: Request, metadata: Obj) -> None:
+    """The namespace is the request's; a body that names another one is refused."""
+    if not kind.resource.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if not request.namespace:
+        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+    if metadata.get("namespace", request.namespace) != request.namespace:
+        raise BadRequest(OTHER_NAMESPACE)
+    metadata["namespace"] = request.namespace
+
+
+def refuse_other_name(request: Request, metadata: Obj) -> None:
+    name = metadata.get("name")
+    if not name:
+        raise BadRequest(f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided")
+    if name != request.name:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+
+
+def stated_version(metadata: Obj) -> int:
+    """The resourceVersion that a write is based on; 0 if it does not say."""
+    text = metadata.get("resourceVersion") or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise ApiError(f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax")
+    return int(text)
+
+
+# The kinds of bodies that subresources take: decoded like any other, and never stored.
+
+
+
+@cache
+def _of_body(group: str, plural: str, name: str) -> Kind:
+    from pytest_kscen.embedded.apiserver.schema.builtin import builtin_schema
+
+    resource = Resource(group, "v1", plural, name)
+    return Kind(resource, schema=builtin_schema(resource))
+
+
+def binding_kind() -> Kind:
+    return _of_body("", "bindings", "Binding")
+
+
+def eviction_kind() -> Kind:
+    return _of_body("policy", "evictions", "Eviction")
+
+
+def scale_kind() -> Kind:
+    return _of_body("autoscaling", "scales", "Scale")
+
+
+def token_request_kind() -> Kind:
+    return _of_body("authentication.k8s.io", "tokenrequests", "TokenRequest")

@@ -1,0 +1,363 @@
+"""Whole documents: OpenAPI v3 for each group and version, with an index, and v2 of everything."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.embedded.apiserver.recorded import definition, definition_of, version
+from pytest_kscen.embedded.apiserver.verbs.deleting import SHOWN_WHEN_GONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_kscen.embedded.apiserver.kinds import Kind, Subresource
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# Types in a document: recorded ones in OpenAPI's own form, and those of custom kinds.
+
+
+REF = "#/components/schemas/"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+OUR_OWN = "x-go-"  # what the recording knows beyond OpenAPI
+
+
+def type_of(kind: Kind, *, is_list: bool = False) -> str:
+    """The name of a kind's type, or of its list's."""
+    resource, name = kind.resource, kind.resource.kind + ("List" if is_list else "")
+    if kind.custom:
+        return ".".join((*reversed(resource.group.split(".")), resource.version, name))
+    return definition_of(resource.group, resource.version, name)
+
+
+def custom_types(kind: Kind) -> dict[str, Obj]:
+    """A custom kind's type and its list's."""
+    resource, structure = kind.resource, kind.structure or {}
+    head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+    metadata = {**head, "metadata": _reference(f"{META}.ObjectMeta")}
+    properties = {**metadata, **{name: schema for name, schema in structure.get("properties", {}).items() if name not in metadata}}
+    own = {**structure, "type": "object", "properties": properties}
+    listed = {
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            **head,
+            "items": {"type": "array", "items": {"$ref": REF + type_of(kind)}},
+            "metadata": _reference(f"{META}.ListMeta"),
+        },
+    }
+    names = type_of(kind), type_of(kind, is_list=True)
+    gvk = {"group": resource.group, "version": resource.version}
+    return {
+        names[0]: {**own, "x-kubernetes-group-version-kind": [{**gvk, "kind": resource.kind}]},
+        names[1]: {**listed, "x-kubernetes-group-version-kind": [{**gvk, "kind": f"{resource.kind}List"}]},
+    }
+
+
+def _reference(name: str) -> Obj:
+    return {"allOf": [{"$ref": REF + name}]}
+
+
+def recorded_types(names: Iterable[str]) -> dict[str, Obj]:
+    """These types and all that they stand on, by name."""
+    found: dict[str, Obj] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name], below = _recorded(name)
+            waiting.extend(below)
+    return found
+
+
+@cache
+def _recorded(name: str) -> tuple[Obj, tuple[str, ...]]:
+    refs: list[str] = []
+    return _converted(definition(name), refs, is_field=True), tuple(refs)
+
+
+def _converted(schema: Any, refs: list[str], *, is_field: bool) -> Any:
+    if isinstance(schema, list):
+        return [_converted(part, refs, is_field=False) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    new: Obj = {}
+    for key, value in schema.items():
+        if key == "properties":
+            new[key] = {name: _converted(part, refs, is_field=True) for name, part in value.items()}
+        elif key == "$ref":
+            refs.append(value)
+        elif not key.startswith(OUR_OWN):
+            new[key] = value if key == "default" else _converted(value, refs, is_field=False)
+    if "$ref" not in schema:
+        return new
+    reference = {"$ref": REF + schema["$ref"]}
+    return {**new, "allOf": [reference]} if new or is_field else reference
+
+
+# The requests that a kind answers, path by path: its collections, its objects, and the parts of
+# them.
+
+
+WRITING = ("dryRun", "fieldManager", "fieldValidation")
+LISTING = (
+    *("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch"),
+    *("sendInitialEvents", "shardSelector", "timeoutSeconds", "watch"),
+)
+EVEN_UNREADABLE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+DELETING = ("dryRun", "gracePeriodSeconds", EVEN_UNREADABLE, "orphanDependents", "propagationPolicy")
+EMPTYING = tuple(sorted({*LISTING, *DELETING} - {"watch", "allowWatchBookmarks"}))
+BOOLEANS = {"allowWatchBookmarks", "sendInitialEvents", "watch", "force", "orphanDependents", EVEN_UNREADABLE}
+INTEGERS = {"limit", "timeoutSeconds", "gracePeriodSeconds"}
+ENCODINGS = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
+PATCHES = (
+    *("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"),
+    "application/strategic-merge-patch+json",
+)
+# verb: method, how its id begins, what Kubernetes calls it, parameters, the codes of its answers
+VERBS: dict[str, tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "list": ("get", "list", "list", LISTING, ("200",)),
+    "create": ("post", "create", "post", WRITING, ("200", "201", "202")),
+    "deletecollection": ("delete", "delete", "deletecollection", EMPTYING, ("200",)),
+    "get": ("get", "read", "get", (), ("200",)),
+    "update": ("put", "replace", "put", WRITING, ("200", "201")),
+    "patch": ("patch", "patch", "patch", ("dryRun", "fieldManager", "fieldValidation", "force"), ("200", "201")),
+    "delete": ("delete", "delete", "delete", DELETING, ("200", "202")),
+}
+OF_COLLECTIONS, OF_OBJECTS = ("list", "create", "deletecollection"), ("get", "update", "patch", "delete")
+
+
+def paths_of(kind: Kind) -> dict[str, Obj]:
+    resource = kind.resource
+    root = resource.path("{namespace}")
+    found: dict[str, Obj] = {}
+    if collection := {verb: _operation(kind, verb) for verb in OF_COLLECTIONS if verb in kind.verbs}:
+        found[root] = _methods(collection, _places(kind, named=False))
+    if single := {verb: _operation(kind, verb) for verb in OF_OBJECTS if verb in kind.verbs}:
+        found[f"{root}/{{name}}"] = _methods(single, _places(kind, named=True))
+    if resource.namespaced and "list" in kind.verbs:
+        found[resource.path()] = _methods({"list": _operation(kind, "list", everywhere=True)}, [_parameter("pretty")])
+    for name, part in kind.subresources.items():
+        if part.kind.endswith("Options"):
+            continue  # connections are no requests with an answer
+        operations = {verb: _operation(kind, verb, name, part) for verb in part.verbs if verb in VERBS}
+        found[f"{root}/{{name}}/{name}"] = _methods(operations, _places(kind, named=True))
+    return found
+
+
+def _methods(operations: dict[str, Obj], places: list[Obj]) -> Obj:
+    """A path: what all its methods take is said once."""
+    taken = [operation["parameters"] for operation in operations.values()]
+    shared = [given for given in taken[0] if all(given in others for others in taken)]
+    methods = {
+        VERBS[verb][0]: {**said, "parameters": [given for given in said["parameters"] if given not in shared]}
+        for verb, said in operations.items()
+    }
+    return {**methods, "parameters": [*places, *shared]}
+
+
+def _places(kind: Kind, *, named: bool) -> list[Obj]:
+    names = [*(["name"] if named else []), *(["namespace"] if kind.resource.namespaced else [])]
+    within = [{"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}} for name in names]
+    return [*within, _parameter("pretty")]
+
+
+def _parameter(name: str) -> Obj:
+    type_ = "boolean" if name in BOOLEANS else "integer" if name in INTEGERS else "string"
+    return {"name": name, "in": "query", "schema": {"type": type_, "uniqueItems": True}}
+
+
+def _operation(kind: Kind, verb: str, part: str = "", subresource: Subresource | None = None, *, everywhere: bool = False) -> Obj:
+    _, begins, action, parameters, codes = VERBS[verb]
+    resource = kind.resource
+    gvk = _gvk(kind, subresource)
+    answer = {"type": "string"} if part == "log" else _answer(kind, verb, gvk)
+    operation: Obj = {
+        "tags": [f"{_group(resource.group, lower=True)}_{resource.version}"],
+        "operationId": _identity(kind, begins, verb, part, everywhere=everywhere),
+        "parameters": [_parameter(name) for name in parameters],
+        "responses": {
+            **{code: _content(answer, watchable=verb == "list") for code in codes},
+            "401": {"description": "Unauthorized"},
+        },
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": gvk,
+    }
+    if body := _body(kind, verb, gvk):
+        operation["requestBody"] = body
+    return operation
+
+
+def _gvk(kind: Kind, subresource: Subresource | None) -> Obj:
+    resource = kind.resource
+    if subresource and subresource.kind:
+        group, _, version = (subresource.api_version or resource.api_version).rpartition("/")
+        return {"group": group, "version": version, "kind": subresource.kind}
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+
+
+def _identity(kind: Kind, begins: str, verb: str, part: str, *, everywhere: bool) -> str:
+    resource = kind.resource
+    version = resource.version[0].upper() + resource.version[1:]
+    collection = "Collection" if verb == "deletecollection" else ""
+    namespaced = "Namespaced" if resource.namespaced and not everywhere else ""
+    ends = "ForAllNamespaces" if everywhere else part[:1].upper() + part[1:]
+    return f"{begins}{_group(resource.group)}{version}{collection}{namespaced}{resource.kind}{ends}"
+
+
+def _group(group: str, *, lower: bool = False) -> str:
+    """A group in an identifier: `rbac.authorization.k8s.io` is RbacAuthorization."""
+    words = (group.removesuffix(".k8s.io") or "core").replace("-", ".").split(".")
+    name = "".join(word[:1].upper() + word[1:] for word in words)
+    return name[0].lower() + name[1:] if lower else name
+
+
+def _type(kind: Kind, gvk: Obj) -> Obj:
+    own = gvk["kind"] == kind.resource.kind and gvk["group"] == kind.resource.group
+    name = type_of(kind) if own else definition_of(gvk["group"], gvk["version"], gvk["kind"])
+    return {"$ref": REF + name} if name else {"type": "string"}
+
+
+def _answer(kind: Kind, verb: str, gvk: Obj) -> Obj:
+    if verb == "list":
+        return {"$ref": REF + type_of(kind, is_list=True)}
+    if verb == "deletecollection" or (verb == "delete" and kind.home not in SHOWN_WHEN_GONE):
+        return {"$ref": f"{REF}{META}.Status"}
+    return _type(kind, gvk)
+
+
+def _content(schema: Obj, *, watchable: bool) -> Obj:
+    streams = [f"{encoding};stream=watch" for encoding in ENCODINGS[:2]] if watchable else []
+    return {"description": "OK", "content": {encoding: {"schema": schema} for encoding in sorted([*ENCODINGS, *streams])}}
+
+
+def _body(kind: Kind, verb: str, gvk: Obj) -> Obj | None:
+    if verb == "patch":
+        patches = [patch for patch in PATCHES if not (kind.custom and "strategic" in patch)]
+        return _taking({patch: {"$ref": f"{REF}{META}.Patch"} for patch in patches}, required=True)
+    if verb in {"delete", "deletecollection"}:
+        return _taking({"*/*": {"$ref": f"{REF}{META}.DeleteOptions"}}, required=False)
+    if verb in {"create", "update"}:
+        return _taking({("application/json" if kind.custom else "*/*"): _type(kind, gvk)}, required=True)
+    return None
+
+
+def _taking(schemas: dict[str, Any], *, required: bool) -> Obj:
+    content = {media: {"schema": schema} for media, schema in schemas.items()}
+    return {"content": content, **({"required": True} if required else {})}
+
+
+
+TOKEN = {"BearerToken": {"type": "apiKey", "description": "Bearer Token authentication", "name": "authorization", "in": "header"}}
+REMEMBERED = 128
+_rebuilt: OrderedDict[str, Obj] = OrderedDict()
+
+
+def v3_index(kinds: Iterable[Kind]) -> Obj:
+    """Where each document is; its address changes when it does."""
+    return {
+        "paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_digest(own)}"} for path, own in _by_path(kinds).items()}
+    }
+
+
+def v3(kinds: Iterable[Kind], path: str) -> Obj | None:
+    """The document at a path such as `apis/apps/v1`; nothing if it is not in the index."""
+    own = _by_path(kinds).get(path)
+    if own is None:
+        return None
+    key = _digest(own)
+    if key not in _rebuilt:
+        _rebuilt[key] = _document(own)
+        if len(_rebuilt) > REMEMBERED:
+            _rebuilt.popitem(last=False)
+    return _rebuilt[key]
+
+
+def v2(kinds: Iterable[Kind]) -> Obj:
+    """All kinds in the older form: types under `definitions`, and the bare paths."""
+    every = _document([kind for own in _by_path(kinds).values() for kind in own])
+    return {
+        "swagger": "2.0",
+        "info": every["info"],
+        "paths": {path: _older_path(methods) for path, methods in every["paths"].items()},
+        "definitions": _older(every["components"]["schemas"]),
+        "securityDefinitions": TOKEN,
+        "security": [{"BearerToken": []}],
+    }
+
+
+def _by_path(kinds: Iterable[Kind]) -> dict[str, list[Kind]]:
+    found: dict[str, list[Kind]] = {}
+    for kind in kinds:
+        group, name = kind.resource.group, kind.resource.version
+        found.setdefault(f"apis/{group}/{name}" if group else f"api/{name}", []).append(kind)
+    return found
+
+
+def _digest(kinds: list[Kind]) -> str:
+    said = [[kind.api_version, kind.resource.plural, sorted(kind.subresources), kind.structure] for kind in kinds]
+    return hashlib.sha256(orjson.dumps([version()["gitVersion"], said])).hexdigest().upper()
+
+
+def _document(kinds: list[Kind]) -> Obj:
+    paths = {path: methods for kind in kinds for path, methods in sorted(paths_of(kind).items())}
+    custom = {name: schema for kind in kinds if kind.custom for name, schema in custom_types(kind).items()}
+    wanted = {name for name in _references([paths, custom]) if name not in custom}
+    schemas = {**recorded_types(sorted(wanted)), **custom}
+    info = {"title": "Kubernetes", "version": ".".join((version()["major"], version()["minor"]))}
+    return {
+        "openapi": "3.0.0",
+        "info": info,
+        "paths": dict(sorted(paths.items())),
+        "components": {"schemas": dict(sorted(schemas.items())), "securitySchemes": TOKEN},
+    }
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"].removeprefix(REF)
+        for inner in part.values():
+            yield from _references(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _references(inner)
+
+
+def _older(part: Any) -> Any:
+    """v2 has no alternatives, no null, and its references point elsewhere."""
+    if isinstance(part, list):
+        return [_older(inner) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    kept = {name: _older(inner) for name, inner in part.items() if name not in {"nullable", "anyOf", "oneOf", "not"}}
+    if isinstance(kept.get("$ref"), str):
+        kept["$ref"] = kept["$ref"].replace(REF, "#/definitions/")
+    if isinstance(kept.get("allOf"), list):
+        references = [inner for inner in kept.pop("allOf") if "$ref" in inner]
+        kept.update(references[0] if references else {})
+    if "oneOf" in part and "type" not in kept and "$ref" not in kept:
+        kept["type"] = "string"
+    return kept
+
+
+def _older_path(methods: Obj) -> Obj:
+    return {method: _older_operation(said) for method, said in methods.items() if method != "parameters"}
+
+
+def _older_operation(said: Obj) -> Obj:
+    kept = ("tags", "operationId", "x-kubernetes-action", "x-kubernetes-group-version-kind")
+    parameters = [{**{name: given[name] for name in ("name", "in")}, **given["schema"]} for given in said["parameters"]]
+    answers = {code: {"description": "OK", **_older_answer(answer)} for code, answer in said["responses"].items()}
+    return {**{name: said[name] for name in kept}, "parameters": parameters, "responses": answers}
+
+
+def _older_answer(answer: Obj) -> Obj:
+    content = answer.get("content")
+    return {"schema": _older(content["application/json"]["schema"])} if content else {}

@@ -1,0 +1,278 @@
+"""Apply a patch request by media type: JSON patch, merge patch, strategic merge patch, server-side apply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.embedded.apiserver.patching.fields import difference, paths, spelt
+from pytest_kscen.embedded.apiserver.patching.managed_fields import (
+    BEFORE_FIRST_APPLY,
+    ConflictsError,
+    applied,
+    materialised,
+    updated,
+)
+from pytest_kscen.embedded.apiserver.patching.managers import check_options, writer_of
+from pytest_kscen.embedded.apiserver.patching.shapes import UnfitError, shape_of
+from pytest_kscen.embedded.apiserver.patching.strategic import strategic_merge_patch
+from pytest_kscen.embedded.apiserver.patching.structured_merge import check, compare, field_set
+from pytest_kscen.kube.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pytest_kscen.objects.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Invalid,
+    TooLarge,
+    UnsupportedMediaType,
+    not_found,
+    quoted,
+)
+from pytest_kscen.objects.go_values import as_json, json_name, plain
+from pytest_kscen.objects.patches import PatchError, json_patch, merge_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.embedded.apiserver.kinds import Kind
+    from pytest_kscen.embedded.apiserver.patching.managed_fields import Entries, Writer
+    from pytest_kscen.embedded.apiserver.patching.shapes import Shape
+    from pytest_kscen.kube.api import Request
+    from pytest_kscen.objects.resources import Obj
+    Conflicts = Sequence[tuple[Obj, tuple[str, ...]]]
+
+
+
+# kubectl's move from applying on the client's side to the server's: its annotation stands for
+# what it owned.
+
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def allowed(shape: Shape, live: Obj) -> set[tuple[str, ...]]:
+    """The fields that kubectl applied last and nobody has changed since: no conflict for it."""
+    try:
+        last: Any = orjson.loads(_annotations(live).get(ANNOTATION) or "null")
+    except orjson.JSONDecodeError:
+        return set()
+    if not isinstance(last, dict) or last.get("apiVersion") != live.get("apiVersion"):
+        return set()
+    changes = compare(shape, last, live)
+    return set(paths(difference(difference(field_set(shape, last), changes.touched), changes.removed)))
+
+
+def brought_up_to_date(new: Obj, config: Obj) -> Obj:
+    """The object with the annotation, if it has one, saying what was applied now."""
+    annotations = _annotations(new)
+    if not annotations.get(ANNOTATION):
+        return new
+    given = {name: value for name, value in _annotations(config).items() if name != ANNOTATION}
+    metadata = {name: value for name, value in config["metadata"].items() if name != "annotations"}
+    said = {**config, "metadata": {**metadata, "annotations": given} if given else metadata}
+    text = orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    return {**new, "metadata": {**new["metadata"], "annotations": {**annotations, ANNOTATION: text}}}
+
+
+def _annotations(obj: Obj) -> Obj:
+    metadata = obj.get("metadata") or {}
+    return metadata.get("annotations") or {}
+
+
+# Server-side apply: a configuration is checked, merged into the live object and its owner's
+# entry brought up to date.
+
+
+
+def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
+    """The object after a configuration was applied to it, with its managedFields; `old` is None if it is to be created."""
+    config = _configuration(kind, request)
+    _check(kind, config)
+    writer = writer_of(kind, request, "Apply")
+    live = {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {}} if old is None else old
+    entries: Entries = list(live["metadata"].get("managedFields", ()))
+    if old and not entries:
+        first = writer._replace(manager=BEFORE_FIRST_APPLY, operation="Update")
+        entries = updated((), first, {}, old, time)
+    new, entries = _merge(entries, writer, live, config, time, force=request.options.force)
+    if writer.manager == "kubectl":
+        new = brought_up_to_date(new, config)
+    metadata = {name: value for name, value in (new["metadata"] or {}).items() if name != "managedFields"}
+    return {**new, "metadata": {**metadata, "managedFields": entries} if entries else metadata}
+
+
+def _configuration(kind: Kind, request: Request) -> Obj:
+    config = {} if request.body is None else request.body
+    if not isinstance(config, dict):
+        into = f"json: cannot unmarshal {json_name(config)} into Go value of type map[string]interface {{}}"
+        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {into}")
+    stated = _text(config, "apiVersion"), _text(config, "kind")
+    if stated != (kind.resource.api_version, kind.resource.kind):
+        group, _, version = stated[0].rpartition("/")
+        raise BadRequest("invalid object type: " + ("/, Kind=" if "/" in group else f"{group}/{version}, Kind={stated[1]}"))
+    metadata = config.get("metadata")
+    if not isinstance(metadata, dict):
+        return config
+    owners = metadata.get("managedFields")
+    if isinstance(owners, list) and all(isinstance(entry, dict) for entry in owners):
+        raise BadRequest("metadata.managedFields must be nil")
+    if owners is None:
+        return {**config, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+    return config  # which does not fit, and is refused for that
+
+
+def _text(part: Any, name: str) -> str:
+    """A field, if there is one and it is text."""
+    value = part.get(name) if isinstance(part, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _check(kind: Kind, config: Obj) -> None:
+    try:
+        check(shape_of(kind), config)
+    except UnfitError as error:
+        resource, metadata = kind.resource, config.get("metadata")
+        gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+        whose = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {gvk}"
+        raise ApiError(f"failed to create typed patch object ({whose}): {error}") from None
+
+
+def _merge(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool) -> tuple[Obj, Entries]:
+    try:
+        return applied(entries, writer, live, config, time, force=force)
+    except ConflictsError as error:
+        conflicts = error.conflicts
+        if writer.manager == "kubectl":
+            mine = allowed(writer.shape, live)
+            conflicts = [each for each in conflicts if each[1] not in mine]
+        if conflicts:
+            raise _refusal(conflicts) from None
+        return applied(entries, writer, live, config, time, force=True)
+
+
+def _refusal(conflicts: Conflicts) -> Conflict:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {_who(entry)}", "field": spelt(path)}
+        for entry, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        said = f"1 conflict: conflict with {_who(conflicts[0][0])}: {spelt(conflicts[0][1])}"
+    else:
+        by_manager: dict[str, list[str]] = {}
+        for entry, path in conflicts:
+            by_manager.setdefault(_who(entry), []).append(f"- {spelt(path)}")
+        lines = [line for who, fields in sorted(by_manager.items()) for line in (f"conflicts with {who}:", *fields)]
+        said = f"{len(conflicts)} conflicts: " + "\n".join(lines)
+    return Conflict(f"Apply failed with {said}", details={"causes": causes})
+
+
+def _who(entry: Obj) -> str:
+    who = quoted(entry.get("manager", ""))
+    if entry.get("subresource"):
+        who += f" with subresource {quoted(entry['subresource'])}"
+    return f"{who} using {entry['apiVersion']}" if entry["operation"] == "Update" else who
+
+
+
+MOST_OPERATIONS = 10_000
+REJECTED = "the server rejected our request due to an error in our request"
+OWNERLESS = ("/status/", "/spec/")
+OPERATION = {"op": str, "path": str, "from": str}
+
+
+def patched(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
+    """The body that the patch makes of the old object, which is None if there is none. Shares what the patch leaves alone."""
+    _check_media_type(kind, request)
+    check_options(request)
+    if request.patch_type == APPLY_PATCH:
+        return apply(kind, old, request, timestamp_of(at))
+    if old is None:
+        raise not_found(kind.resource, request.name)
+    if request.patch_type == JSON_PATCH:
+        return _json_patched(old, request)
+    if not isinstance(request.body, dict):
+        decoding = "error decoding patch: " if request.patch_type == MERGE_PATCH else ""
+        raise BadRequest(
+            f"{decoding}json: cannot unmarshal {json_name(request.body)} into Go value of type map[string]interface {{}}"
+        )
+    if request.patch_type == MERGE_PATCH:
+        return cast("Obj", merge_patch(old, request.body))
+    return strategic_merge_patch(shape_of(kind), old, request.body)
+
+
+def _check_media_type(kind: Kind, request: Request) -> None:
+    accepted = [JSON_PATCH, MERGE_PATCH, *([] if kind.custom else [STRATEGIC_PATCH]), APPLY_PATCH]
+    if request.patch_type not in accepted:
+        listed = ", ".join(accepted)
+        raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {listed}")
+
+
+def _json_patched(old: Obj, request: Request) -> Obj:
+    validation = request.options.field_validation
+    operations, strangers = (_unchecked(request.body), []) if validation == "Ignore" else _checked(request)
+    try:
+        new = cast("Obj", json_patch(materialised(old) if _may_look_at_owners(operations) else old, operations))
+    except PatchError:
+        raise Invalid(REJECTED, details={}) from None
+    if strangers and validation == "Strict":
+        raise misfit(request, new, f"strict decoding error: {', '.join(strangers)}")
+    request.warnings.extend(strangers)
+    return new
+
+
+def _may_look_at_owners(operations: Sequence[Obj]) -> bool:
+    """To work them out takes time, and most patches are of a status."""
+    places = (place for one in operations for place in (one.get("path"), one.get("from", OWNERLESS[0])))
+    return not all(str(place).startswith(OWNERLESS) for place in places)
+
+
+def _unchecked(body: Any) -> Sequence[Obj]:
+    """The operations of who wants no validation: what makes no sense in them is found when they are done."""
+    if not isinstance(body, list):
+        raise BadRequest(f"json: cannot unmarshal {json_name(body)} into Go value of type jsonpatch.Patch")
+    for operation in body:
+        if not isinstance(operation, dict):
+            raise BadRequest(f"json: cannot unmarshal {json_name(operation)} into Go value of type jsonpatch.Operation")
+        if any(not isinstance(operation[name], str | None) for name in OPERATION if name in operation):
+            raise Invalid(REJECTED, details={})
+    return body
+
+
+def _checked(request: Request) -> tuple[Sequence[Obj], list[str]]:
+    """The operations, and the names in them that nobody knows."""
+    body = request.body
+    if not isinstance(body, list):
+        raise _undecoded(body, "value of type []handlers.jsonPatchOp")
+    strangers = []
+    for place, operation in enumerate(body):
+        if not isinstance(operation, dict):
+            raise _undecoded(operation, "value of type handlers.jsonPatchOp")
+        for name, value in operation.items():
+            if name in OPERATION and value is not None and not isinstance(value, str):
+                raise _undecoded(value, f"struct field jsonPatchOp.{name} of type string")
+        strangers += [f'json patch unknown field "[{place}].{name}"' for name in operation if name not in {*OPERATION, "value"}]
+    if len(body) > MOST_OPERATIONS:
+        said = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(body)}"
+        raise TooLarge(f"Request entity too large: {said}")
+    return body, strangers
+
+
+def _undecoded(value: Any, target: str) -> BadRequest:
+    return BadRequest(f"error decoding patch: json: cannot unmarshal {json_name(value)} into Go {target}")
+
+
+def misfit(request: Request, body: Obj, why: str) -> ApiError:
+    """The refusal of a patch whose outcome is no object of its kind; `why` is the decoder's own word, or the converter's."""
+    if request.patch_type == APPLY_PATCH:
+        version = body["apiVersion"] if "/" in body["apiVersion"] else f"/{body['apiVersion']}"
+        gvk, metadata = f"{version}, Kind={body['kind']}", request.body.get("metadata") or {}
+        whose = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {gvk}"
+        said = f"failed to convert new object ({whose}) to proper version: unable to convert unstructured object to {gvk}: "
+        return ApiError(said + why)
+    is_strategic = request.patch_type == STRATEGIC_PATCH
+    shown = plain(request.body) if is_strategic else as_json(dict(sorted(materialised(body).items())))
+    message = f"Invalid value: {quoted(shown)}: {why}"
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return Invalid(f' "" is invalid: patch: {message}', details={"causes": [cause]})

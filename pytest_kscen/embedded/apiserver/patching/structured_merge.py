@@ -1,0 +1,400 @@
+"""Structured merge and diff of objects by their shape: validate, compare and merge, as structured-merge-diff does."""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import is_
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kscen.embedded.apiserver.patching.fields import SELF, insert, spelt, without
+from pytest_kscen.embedded.apiserver.patching.shapes import (
+    ABSENT,
+    DEDUCED,
+    LIST,
+    MAP,
+    SCALAR,
+    UnfitError,
+    by_element,
+    element_of,
+    form_of,
+)
+from pytest_kscen.objects.go_values import plain, syntax, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_kscen.embedded.apiserver.patching.fields import Fields
+    from pytest_kscen.embedded.apiserver.patching.shapes import Shape
+
+
+
+
+
+def field_set(shape: Shape, value: Any) -> Fields:
+    """Every field that the value names: what an applier of it owns."""
+    found: Fields = {}
+    _collect(shape, value, [], found)
+    return found
+
+
+def _collect(shape: Shape, value: Any, path: list[str], found: Fields) -> None:
+    form = form_of(shape, value)
+    if form == MAP and not shape.atomic_map:
+        for name, part in (value or {}).items():
+            inner = shape.of_field(name)
+            if inner is None:
+                continue
+            below = [*path, f"f:{name}"]
+            _collect(inner, part, below, found)
+            if part is None or part == {} or name not in shape.fields:
+                insert(found, below)
+    elif form == LIST and not shape.atomic_list:
+        for element, items in by_element(shape, value).items():
+            below = [*path, element]
+            if len(items) == 1:
+                _collect(shape.items, items[0], below, found)
+            insert(found, below)
+    elif path:
+        insert(found, path)
+
+
+def merged(shape: Shape, live: Any, config: Any) -> Any:
+    """The live value with the configuration's over it; ABSENT if nothing is left. Shares what the configuration is silent on."""
+    if config is ABSENT:
+        return live
+    form = form_of(shape, config)
+    if form == MAP and not shape.atomic_map and (live or config):
+        return _merged_map(shape, live if isinstance(live, dict) else {}, config or {})
+    if form == LIST and not shape.atomic_list and (live or config):
+        return _merged_list(shape, live if isinstance(live, list) else [], config or [])
+    return live if live is not ABSENT and live == config and type(live) is type(config) else config
+
+
+def _merged_map(shape: Shape, live: dict[str, Any], config: dict[str, Any]) -> Any:
+    changed = {}
+    for name, value in config.items():
+        inner = shape.of_field(name)
+        if inner is None:
+            continue
+        was = live.get(name, ABSENT)
+        now = merged(inner, was, value)
+        if now is not was:
+            changed[name] = now
+    return {**live, **changed} if changed else live
+
+
+def _merged_list(shape: Shape, live: list[Any], config: list[Any]) -> list[Any]:
+    """Items in the configuration's order, with the live ones that it does not name about where they were."""
+    mine = {element_of(shape, item): item for item in config}
+    wanted = list(mine)
+    places = [element_of(shape, item) for item in live]
+    theirs: dict[str, Any] = {}
+    for element, item in zip(places, live, strict=True):
+        theirs[element] = None if element in theirs else item
+    out: list[Any] = []
+    for from_live, place in _interleaved(places, wanted):
+        if from_live:
+            out.append(live[place])
+        else:
+            element = wanted[place]
+            out.append(merged(shape.items, theirs.get(element, ABSENT), mine[element]))
+    return live if len(out) == len(live) and all(map(is_, out, live)) else out
+
+
+def _interleaved(live: list[str], config: list[str]) -> list[tuple[bool, int]]:
+    """Which item comes next, one of the live list (True) or one of the configuration: structured-merge-diff's order."""
+    wanted, known = frozenset(config), frozenset(live)
+    shared = deque(element for element in config if element in known)
+    order: list[tuple[bool, int]] = []
+    done: set[str] = set()
+    left = right = 0
+    while left < len(live) or right < len(config):
+        here = live[left] if left < len(live) else None
+        there = config[right] if right < len(config) else None
+        if here in wanted and there not in {None, here} and shared and shared[0] != here:
+            left += 1  # in the configuration too, but not its turn yet
+            continue
+        if here is not None and here not in wanted:
+            order.append((True, left))
+            left += 1
+            continue
+        if here is not None and (here == there or here in done):
+            left += 1
+        if there is not None:
+            done.add(there)
+            order.append((False, right))
+            if shared and shared[0] == there:
+                shared.popleft()
+            right += 1
+    return order
+
+
+def taken_out(shape: Shape, value: Any, given_up: Fields) -> Any:
+    """The value without these fields; ABSENT if nothing is left of it."""
+    form = form_of(shape, value)
+    if form == MAP and isinstance(value, dict) and value:
+        return ABSENT if shape.atomic_map else _taken_from_map(shape, value, given_up)
+    if form == LIST and isinstance(value, list) and value:
+        return ABSENT if shape.atomic_list else _taken_from_list(shape, value, given_up)
+    return ABSENT if form in {MAP, LIST} else value
+
+
+def _taken_from_map(shape: Shape, value: dict[str, Any], given_up: Fields) -> Any:
+    kept = {}
+    for name, part in value.items():
+        below = given_up.get(f"f:{name}")
+        if below is None:
+            kept[name] = part
+        elif below and SELF not in below:
+            inner = shape.of_field(name)
+            left = part if inner is None else taken_out(inner, part, below)
+            kept[name] = None if left is ABSENT else left
+    return kept or ABSENT
+
+
+def _taken_from_list(shape: Shape, value: list[Any], given_up: Fields) -> Any:
+    kept = []
+    for item in value:
+        below = given_up.get(element_of(shape, item))
+        if below is None:
+            kept.append(item)
+        elif below and SELF not in below:
+            left = taken_out(shape.items, item, below)
+            kept.append(None if left is ABSENT else left)
+    return kept or ABSENT
+
+
+def with_named(shape: Shape | None, fields: Fields) -> Fields:
+    """The set with every named field in it that it leads through: structs are there because their parts are."""
+    named = {}
+    for element, below in fields.items():
+        if element == SELF:
+            named[SELF] = below
+            continue
+        inner = shape.of_element(element) if shape else None
+        deeper = with_named(inner, below) if below else below
+        if below and shape and element.startswith("f:") and element[2:] in shape.fields:
+            deeper = {SELF: {}, **deeper}
+        named[element] = deeper
+    return named
+
+
+# Which fields a write has changed, and which it has removed. Parts that both objects share are
+# not looked into.
+
+
+TOP = ["f:metadata"]  # of an object, not of a template in it
+NOTHING: Mapping[str, Any] = {}
+
+
+class Changes(NamedTuple):
+    """Sets of fields: those that are new or have another value, and those that are gone."""
+
+    touched: Fields
+    removed: Fields
+
+    def outside(self, ignored: Fields) -> Changes:
+        """Leaving out what the server resets anyway."""
+        return Changes(without(self.touched, ignored), without(self.removed, ignored)) if ignored else self
+
+
+def compare(shape: Shape, old: Any, new: Any) -> Changes:
+    walk = _Walk()
+    walk.visit(shape, old, new)
+    return Changes(walk.touched, walk.removed)
+
+
+class _Walk:
+    """One comparison, and where it stands."""
+
+    def __init__(self) -> None:
+        self.touched: Fields = {}
+        self.removed: Fields = {}
+        self._path: list[str] = []
+
+    def visit(self, shape: Shape, old: Any, new: Any) -> None:
+        if old is new:
+            return
+        form = form_of(shape, old if new is ABSENT else new)
+        if old is not ABSENT and new is not ABSENT and form_of(shape, old) != form:
+            self._contents(form_of(shape, old), shape, old, new)
+        whole = self._contents(form, shape, old, new)
+        if not whole and self._path:
+            if old is ABSENT:
+                insert(self.touched, self._path)
+            elif new is ABSENT:
+                insert(self.removed, self._path)
+
+    def _contents(self, form: str, shape: Shape, old: Any, new: Any) -> bool:
+        """Look at the parts; or at the value as a whole, if it is owned as a whole."""
+        if form == MAP and not shape.atomic_map:
+            if (isinstance(old, dict) and old) or (isinstance(new, dict) and new):
+                self._entries(shape, old, new)
+                return False
+        elif form == LIST and not shape.atomic_list:
+            before, after = (value if isinstance(value, list) else [] for value in (old, new))
+            if before or after:
+                self._items(shape, before, after)
+                return False
+        self._whole(old, new)
+        return True
+
+    def _whole(self, old: Any, new: Any) -> None:
+        if not self._path:
+            return
+        if new is ABSENT:
+            insert(self.removed, self._path)
+        elif old is ABSENT or old != new:
+            insert(self.touched, self._path)
+
+    def _entries(self, shape: Shape, one: Any, other: Any) -> None:
+        before, old_zero = (one, shape.written) if isinstance(one, dict) else (NOTHING, NOTHING)
+        after, new_zero = (other, shape.written) if isinstance(other, dict) else (NOTHING, NOTHING)
+        for name in {**before, **after}:
+            if name in shape.silent and self._path == TOP:
+                continue
+            old = before[name] if name in before else old_zero.get(name, ABSENT)
+            new = after[name] if name in after else new_zero.get(name, ABSENT)
+            if old is new:
+                continue
+            field = shape.fields.get(name)
+            part = field.shape if field else shape.others
+            if part is not None:
+                self._below(field.element if field else f"f:{name}", part, old, new)
+
+    def _items(self, shape: Shape, before: list[Any], after: list[Any]) -> None:
+        old_items, new_items = by_element(shape, before), by_element(shape, after)
+        for element in {**old_items, **new_items}:
+            old, new = old_items.get(element, ()), new_items.get(element, ())
+            if len(old) <= 1 and len(new) <= 1:
+                self._below(element, shape.items, old[0] if old else ABSENT, new[0] if new else ABSENT)
+            else:
+                self._duplicates(element, shape.items, list(old), list(new))
+
+    def _duplicates(self, element: str, shape: Shape, old: list[Any], new: list[Any]) -> None:
+        """Items that share an element are owned together."""
+        path = [*self._path, element]
+        if len(old) > 1 and len(new) > 1:
+            if old != new:
+                insert(self.touched, path)
+        elif len(old) > 1:
+            if new:
+                self._below(element, shape, ABSENT, new[0])
+            insert(self.removed, path)
+        else:
+            if old:
+                self._below(element, shape, old[0], ABSENT)
+            insert(self.touched, path)
+
+    def _below(self, element: str, shape: Shape, old: Any, new: Any) -> None:
+        self._path.append(element)
+        self.visit(shape, old, new)
+        self._path.pop()
+
+
+# Whether an applied configuration has its kind's shape, in the words of structured-merge-diff.
+
+
+TWICE = "duplicate entries for key "
+_OF_MAPS, _OF_LISTS, _OF_SCALARS = (MAP, DEDUCED), (LIST, DEDUCED), (SCALAR, DEDUCED)
+
+
+def check(shape: Shape, value: Any) -> None:
+    """Raises an UnfitError that lists every place that does not fit."""
+    found = list(_misfits(shape, value, ""))
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise UnfitError("\n".join(["errors:", *(f"  {error}" for error in found)]))
+
+
+def fits(shape: Shape, value: Any) -> bool:
+    """Whether a value has its shape, but for elements that are there twice."""
+    return _plainly_fits(shape, value) or all(error.message.startswith(TWICE) for error in _misfits(shape, value, ""))
+
+
+def _plainly_fits(shape: Shape, value: Any) -> bool:
+    """The same answer for what is in order, without words; False says nothing."""
+    if type(value) is dict:
+        if shape.form not in _OF_MAPS:
+            return False
+        fields, others = shape.fields, shape.others
+        for name, part in value.items():
+            field = fields.get(name)
+            inner = field.shape if field else others
+            if inner is None or not _plainly_fits(inner, part):
+                return False
+        return True
+    if type(value) is list:
+        return shape.form in _OF_LISTS and _items_plainly_fit(shape, value)
+    return value is None or (shape.form in _OF_SCALARS and not _scalar(shape.type, value))
+
+
+def _items_plainly_fit(shape: Shape, items: list[Any]) -> bool:
+    inner, keys = shape.items, shape.keys
+    if not shape.atomic_list and not all(_can_be_told(item, keys) for item in items):
+        return False
+    return all(_plainly_fits(inner, item) for item in items)
+
+
+def _can_be_told(item: Any, keys: tuple[str, ...]) -> bool:
+    """Whether an item of a list that merges can be told from others."""
+    if keys:
+        return type(item) is dict and any(item.get(key) is not None for key in keys)
+    return type(item) in {str, int, float, bool}
+
+
+def _misfits(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
+    if value is None:
+        return
+    form = form_of(shape, value)
+    if form == MAP:
+        yield from _in_map(shape, value, path)
+    elif form == LIST:
+        yield from _in_list(shape, value, path)
+    elif message := _scalar(shape.type, value):
+        yield UnfitError(message, path)
+
+
+def _in_map(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
+    if not isinstance(value, dict):
+        yield UnfitError(f"expected map, got &{{{plain(value)}}}", path)
+        return
+    for name, part in value.items():
+        inner = shape.of_field(name)
+        if inner is None:
+            yield UnfitError("field not declared in schema", f"{path}.{name}")
+            return
+        yield from _misfits(inner, part, f"{path}.{name}")
+
+
+def _in_list(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
+    if not isinstance(value, list):
+        yield UnfitError(f"expected list, got &{{{plain(value)}}}", path)
+        return
+    seen = set()
+    for place, item in enumerate(value):
+        element = f"i:{place}"
+        if not shape.atomic_list:
+            try:
+                element = element_of(shape, item)
+            except UnfitError as error:
+                yield UnfitError(f"element {place}: {error.message}", path)
+                return
+            if element in seen:
+                yield UnfitError(f"{TWICE}{spelt([element])}", path)
+            seen.add(element)
+        yield from _misfits(shape.items, item, path + spelt([element]))
+
+
+def _scalar(type_: str, value: Any) -> str:
+    match type_:
+        case "string" if not isinstance(value, str):
+            return f"expected string, got &value.valueUnstructured{{Value:{syntax(value)}}}"
+        case "boolean" if not isinstance(value, bool):
+            return f"expected boolean, got &{{{plain(value)}}}"
+        case "integer" | "number" if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"expected numeric (int or float), got {type_name(value)}"
+        case "" if isinstance(value, dict | list):
+            return f"expected any scalar, got &{{{plain(value)}}}"
+    return ""

@@ -1,0 +1,253 @@
+"""What OpenAPI does not tell, asked of the server itself: Go's names for types, from its refusals of wrong values.
+
+Each definition is visited once, on the first way that leads to it from a kind that can be created; nothing is created.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import ssl
+import tempfile
+import threading
+from collections import deque
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from pytest_kscen.embedded.apiserver.schema.compiling import go_type
+from pytest_kscen.embedded.apiserver.schema.scalars import META, SPECIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    Post = Callable[[str, Any], dict[str, Any]]
+    Schemas = dict[str, dict[str, Any]]
+
+
+
+
+REFUSAL = re.compile(r"into Go struct field (\w+)\.(\S+) of type (.+)")
+ELEMENT, ENTRY = "[]", "{}"
+SHALLOW = 12
+
+
+class Place(NamedTuple):
+    """Where a definition was first met: below which collection's objects, and by which fields."""
+
+    collection: str
+    path: tuple[str, ...]
+    definition: str
+    labels: tuple[str, ...]
+
+    def body(self, value: Any) -> Any:
+        """The smallest object that has this value here."""
+        for step in reversed(self.path):
+            value = [value] if step == ELEMENT else {"key" if step == ENTRY else step: value}
+        return value
+
+
+def probe_types(post: Post, schemas: Schemas, roots: dict[str, str]) -> list[Place]:
+    """Mark in the schemas what Go calls things where their names do not follow; tell where each definition was met.
+
+    `roots` are the collections' paths and their kinds' definitions.
+    """
+    waiting = deque(Place(collection, (), definition, ()) for collection, definition in roots.items())
+    met: dict[str, Place] = {}
+    while waiting:
+        place = waiting.popleft()
+        if place.definition in met or place.definition in SPECIAL:
+            continue
+        met[place.definition] = place
+        for field, schema in schemas[place.definition].get("properties", {}).items():
+            label = _probe_field(post, place, field, schema)
+            waiting.extend(_below(place, field, label, schema))
+    return list(met.values())
+
+
+def _probe_field(post: Post, place: Place, field: str, schema: dict[str, Any]) -> str:
+    """Ask about one field, and about what is in it; give the field's piece of Go's path."""
+    label = field
+    for inner, path in _layers(schema):
+        wrong = _wrong(inner)
+        for step in reversed(path):
+            wrong = [wrong] if step == ELEMENT else {"key": wrong}
+        found = REFUSAL.search(post(place.collection, place.body({field: wrong})).get("message", ""))
+        if found is None:
+            continue
+        if not path:
+            label = found[2].removeprefix(".".join((*place.labels, "")))
+            if label != field:
+                schema["x-go-path"] = label
+        if found[3] != go_type(inner) and inner.get("$ref") not in SPECIAL:
+            inner["x-go-type"] = found[3]
+    return label
+
+
+def _layers(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+    """A field's schema, and its elements' when they have no definition of their own."""
+    path: tuple[str, ...] = ()
+    yield schema, path
+    while "items" in schema or "additionalProperties" in schema:
+        path += (ELEMENT,) if "items" in schema else (ENTRY,)
+        schema = schema.get("items") or schema["additionalProperties"]
+        if "$ref" not in schema:
+            yield schema, path
+
+
+def _wrong(schema: dict[str, Any]) -> Any:
+    return 1 if schema.get("type") == "string" else True if schema.get("$ref") in SPECIAL else "wrong"
+
+
+def _below(place: Place, field: str, label: str, schema: dict[str, Any]) -> Iterator[Place]:
+    """The definitions that a field leads to. An object's own metadata is skipped: the server has its hands in it."""
+    if (place.path, field) == ((), "metadata"):
+        return
+    path = (*place.path, field)
+    while "items" in schema or "additionalProperties" in schema:
+        path += (ELEMENT,) if "items" in schema else (ENTRY,)
+        schema = schema.get("items") or schema["additionalProperties"]
+    if "$ref" in schema and len(path) < SHALLOW:
+        yield Place(place.collection, path, schema["$ref"], (*place.labels, label))
+
+
+# Which fields the server prints though they are empty: asked through a webhook that refuses
+# each object by quoting it. A mutating webhook sees an object after decoding and defaulting,
+# and before validation, so any object will do.
+
+
+
+NAME = "kscen-record"
+# webhooks are not asked about the admission kinds themselves; these are the pointers there
+UNSHOWN_POINTERS = (
+    *("failurePolicy", "matchPolicy", "sideEffects", "timeoutSeconds", "reinvocationPolicy", "scope"),
+    *("url", "path", "port", "parameterNotFoundAction", "reason"),
+)
+# what a deletion asks for is no object, so no webhook sees it
+POINTERS_OF_DELETIONS = {
+    f"{META}.DeleteOptions": ("gracePeriodSeconds", "orphanDependents", "propagationPolicy"),
+    f"{META}.Preconditions": ("resourceVersion", "uid"),
+}
+ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+
+
+def probe_zeros(post: Post, schemas: Schemas, places: list[Place]) -> None:
+    """Mark what is printed of absent fields where OpenAPI's default does not tell, and pointers, where a zero stays."""
+    for place in places:
+        properties = schemas[place.definition].get("properties", {})
+        bare = _printed(post, place, {})
+        for field, schema in properties.items():
+            if bare is not None and field in bare and _is_unsaid(schema, bare[field]):
+                schema["x-go-zero"] = bare[field]
+            if bare is not None and "default" in schema and field not in bare:
+                schema["x-go-omitted"] = True
+            if schema.get("type") in ZEROS and _stays(post, place, field, schema, bare):
+                schema["x-go-pointer"] = True
+    for definition, fields in POINTERS_OF_DELETIONS.items():
+        for field in fields:
+            schemas[definition]["properties"][field]["x-go-pointer"] = True
+
+
+def _is_unsaid(schema: dict[str, Any], printed: Any) -> bool:
+    """Null, and the zeros of types that have a JSON form of their own."""
+    return printed is None or (schema.get("$ref") in SPECIAL and "default" not in schema and printed in ("0", 0))
+
+
+def _stays(post: Post, place: Place, field: str, schema: dict[str, Any], bare: dict[str, Any] | None) -> bool:
+    """Whether Go tells a zero from nothing here."""
+    if bare is None:
+        return field in UNSHOWN_POINTERS
+    zero = ZEROS[schema["type"]]
+    kept = _printed(post, place, {field: zero})
+    if kept is None:  # what is refused was noticed
+        return True
+    return bool(kept.get(field, ...) == zero) and not ("default" in schema and bare.get(field) == zero)
+
+
+def _printed(post: Post, place: Place, value: Any) -> dict[str, Any] | None:
+    """What the server makes of a value at a place."""
+    body = place.body(value)
+    metadata = body.setdefault("metadata", {})
+    metadata["name"] = metadata.get("name") or NAME
+    metadata["labels"] = {**(metadata.get("labels") or {}), NAME: ""}
+    _, _, quoted = post(place.collection, body).get("message", "").partition("denied the request: ")
+    if not quoted:
+        return None
+    printed = orjson.loads(quoted)
+    for step in place.path:
+        printed = printed[0] if step == ELEMENT else printed.get("key" if step == ENTRY else step)
+        if not printed and printed != {}:
+            return None
+    return dict(printed)
+
+
+class _Echo(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        request = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+        refusal = {"uid": request["uid"], "allowed": False, "status": {"message": orjson.dumps(request["object"]).decode()}}
+        body = orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": refusal})
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def echo_webhook(host: str) -> Iterator[dict[str, Any]]:
+    """A webhook on this machine, and the configuration that makes a server call it."""
+    key, certificate = _certificate(host)
+    with tempfile.TemporaryDirectory() as folder:
+        chain = Path(folder, "chain.pem")
+        chain.write_bytes(key + certificate)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(chain)
+    server = ThreadingHTTPServer((host, 0), _Echo)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield _configuration(f"https://{host}:{server.server_port}/", certificate)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _configuration(url: str, certificate: bytes) -> dict[str, Any]:
+    import base64
+
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["CREATE"]}
+    webhook = {
+        "name": "echo.kscen.io",
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(certificate).decode()},
+        "rules": [everything],
+        "objectSelector": {"matchLabels": {NAME: ""}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    return {"metadata": {"name": NAME}, "webhooks": [webhook]}
+
+
+def _certificate(host: str) -> tuple[bytes, bytes]:
+    from datetime import UTC, datetime
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2120, 1, 1, tzinfo=UTC))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    return private, certificate.public_bytes(serialization.Encoding.PEM)

@@ -1,0 +1,299 @@
+"""Who may do what: roles, and to whom they are bound."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.rules import checks
+from pytest_kscen.embedded.apiserver.rules.checks import ROLE, internal
+from pytest_kscen.embedded.apiserver.rules.fields import CERTIFICATE_FIELDS, fill, keep_spec, part
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.embedded.apiserver.rules.checks import Causes
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+GROUP = "rbac.authorization.k8s.io"
+SUBJECTS = ("ServiceAccount", "User", "Group")
+_NOT_BOTH = "rules cannot apply to both regular resources and non-resource URLs"
+
+
+def _rules(obj: Obj, *, namespaced: bool) -> Causes:
+    for place, rule in enumerate(obj.get("rules") or ()):
+        path, urls = f"rules[{place}]", rule.get("nonResourceURLs")
+        if not rule.get("verbs"):
+            yield Cause.required(f"{path}.verbs", "verbs must contain at least one value")
+        if urls:
+            if namespaced:
+                why = "namespaced rules cannot apply to non-resource URLs"
+                yield Cause.invalid(f"{path}.nonResourceURLs", urls, why)
+            if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
+                yield Cause.invalid(f"{path}.nonResourceURLs", urls, _NOT_BOTH)
+            continue
+        if not rule.get("apiGroups"):
+            yield Cause.required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+        if not rule.get("resources"):
+            yield Cause.required(f"{path}.resources", "resource rules must supply at least one resource")
+
+
+def validate_role(obj: Obj) -> Causes:
+    return _rules(obj, namespaced=True)
+
+
+def validate_cluster_role(obj: Obj) -> Causes:
+    yield from _rules(obj, namespaced=False)
+    aggregation = obj.get("aggregationRule")
+    if aggregation is not None:
+        path, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors")
+        if not selectors:
+            yield Cause.required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+        for place, selector in enumerate(selectors or ()):
+            yield from checks.selector(f"{path}[{place}]", selector)
+            if checks.matches(selector, {}) is None:
+                yield Cause.invalid(f"{path}[{place}]", None, "invalid label selector.")
+
+
+def no_default(_: Obj) -> None:
+    """Roles say all there is to say."""
+
+
+def default_binding(obj: Obj) -> None:
+    fill(part(obj, "roleRef"), {})
+    if not obj["roleRef"].get("apiGroup"):
+        obj["roleRef"]["apiGroup"] = GROUP
+    for subject in obj.get("subjects") or ():
+        if subject.get("kind") in {"User", "Group"}:
+            fill(subject, {"apiGroup": GROUP})
+
+
+def _binding(obj: Obj, *, namespaced: bool) -> Causes:
+    role = obj["roleRef"]
+    kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
+    yield from checks.one_of("roleRef.apiGroup", role.get("apiGroup", ""), (GROUP,))
+    yield from checks.one_of("roleRef.kind", role.get("kind", ""), kinds)
+    yield from checks.required_name("roleRef.name", role.get("name"), names.path_segment)
+    for place, subject in enumerate(obj.get("subjects") or ()):
+        yield from _subject(f"subjects[{place}]", subject, namespaced=namespaced)
+
+
+def _subject(path: str, subject: Obj, *, namespaced: bool) -> Causes:
+    name, kind, group = (subject.get(field, "") for field in ("name", "kind", "apiGroup"))
+    if not name:
+        yield Cause.required(f"{path}.name")
+    if kind == "ServiceAccount":
+        if name:
+            yield from checks.named(f"{path}.name", name, names.dns1123_subdomain)
+        if group:
+            yield Cause.unsupported(f"{path}.apiGroup", group, ("",))
+        if not namespaced and not subject.get("namespace"):
+            yield Cause.required(f"{path}.namespace")
+    elif kind in SUBJECTS:
+        yield from checks.one_of(f"{path}.apiGroup", group, (GROUP,))
+    else:
+        yield Cause.unsupported(f"{path}.kind", kind, SUBJECTS)
+
+
+def validate_binding(obj: Obj) -> Causes:
+    return _binding(obj, namespaced=True)
+
+
+def validate_cluster_binding(obj: Obj) -> Causes:
+    return _binding(obj, namespaced=False)
+
+
+def _again(validate: Callable[[Obj], Iterable[Cause]]) -> Callable[[Obj, Obj], Iterable[Cause]]:
+    def judge(new: Obj, old: Obj) -> Causes:
+        yield from validate(new)
+        if new.get("roleRef") != old.get("roleRef"):
+            yield Cause.invalid("roleRef", internal(ROLE, new["roleRef"]), "cannot change roleRef")
+
+    return judge
+
+
+RBAC_RULES = {
+    (GROUP, plural): Rules(
+        default=default_binding if plural.endswith("bindings") else no_default,
+        validate=validate,
+        validate_update=_again(validate),
+        name=names.path_segment,
+        qualified_finalizers=True,
+        generation=None,
+        create_on_update=True,
+        empties=("rules",) if plural.endswith("roles") else (),
+    )
+    for plural, validate in (
+        ("roles", validate_role),
+        ("clusterroles", validate_cluster_role),
+        ("rolebindings", validate_binding),
+        ("clusterrolebindings", validate_cluster_binding),
+    )
+}
+
+
+# CertificateSigningRequests: asked once, then approved or denied, then signed.
+
+
+USAGES = (
+    *("any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment"),
+    *("decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel"),
+    *("ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime"),
+    *("server auth", "signing", "timestamping"),
+)
+DECISIONS = ("Approved", "Denied")
+FINAL = (*DECISIONS, "Failed")
+LEAST_SECONDS = 600
+LEGACY = "kubernetes.io/legacy-unknown"
+_NO_SIGNER = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+_BOTH = "Approved and Denied conditions are mutually exclusive"
+_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+_HEADER, _FOOTER = b"-----BEGIN CERTIFICATE REQUEST-----", b"-----END CERTIFICATE REQUEST-----"
+
+
+def create(obj: Obj, _core: Core) -> None:
+    asked = {name: value for name, value in obj["spec"].items() if name not in {"username", "uid", "groups", "extra"}}
+    obj["spec"] = {**asked, "username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+    obj["status"] = {}
+
+
+def update(new: Obj, old: Obj, _core: Core) -> None:
+    new["spec"], new["status"] = old["spec"], old.get("status", {})
+
+
+def status(new: Obj, old: Obj, core: Core) -> None:
+    """The signer's part: what was decided stays."""
+    keep_spec(new, old, core)
+    before = {one.get("type"): one for one in _conditions(old)}
+    kept = [before.get(one.get("type"), one) if one.get("type") in DECISIONS else one for one in _conditions(new)]
+    _with_conditions(new, _timed(kept, old, core))
+
+
+def approval(new: Obj, old: Obj, core: Core) -> None:
+    """The approver's part: conditions alone."""
+    given = _timed(_conditions(new), old, core)
+    keep_spec(new, old, core)
+    new["status"] = old.get("status", {})
+    _with_conditions(new, given)
+
+
+def _conditions(obj: Obj) -> list[Obj]:
+    return (obj.get("status") or {}).get("conditions") or []
+
+
+def _with_conditions(obj: Obj, conditions: list[Obj]) -> None:
+    rest = {name: value for name, value in (obj.get("status") or {}).items() if name != "conditions"}
+    obj["status"] = {**rest, **({"conditions": conditions} if conditions else {})}
+
+
+def _timed(conditions: list[Obj], old: Obj, core: Core) -> list[Obj]:
+    times = {(one.get("type"), one.get("status")): one.get("lastTransitionTime") for one in _conditions(old)}
+    timed = []
+    for one in conditions:
+        since = one.get("lastTransitionTime") or times.get((one.get("type"), one.get("status"))) or core.now()
+        timed.append({**one, "lastUpdateTime": one.get("lastUpdateTime") or core.now(), "lastTransitionTime": since})
+    return timed
+
+
+def validate(obj: Obj) -> Causes:
+    spec = obj["spec"]
+    if fault := _request_fault(spec.get("request") or ""):
+        yield Cause.invalid("spec.request", spec.get("request"), fault)
+    usages, seconds = spec.get("usages") or (), spec.get("expirationSeconds")
+    if not usages:
+        yield Cause.required("spec.usages")
+    for place, usage in enumerate(usages):
+        yield from checks.one_of(f"spec.usages[{place}]", usage, USAGES)
+    yield from checks.unique("spec.usages", usages)
+    if spec.get("signerName") == LEGACY:
+        yield Cause.invalid("spec.signerName", LEGACY, "the legacy signerName is not allowed via this API version")
+    else:
+        yield from _signer("spec.signerName", spec.get("signerName", ""))
+    if seconds is not None and seconds < LEAST_SECONDS:
+        why = "may not specify a duration less than 600 seconds (10 minutes)"
+        yield Cause.invalid("spec.expirationSeconds", seconds, why)
+    yield from _judged(obj)
+
+
+def _request_fault(encoded: str) -> str:
+    pem = base64.b64decode(encoded).strip()
+    if not (pem.startswith(_HEADER) and pem.endswith(_FOOTER)):
+        return "PEM block type must be CERTIFICATE REQUEST"
+    return ""
+
+
+def _signer(path: str, name: str) -> Causes:
+    domain, *rest = name.split("/")
+    if not name:
+        yield Cause.required(path)
+        return
+    if len(rest) != 1:
+        yield Cause.invalid(path, name, _NO_SIGNER)
+        return
+    for part, check, words in ((domain, names.dns1123_label, domain), (rest[0], names.dns1123_subdomain, rest[0])):
+        wrong = next(((label, check(label)) for label in part.split(".") if check(label)), None)
+        for complaint in wrong[1] if wrong else ():
+            yield Cause.invalid(path, words, f'validating label "{wrong[0] if wrong else ""}": {complaint}')
+    if "." not in domain:
+        yield Cause.invalid(path, domain, "should be a domain with at least two segments separated by dots")
+
+
+def _judged(obj: Obj) -> Causes:
+    seen: list[str] = []
+    for place, one in enumerate(_conditions(obj)):
+        path, kind, state = f"status.conditions[{place}]", one.get("type", ""), one.get("status", "")
+        if not kind:
+            yield Cause.required(f"{path}.type")
+        allowed = ("True",) if kind in FINAL else checks.CONDITION_STATUSES
+        yield from checks.required_one_of(f"{path}.status", state, allowed)
+        if kind in DECISIONS and set(seen) & (set(DECISIONS) - {kind}):
+            yield Cause.invalid("status.conditions", kind, _BOTH)
+        if kind in seen:
+            yield Cause.duplicate(f"{path}.type", kind)
+        seen.append(kind)
+
+
+def status_causes(new: Obj, old: Obj) -> Causes:
+    yield from _judged(new)
+    yield from _decisions_stay(new, old, may_decide=False)
+    signed, before = ((obj.get("status") or {}).get("certificate") for obj in (new, old))
+    if before and signed != before:
+        yield Cause.forbidden("status.certificate", "updates may not modify existing certificate content")
+    if signed and signed != before and _CERTIFICATE not in base64.b64decode(signed):
+        yield Cause.invalid("status.certificate", "<certificate data>", "must contain at least one CERTIFICATE PEM block")
+
+
+def approval_causes(new: Obj, old: Obj) -> Causes:
+    yield from _judged(new)
+    yield from _decisions_stay(new, old, may_decide=True)
+
+
+def _decisions_stay(new: Obj, old: Obj, *, may_decide: bool) -> Causes:
+    after, before = ([one.get("type") for one in _conditions(obj)] for obj in (new, old))
+    for kind in FINAL:
+        if after.count(kind) < before.count(kind):
+            yield Cause.forbidden("status.conditions", f'updates may not remove a condition of type "{kind}"')
+    for kind in () if may_decide else DECISIONS:
+        if after.count(kind) > before.count(kind):
+            yield Cause.forbidden("status.conditions", f'updates may not add a condition of type "{kind}"')
+
+
+CERTIFICATE_RULES = {
+    ("certificates.k8s.io", "certificatesigningrequests"): Rules(
+        prepare_create=create,
+        prepare_update=update,
+        validate=validate,
+        parts={"status": Part(status, status_causes), "approval": Part(approval, approval_causes)},
+        name=names.path_segment,
+        qualified_finalizers=True,
+        fields=CERTIFICATE_FIELDS,
+        generation=None,
+    )
+}

@@ -1,0 +1,235 @@
+"""Admission policies: what webhooks do, written in CEL."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
+from pytest_kscen.embedded.apiserver.rules import checks
+from pytest_kscen.embedded.apiserver.rules.fields import fill, keep_status, without_status
+from pytest_kscen.embedded.apiserver.rules.webhooks import (
+    FAILURES,
+    GROUP,
+    MATCHES,
+    REINVOCATIONS,
+    SELECTORS,
+    default_scope,
+    match_conditions,
+    one_rule,
+)
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.apiserver.rules.checks import Causes
+    from pytest_kscen.objects.resources import Obj
+
+VALIDATIONS_NEEDED = "validations or auditAnnotations must contain at least one item"
+REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+ACTIONS = ("Audit", "Deny", "Warn")
+_IDENTIFIER = re.compile("[_a-zA-Z][_a-zA-Z0-9]*")
+
+
+def default_policy(obj: Obj) -> None:
+    fill(obj["spec"], {"failurePolicy": "Fail"})
+    _default_matching(obj["spec"].get("matchConstraints"))
+
+
+def default_policy_binding(obj: Obj) -> None:
+    _default_matching(obj["spec"].get("matchResources"))
+
+
+def _default_matching(given: Obj | None) -> None:
+    if given is not None:
+        fill(given, {"matchPolicy": "Equivalent"})
+        for selector in SELECTORS:
+            if selector not in given:
+                given[selector] = {}
+        for kind in ("resourceRules", "excludeResourceRules"):
+            default_scope(given.get(kind))
+
+
+def validate_policy(obj: Obj) -> Causes:
+    spec = obj["spec"]
+    yield from _policy(spec)
+    given, notes = spec.get("validations") or (), spec.get("auditAnnotations") or ()
+    if not given and not notes:
+        for field in ("validations", "auditAnnotations"):
+            yield Cause.required(f"spec.{field}", VALIDATIONS_NEEDED)
+    for place, check in enumerate(given):
+        yield from _validation(f"spec.validations[{place}]", check)
+    keys = [note.get("key", "") for note in notes]
+    for place, note in enumerate(notes):
+        key = f"{obj['metadata']['name']}/{keys[place]}"
+        yield from checks.named(f"spec.auditAnnotations[{place}].key", key, names.label_key)
+        if not note.get("valueExpression", "").strip():
+            yield Cause.required(f"spec.auditAnnotations[{place}].valueExpression", "valueExpression is not specified")
+        if keys[place] in keys[:place]:
+            yield Cause.duplicate(f"spec.auditAnnotations[{place}].key", keys[place])
+
+
+def validate_mutating_policy(obj: Obj) -> Causes:
+    spec = obj["spec"]
+    yield from _policy(spec)
+    if not spec.get("mutations"):
+        yield Cause.required("spec.mutations", "mutations must contain at least one item")
+    for place, mutation in enumerate(spec.get("mutations") or ()):
+        yield from _mutation(f"spec.mutations[{place}]", mutation)
+    yield from checks.required_one_of("spec.reinvocationPolicy", spec.get("reinvocationPolicy"), REINVOCATIONS)
+
+
+def _param_kind(path: str, given: Obj) -> Causes:
+    stated, kind = given.get("apiVersion", ""), given.get("kind", "")
+    group, _, version = stated.rpartition("/")
+    if not stated:
+        yield Cause.required(f"{path}.apiVersion")
+    elif "/" in group:
+        yield Cause.invalid(f"{path}.apiVersion", stated, f"unexpected GroupVersion string: {stated}")
+    else:
+        for part, wrong in ((group, group and names.dns1123_subdomain(group)), (version, names.dns1035_label(version))):
+            if wrong:
+                yield Cause.invalid(f"{path}.apiVersion", part, ",".join(wrong))
+    if not kind:
+        yield Cause.required(f"{path}.kind")
+    elif wrong := names.dns1035_label(kind.lower()):
+        why = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        yield Cause.invalid(f"{path}.kind", kind, why)
+
+
+def _policy(spec: Obj) -> Causes:
+    yield from checks.one_of("spec.failurePolicy", spec["failurePolicy"], FAILURES)
+    if "paramKind" in spec:
+        yield from _param_kind("spec.paramKind", spec["paramKind"])
+    matching = spec.get("matchConstraints")
+    if matching is None:
+        yield Cause.required("spec.matchConstraints")
+    else:
+        yield from _matching("spec.matchConstraints", matching)
+        if not matching.get("resourceRules"):
+            yield Cause.required("spec.matchConstraints.resourceRules")
+    yield from match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
+    for place, variable in enumerate(spec.get("variables") or ()):
+        path, name = f"spec.variables[{place}]", variable.get("name", "")
+        if not name.strip():
+            yield Cause.required(f"{path}.name", "name is not specified")
+        elif not _IDENTIFIER.fullmatch(name):
+            yield Cause.invalid(f"{path}.name", name, "must be a valid CEL identifier")
+        if not variable.get("expression", "").strip():
+            yield Cause.required(f"{path}.expression", "expression is not specified")
+
+
+def _matching(path: str, given: Obj) -> Causes:
+    yield from checks.one_of(f"{path}.matchPolicy", given["matchPolicy"], MATCHES)
+    for selector in SELECTORS:
+        yield from checks.selector(f"{path}.{selector}", given.get(selector))
+    for kind in ("resourceRules", "excludeResourceRules"):
+        for place, rule in enumerate(given.get(kind) or ()):
+            here = f"{path}.{kind}[{place}]"
+            for number, name in enumerate(rule.get("resourceNames") or ()):
+                yield from checks.named(f"{here}.resourceNames[{number}]", name, names.path_segment)
+            yield from checks.unique(f"{here}.resourceNames", rule.get("resourceNames") or ())
+            yield from one_rule(here, rule)
+
+
+def _validation(path: str, given: Obj) -> Causes:
+    message = given.get("message", "")
+    if not given.get("expression", "").strip():
+        yield Cause.required(f"{path}.expression", "expression is not specified")
+    if given.get("messageExpression") and not given["messageExpression"].strip():
+        yield Cause.invalid(f"{path}.messageExpression", given["messageExpression"], "must be non-empty if specified")
+    if message and not message.strip():
+        yield Cause.invalid(f"{path}.message", message, "must be non-empty if specified")
+    elif "\n" in message.strip() or "\r" in message.strip():
+        yield Cause.invalid(f"{path}.message", message, "must not contain line breaks")
+    if "reason" in given:
+        yield from checks.one_of(f"{path}.reason", given["reason"], REASONS)
+
+
+def _mutation(path: str, given: Obj) -> Causes:
+    kind = given.get("patchType", "")
+    fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
+    yield from checks.required_one_of(f"{path}.patchType", kind, ("ApplyConfiguration", "JSONPatch"))
+    if kind in fields:
+        wanted = fields[kind]
+        other = next(field for field in fields.values() if field != wanted)
+        if wanted not in given:
+            yield Cause.required(f"{path}.{wanted}", f"must be specified when patchType is {kind}")
+        elif not given[wanted].get("expression", "").strip():
+            yield Cause.required(f"{path}.{wanted}.expression")
+        if other in given:
+            yield Cause.invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
+
+
+def validate_policy_binding(obj: Obj) -> Causes:
+    yield from _binding(obj["spec"])
+    actions = obj["spec"].get("validationActions") or []
+    for place, action in enumerate(actions):
+        yield from checks.one_of(f"spec.validationActions[{place}]", action, ACTIONS)
+    yield from checks.unique("spec.validationActions", actions)
+    if {"Deny", "Warn"} <= set(actions):
+        why = "(repeating the same validation failure information in the API response and headers serves no purpose)"
+        yield Cause.invalid("spec.validationActions", actions, f"must not contain both Deny and Warn {why}")
+    if not actions:
+        yield Cause.required("spec.validationActions", "at least one validation action is required")
+
+
+def validate_mutating_binding(obj: Obj) -> Causes:
+    return _binding(obj["spec"])
+
+
+def _binding(spec: Obj) -> Causes:
+    yield from checks.required_name("spec.policyName", spec.get("policyName"), names.dns1123_subdomain)
+    if "paramRef" in spec:
+        yield from _parameters("spec.paramRef", spec["paramRef"])
+    if "matchResources" in spec:
+        yield from _matching("spec.matchResources", spec["matchResources"])
+
+
+def _parameters(path: str, given: Obj) -> Causes:
+    name, selector, absent = given.get("name", ""), given.get("selector"), given.get("parameterNotFoundAction")
+    if name:
+        yield from checks.named(f"{path}.name", name, names.path_segment)
+    if name and selector is not None:
+        yield Cause.forbidden(f"{path}.name", "name and selector are mutually exclusive")
+    yield from checks.selector(f"{path}.selector", selector)
+    if name and selector is not None:
+        yield Cause.forbidden(f"{path}.selector", "name and selector are mutually exclusive")
+    if not name and selector is None:
+        yield Cause.required(path, "one of name or selector must be specified")
+    yield from checks.required_one_of(f"{path}.parameterNotFoundAction", absent, ("Deny", "Allow"))
+
+
+def _policy_status(new: Obj, _: Obj) -> Causes:
+    return checks.conditions("status.conditions", (new.get("status") or {}).get("conditions"))
+
+
+RULES = {
+    (GROUP, "validatingadmissionpolicies"): Rules(
+        default=default_policy,
+        prepare_create=without_status,
+        prepare_update=keep_status,
+        validate=validate_policy,
+        validate_update=lambda new, _: validate_policy(new),
+        parts={"status": Part(status_alone, _policy_status)},
+        unconditional_update=False,
+    ),
+    (GROUP, "validatingadmissionpolicybindings"): Rules(
+        default=default_policy_binding,
+        validate=validate_policy_binding,
+        validate_update=lambda new, _: validate_policy_binding(new),
+        unconditional_update=False,
+    ),
+    (GROUP, "mutatingadmissionpolicies"): Rules(
+        default=default_policy,
+        validate=validate_mutating_policy,
+        validate_update=lambda new, _: validate_mutating_policy(new),
+        unconditional_update=False,
+    ),
+    (GROUP, "mutatingadmissionpolicybindings"): Rules(
+        default=default_policy_binding,
+        validate=validate_mutating_binding,
+        validate_update=lambda new, _: validate_mutating_binding(new),
+        unconditional_update=False,
+    ),
+}

@@ -1,0 +1,296 @@
+"""The words that the rules are written in: each check yields what is wrong with the value at a path."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+Causes: TypeAlias = Iterator[Cause]
+Validator: TypeAlias = Callable[[str, Any], Iterable[Cause]]
+
+NOT_NEGATIVE = "must be greater than or equal to 0"
+IMMUTABLE = "field is immutable"
+LARGEST_ANNOTATIONS = 256 * 1024
+LARGEST_INT32 = 2**31 - 1
+LARGEST_PORT = 65535
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+CONDITION_STATUSES = ("False", "True", "Unknown")
+
+
+def omitted(path: str, why: str) -> Cause:
+    """An invalid value that is too large or too secret to be shown."""
+    return Cause(path, f"Invalid value: {why}")
+
+
+def at(path: str, name: str) -> str:
+    """The path of a member; there may be nothing above it."""
+    return f"{path}.{name}" if path else name
+
+
+def named(path: str, value: str, check: names.Check) -> Causes:
+    for words in check(value):
+        yield Cause.invalid(path, value, words)
+
+
+def required_name(path: str, value: str | None, check: names.Check) -> Causes:
+    if value:
+        yield from named(path, value, check)
+    else:
+        yield Cause.required(path)
+
+
+def one_of(path: str, value: Any, allowed: Sequence[str]) -> Causes:
+    if value not in allowed:
+        yield Cause.unsupported(path, value, allowed)
+
+
+def required_one_of(path: str, value: str | None, allowed: Sequence[str]) -> Causes:
+    if not value:
+        yield Cause.required(path)
+    elif value not in allowed:
+        yield Cause.unsupported(path, value, allowed)
+
+
+def not_negative(path: str, value: int | None) -> Causes:
+    if value is not None and value < 0:
+        yield Cause.invalid(path, value, NOT_NEGATIVE)
+
+
+def none_negative(path: str, obj: Obj, fields: Iterable[str]) -> Causes:
+    """Counters and limits of one object."""
+    for field in fields:
+        if obj.get(field, 0) < 0:
+            yield Cause.invalid(at(path, field), obj[field], NOT_NEGATIVE)
+
+
+def none_above(path: str, obj: Obj, fields: Iterable[str], whole: str, words: str) -> Causes:
+    """Parts that cannot be more than the whole."""
+    for field in fields:
+        if obj.get(field, 0) > obj.get(whole, 0):
+            yield Cause.invalid(at(path, field), obj.get(field, 0), words)
+
+
+def positive(path: str, value: int) -> Causes:
+    if value <= 0:
+        yield Cause.invalid(path, value, "must be greater than zero")
+
+
+def within(path: str, value: int | None, low: int, high: int) -> Causes:
+    if value is not None and not low <= value <= high:
+        yield Cause.invalid(path, value, names.within(low, high))
+
+
+def port_number(path: str, value: int) -> Causes:
+    yield from within(path, value, 1, LARGEST_PORT)
+
+
+def port(path: str, value: int | str) -> Causes:
+    """A port's number or its name."""
+    if isinstance(value, str):
+        yield from named(path, value, names.port_name)
+    else:
+        yield from port_number(path, value)
+
+
+def immutable(path: str, new: Any, old: Any) -> Causes:
+    if new is not old and new != old:
+        yield Cause.invalid(path, new, IMMUTABLE)
+
+
+def unique(path: str, values: Iterable[Any], field: str = "") -> Causes:
+    """Each value of a list once; `field` names the part of an item that is looked at."""
+    seen = []
+    for place, value in enumerate(values):
+        if value in seen:
+            yield Cause.duplicate(f"{path}[{place}]{'.' if field else ''}{field}", value)
+        seen.append(value)
+
+
+def int_or_percent(path: str, value: int | str) -> Causes:
+    if isinstance(value, str):
+        yield from named(path, value, names.percent)
+    else:
+        yield from not_negative(path, value)
+
+
+def percent_of(value: int | str | None) -> int | None:
+    """The number of a well-formed percentage."""
+    return int(value[:-1]) if isinstance(value, str) and not names.percent(value) else None
+
+
+def number_of(value: int | str | None) -> int:
+    """What an IntOrString counts as: its number, its percents, or nothing."""
+    if isinstance(value, int):
+        return value
+    return percent_of(value) or 0
+
+
+def not_above_all(path: str, value: int | str) -> Causes:
+    if (percent_of(value) or 0) > 100:  # noqa: PLR2004
+        yield Cause.invalid(path, value, "must not be greater than 100%")
+
+
+def labels(path: str, given: Mapping[str, str] | None) -> Causes:
+    for key, value in (given or {}).items():
+        yield from named(path, key, names.label_key)
+        yield from named(path, value, names.label_value)
+
+
+def annotated(path: str, given: Mapping[str, str] | None) -> Causes:
+    size = 0
+    for key, value in (given or {}).items():
+        for words in names.label_key(key.lower()):
+            yield Cause.invalid(path, key, words)
+        size += len(key.encode()) + len(value.encode())
+    if size > LARGEST_ANNOTATIONS:
+        yield Cause.too_long(path, LARGEST_ANNOTATIONS)
+
+
+def selector(path: str, given: Obj | None) -> Causes:
+    """A LabelSelector."""
+    if given:
+        yield from labels(f"{path}.matchLabels", given.get("matchLabels"))
+        for place, part in enumerate(given.get("matchExpressions") or ()):
+            yield from _expression(f"{path}.matchExpressions[{place}]", part)
+
+
+def _expression(path: str, part: Obj) -> Causes:
+    operator, values = part["operator"], part.get("values") or ()
+    if operator in {"In", "NotIn"}:
+        if not values:
+            yield Cause.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in {"Exists", "DoesNotExist"}:
+        if values:
+            yield Cause.forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    else:
+        yield Cause.invalid(f"{path}.operator", operator, "not a valid selector operator")
+    yield from named(f"{path}.key", part["key"], names.label_key)
+    for place, value in enumerate(values):
+        yield from named(f"{path}.values[{place}]", value, names.label_value)
+
+
+def in_order(given: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Labels as Go prints them."""
+    return None if given is None else dict(sorted(given.items()))
+
+
+def printed(given: Obj | None) -> Obj | None:
+    """A LabelSelector as Go prints it."""
+    if not given or "matchLabels" not in given:
+        return given
+    return {"matchLabels": in_order(given["matchLabels"]), **{name: given[name] for name in given if name != "matchLabels"}}
+
+
+def same_selector(new: Obj, old: Obj) -> Causes:
+    """A workload's selector stays as it is."""
+    selector = new["spec"].get("selector")
+    if selector != old["spec"].get("selector"):
+        yield Cause.invalid("spec.selector", printed(selector), IMMUTABLE)
+
+
+def is_empty(given: Obj | None) -> bool:
+    """Whether a LabelSelector has no terms, and so matches everything."""
+    return not given or not (given.get("matchLabels") or given.get("matchExpressions"))
+
+
+def matches(given: Obj | None, own: Mapping[str, str] | None) -> bool | None:
+    """Whether a LabelSelector matches labels; None when it is malformed, and cannot be asked."""
+    if given is None:
+        return False
+    if any(True for _ in selector("", given)):
+        return None
+    own = own or {}
+    return all(own.get(key) == value for key, value in (given.get("matchLabels") or {}).items()) and all(
+        _holds(part["operator"], own.get(part["key"]), part.get("values") or ()) for part in given.get("matchExpressions") or ()
+    )
+
+
+def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:
+    if operator == "Exists":
+        return value is not None
+    if operator == "DoesNotExist":
+        return value is None
+    return (value is not None and value in values) is (operator == "In")
+
+
+def conditions(path: str, given: Sequence[Obj] | None) -> Causes:
+    """The common Condition type."""
+    yield from unique(path, [one.get("type") for one in given or ()], "type")
+    for place, one in enumerate(given or ()):
+        here = f"{path}[{place}]"
+        yield from named(f"{here}.type", one.get("type", ""), names.label_key)
+        yield from one_of(f"{here}.status", one.get("status", ""), CONDITION_STATUSES)
+        if one.get("observedGeneration", 0) < 0:
+            yield Cause.invalid(f"{here}.observedGeneration", one["observedGeneration"], "must be greater than or equal to zero")
+        if not one.get("lastTransitionTime"):
+            yield Cause.required(f"{here}.lastTransitionTime")
+        yield from required_name(f"{here}.reason", one.get("reason"), names.condition_reason)
+
+
+# How Kubernetes shows a value that its own program holds in another form than the API: by Go's
+# names, and nothing left out.
+
+
+Struct: TypeAlias = dict[str, Any]
+"""Go's names in Go's order, and what a field holds when it is not set."""
+
+API_NAMES = {"APIGroup": "apiGroup", "APIVersion": "apiVersion", "CIDRs": "cidrs", "IP": "ip", "NodeID": "nodeID", "UID": "uid"}
+ADDRESS: Struct = {"Type": "", "Address": ""}
+BUDGET: Struct = {"MinAvailable": None, "Selector": None, "MaxUnavailable": None, "UnhealthyPodEvictionPolicy": None}
+CLAIM: Struct = {"Name": "", "ResourceClaimName": None, "ResourceClaimTemplateName": None}
+DEVICE_DRIVER: Struct = {"Name": "", "NodeID": "", "TopologyKeys": None, "Allocatable": None}
+DISTINGUISHER: Struct = {"Type": ""}
+PARENT: Struct = {"Group": "", "Resource": "", "Namespace": "", "Name": ""}
+PARTITION: Struct = {"Partition": 0, "MaxUnavailable": None}
+POD_IP: Struct = {"IP": ""}
+PROFILE: Struct = {"Type": "", "LocalhostProfile": None}
+RANGES: Struct = {"CIDRs": None}
+REFERENCE: Struct = {
+    "Kind": "",
+    "Namespace": "",
+    "Name": "",
+    "UID": "",
+    "APIVersion": "",
+    "ResourceVersion": "",
+    "FieldPath": "",
+}
+ROLE: Struct = {"APIGroup": "", "Kind": "", "Name": ""}
+ROLLING: Struct = {"MaxUnavailable": 0, "MaxSurge": 0}
+STRATEGY: Struct = {"Type": "", "RollingUpdate": None}
+TAINT: Struct = {"Key": "", "Value": "", "Effect": "", "TimeAdded": None}
+TOLERATION: Struct = {"Key": "", "Operator": "", "Value": "", "Effect": "", "TolerationSeconds": None}
+UNCOUNTED: Struct = {"Succeeded": None, "Failed": None}
+
+
+def internal(struct: Struct, given: Obj) -> Obj:
+    return {name: given.get(API_NAMES.get(name, name[0].lower() + name[1:]), unset) for name, unset in struct.items()}
+
+
+def strategy(rolling: Struct, given: Obj) -> Obj:
+    """How a workload gets from old to new."""
+    shown = internal(STRATEGY, given)
+    if "rollingUpdate" in given:
+        shown["RollingUpdate"] = internal(rolling, given["rollingUpdate"])
+    return shown
+
+
+# How a refusal shows what was changed: both states as JSON, line against line.
+
+
+
+def difference(old: Any, new: Any) -> str:
+    before, after = (json.dumps(state, indent=1).splitlines(keepends=True) for state in (old, new))
+    lines = difflib.unified_diff(before, after, n=3)
+    return "".join(itertools.islice(lines, 2, None))  # the first two would name files

@@ -1,0 +1,216 @@
+"""Endpoints and EndpointSlices: where a service's traffic goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.kinds import Rules
+from pytest_kscen.embedded.apiserver.rules import addresses
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    PROTOCOLS,
+    Causes,
+    immutable,
+    labels,
+    named,
+    port_number,
+    required_name,
+    required_one_of,
+)
+from pytest_kscen.embedded.apiserver.rules.fields import fill
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.objects.resources import Obj
+
+ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+MOST = {"endpoints": 1000, "ports": 20000, "addresses": 100, "topology": 16, "hints": 8}
+
+
+def default_endpoints(obj: Obj) -> None:
+    for subset in obj.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            fill(port, {"protocol": "TCP"})
+
+
+def validate_endpoints(obj: Obj) -> Causes:
+    for place, subset in enumerate(obj.get("subsets") or ()):
+        path, ports = f"subsets[{place}]", subset.get("ports") or ()
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            yield Cause.required(path, "must specify `addresses` or `notReadyAddresses`")
+        for kind in ("addresses", "notReadyAddresses"):
+            for number, one in enumerate(subset.get(kind) or ()):
+                yield from _address(f"{path}.{kind}[{number}]", one)
+        for number, port in enumerate(ports):
+            yield from _port(f"{path}.ports[{number}]", port, needs_name=len(ports) > 1)
+
+
+def _address(path: str, given: Obj) -> Causes:
+    ip = given.get("ip", "")
+    yield from addresses.address(f"{path}.ip", ip)
+    if given.get("hostname"):
+        yield from named(f"{path}.hostname", given["hostname"], names.dns1123_label)
+    if "nodeName" in given:
+        yield from named(f"{path}.nodeName", given["nodeName"], names.dns1123_subdomain)
+    yield from addresses.reachable(f"{path}.ip", ip)
+
+
+def _port(path: str, port: Obj, *, needs_name: bool) -> Causes:
+    if needs_name or port.get("name"):
+        yield from required_name(f"{path}.name", port.get("name"), names.dns1123_label)
+    yield from port_number(f"{path}.port", port.get("port", 0))
+    yield from required_one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
+    if "appProtocol" in port:
+        yield from named(f"{path}.appProtocol", port["appProtocol"], names.label_key)
+
+
+def update_endpoints(new: Obj, old: Obj) -> Causes:
+    if new.get("subsets") != old.get("subsets"):
+        yield from validate_endpoints(new)
+
+
+def default_slice(obj: Obj) -> None:
+    for port in obj.get("ports") or ():
+        fill(port, {"name": "", "protocol": "TCP"})
+
+
+def create_slice(obj: Obj, _core: Core) -> None:
+    if any("deprecatedTopology" in one for one in obj.get("endpoints") or ()):
+        obj["endpoints"] = [_without_topology(one) for one in obj["endpoints"]]
+
+
+def update_slice(new: Obj, old: Obj, core: Core) -> None:
+    if new.get("endpoints") is not old.get("endpoints"):
+        create_slice(new, core)
+
+
+def _without_topology(endpoint: Obj) -> Obj:
+    return {name: value for name, value in endpoint.items() if name != "deprecatedTopology"}
+
+
+def validate_slice(obj: Obj) -> Causes:
+    kind = obj.get("addressType", "")
+    yield from required_one_of("addressType", kind, ADDRESS_TYPES)
+    yield from _slice_ports(obj.get("ports") or ())
+    yield from _endpoints(obj.get("endpoints") or (), kind)
+
+
+def _slice_ports(given: Sequence[Obj]) -> Causes:
+    if len(given) > MOST["ports"]:
+        yield Cause.too_many("ports", len(given), MOST["ports"])
+    seen: set[str] = set()
+    for place, port in enumerate(given):
+        path, name = f"ports[{place}]", port.get("name", "")
+        if name:
+            yield from named(f"{path}.name", name, names.dns1123_label)
+        if name in seen:
+            yield Cause.duplicate(f"{path}.name", name)
+        seen.add(name)
+        yield from required_one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
+        if "appProtocol" in port:
+            yield from named(f"{path}.appProtocol", port["appProtocol"], names.label_key)
+
+
+def _endpoints(given: Sequence[Obj], kind: str) -> Causes:
+    if len(given) > MOST["endpoints"]:
+        yield Cause.too_many("endpoints", len(given), MOST["endpoints"])
+        return
+    for place, endpoint in enumerate(given):
+        path, listed = f"endpoints[{place}]", endpoint.get("addresses") or ()
+        if not listed:
+            yield Cause.required(f"{path}.addresses", "must contain at least 1 address")
+        elif len(listed) > MOST["addresses"]:
+            yield Cause.too_many(f"{path}.addresses", len(listed), MOST["addresses"])
+        for number, address in enumerate(listed):
+            yield from _slice_address(f"{path}.addresses", number, address, kind)
+        if "nodeName" in endpoint:
+            yield from named(f"{path}.nodeName", endpoint["nodeName"], names.dns1123_subdomain)
+        yield from _topology(f"{path}.deprecatedTopology", endpoint.get("deprecatedTopology") or {})
+        if "hostname" in endpoint:
+            yield from named(f"{path}.hostname", endpoint["hostname"], names.dns1123_label)
+        if "hints" in endpoint:
+            yield from _hints(f"{path}.hints", endpoint["hints"])
+
+
+def _slice_address(path: str, number: int, address: str, kind: str) -> Causes:
+    here = f"{path}[{number}]"
+    if kind == "FQDN":
+        yield from _domain(here, address)
+    elif kind in {"IPv4", "IPv6"}:
+        strict = addresses.canonical_address if kind == "IPv6" else addresses.address
+        wrong = list(strict(here, address))
+        yield from wrong
+        if not wrong:
+            if addresses.family(address) != kind:
+                yield Cause.invalid(path, address, f"must be an {kind} address")
+            yield from addresses.reachable(here, address)
+
+
+def _domain(path: str, name: str) -> Causes:
+    """A fully qualified domain name."""
+    plain = name.removesuffix(".")
+    if not name:
+        yield Cause.required(path)
+    elif wrong := names.dns1123_subdomain(plain):
+        yield Cause.invalid(path, plain, ",".join(wrong))
+    elif "." not in plain:
+        yield Cause.invalid(path, plain, "should be a domain with at least two segments separated by dots")
+    else:
+        for part in plain.split("."):
+            if wrong := names.dns1123_label(part):
+                yield Cause.invalid(path, part, ",".join(wrong))
+
+
+def _topology(path: str, given: Obj) -> Causes:
+    if len(given) > MOST["topology"]:
+        yield Cause.too_many(path, len(given), MOST["topology"])
+    yield from labels(path, given)
+
+
+def _hints(path: str, given: Obj) -> Causes:
+    for kind, check in (("forZones", names.label_value), ("forNodes", names.dns1123_subdomain)):
+        listed = [one.get("name", "") for one in given.get(kind) or ()]
+        if len(listed) > MOST["hints"]:
+            yield Cause.too_many(f"{path}.{kind}", len(listed), MOST["hints"])
+            continue
+        for place, name in enumerate(listed):
+            if name in listed[:place]:
+                yield Cause.duplicate(f"{path}.{kind}[{place}].name", name)
+            yield from named(f"{path}.{kind}[{place}].name", name, check)
+
+
+def update_slice_causes(new: Obj, old: Obj) -> Causes:
+    if any(new.get(field) is not old.get(field) for field in ("addressType", "endpoints", "ports")):
+        yield from validate_slice(new)
+    yield from immutable("addressType", new.get("addressType"), old.get("addressType"))
+
+
+def slice_changed(new: Obj, old: Obj) -> bool:
+    """Anything but metadata, and of that the labels."""
+    content = any((new.get(field) or None) != (old.get(field) or None) for field in ("addressType", "endpoints", "ports"))
+    return content or new["metadata"].get("labels") != old["metadata"].get("labels")
+
+
+RULES = {
+    ("", "endpoints"): Rules(
+        default=default_endpoints,
+        validate=validate_endpoints,
+        validate_update=update_endpoints,
+        qualified_finalizers=True,
+        generation=None,
+        create_on_update=True,
+    ),
+    ("discovery.k8s.io", "endpointslices"): Rules(
+        empties=("endpoints", "ports"),
+        default=default_slice,
+        prepare_create=create_slice,
+        prepare_update=update_slice,
+        validate=validate_slice,
+        validate_update=update_slice_causes,
+        qualified_finalizers=True,
+        generation=slice_changed,
+    ),
+}

@@ -1,0 +1,128 @@
+"""Events, in the old group and in the new one, which asks for more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.kinds import Rules
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    IMMUTABLE,
+    REFERENCE,
+    Causes,
+    internal,
+    named,
+)
+from pytest_kscen.embedded.apiserver.rules.fields import EVENT_FIELDS, REGARDING_FIELDS
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128}
+LONGEST_NOTE = 1024
+OLD_NAMES = {"subject": "involvedObject", "reporter": "reportingComponent", "note": "message"}
+NEW_NAMES = {"subject": "regarding", "reporter": "reportingController", "note": "note"}
+UNSET = {
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+    "deprecatedSource": "source",
+}
+FIXED = (  # as the new group calls them, and as causes do
+    *(("regarding", "involvedObject"), ("reason", "reason"), ("note", "message"), ("deprecatedSource", "source")),
+    *(("deprecatedFirstTimestamp", "firstTimestamp"), ("deprecatedLastTimestamp", "lastTimestamp")),
+    *(("deprecatedCount", "count"), ("type", "type"), ("eventTime", "eventTime"), ("action", "action")),
+    *(("related", "related"), ("reportingController", "reportingController"), ("reportingInstance", "reportingInstance")),
+)
+
+
+def _in_both_groups(event: Obj, name: Mapping[str, str]) -> Causes:
+    namespace, subject = event["metadata"].get("namespace", ""), event.get(name["subject"]) or {}
+    about = subject.get("namespace", "")
+    if not event.get("eventTime"):
+        homes = ("", "default") if not about else (about,)
+        if namespace not in homes:
+            yield Cause.invalid("involvedObject.namespace", about, "does not match event.namespace")
+    else:
+        if not about and namespace not in {"default", "kube-system"}:
+            yield Cause.invalid("involvedObject.namespace", about, "does not match event.namespace")
+        yield from _reported(event, name)
+    yield from named("namespace", namespace, names.dns1123_subdomain)
+
+
+def _reported(event: Obj, name: Mapping[str, str]) -> Causes:
+    reporter = event.get(name["reporter"], "")
+    if not reporter:
+        yield Cause.required(name["reporter"])
+    yield from named(name["reporter"], reporter, names.label_key)
+    for field, most in LIMITS.items():
+        if not event.get(field):
+            yield Cause.required(field)
+        if len(event.get(field, "").encode()) > most:
+            yield Cause.invalid(field, "", f"can have at most {most} characters")
+    if len(event.get(name["note"], "").encode()) > LONGEST_NOTE:
+        yield Cause.invalid("message", "", f"can have at most {LONGEST_NOTE} characters")
+
+
+def validate_old(event: Obj) -> Causes:
+    return _in_both_groups(event, OLD_NAMES)
+
+
+def update_old(new: Obj, _old: Obj) -> Causes:
+    return _in_both_groups(new, OLD_NAMES)
+
+
+def validate_new(event: Obj) -> Causes:
+    yield from _in_both_groups(event, NEW_NAMES)
+    yield from _series(event)
+    if not event.get("eventTime"):
+        yield Cause.required("eventTime")
+    if event.get("type") not in {"Normal", "Warning"}:
+        yield Cause.invalid("type", "", f"has invalid value: {event.get('type', '')}")
+    for field, shown in UNSET.items():
+        if event.get(field):
+            yield Cause.invalid(shown, "", "needs to be unset")
+
+
+def _series(event: Obj) -> Causes:
+    series = event.get("series")
+    if series is not None:
+        if series.get("count", 0) < 2:  # noqa: PLR2004
+            yield Cause.invalid("series.count", "", "should be at least 2")
+        if not series.get("lastObservedTime"):
+            yield Cause.required("series.lastObservedTime")
+
+
+def update_new(new: Obj, old: Obj) -> Causes:
+    yield from _in_both_groups(new, NEW_NAMES)
+    if new.get("series") != old.get("series"):
+        yield from _series(new)
+    for field, shown in FIXED:
+        after, before = new.get(field), old.get(field)
+        if after != before:
+            value = internal(REFERENCE, after) if isinstance(after, dict) and field in {"regarding", "related"} else after
+            yield Cause.invalid(shown, value, IMMUTABLE)
+
+
+RULES = {
+    ("", "events"): Rules(
+        validate=validate_old,
+        validate_update=update_old,
+        name=names.path_segment,
+        metadata_last=True,
+        fields=EVENT_FIELDS,
+        generation=None,
+        create_on_update=True,
+    ),
+    ("events.k8s.io", "events"): Rules(
+        validate=validate_new,
+        validate_update=update_new,
+        qualified_finalizers=True,
+        fields=REGARDING_FIELDS,
+        generation=None,
+        create_on_update=True,
+    ),
+}

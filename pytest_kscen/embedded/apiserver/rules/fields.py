@@ -1,0 +1,156 @@
+"""What a write may touch: the main resource leaves the status alone, and a part of it everything else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.quantities import in_millis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.objects.resources import Obj
+    Reader = Callable[[Obj], str]
+
+
+
+
+
+def fresh_status(**zeroes: Any) -> Callable[[Obj, Core], None]:
+    """A new object has no history. Some kinds print their counters even then."""
+
+    def reset(new: Obj, _core: Core) -> None:
+        new["status"] = dict(zeroes)
+
+    return reset
+
+
+without_status = fresh_status()
+
+
+def keep_status(new: Obj, old: Obj, _core: Core) -> None:
+    new.pop("status", None)
+    if "status" in old:
+        new["status"] = old["status"]
+
+
+def keep_spec(new: Obj, old: Obj, _core: Core) -> None:
+    """A write to the status may carry new metadata, but nothing else."""
+    metadata, status = new["metadata"], new.get("status", {})
+    new.clear()
+    new.update(old)
+    new["metadata"], new["status"] = metadata, status
+
+
+def never(_new: Obj, _old: Obj) -> bool:
+    """For kinds whose generation stays where it began."""
+    return False
+
+
+# How defaults are filled in: only what is absent is set, so what was filled in before is left
+# as it is.
+
+
+
+def fill(obj: Obj, defaults: Mapping[str, Any]) -> None:
+    """Plain values; a table must not hold what could be changed later."""
+    for name, value in defaults.items():
+        if name not in obj:
+            obj[name] = value
+
+
+def part(obj: Obj, name: str) -> Obj:
+    """A member that is an object; an empty one is made if there is none."""
+    inner: Obj | None = obj.get(name)
+    if inner is None:
+        inner = obj[name] = {}
+    return inner
+
+
+def round_resources(resources: Obj | None) -> None:
+    """ResourceRequirements: quantities to the thousandth."""
+    if resources:
+        for kind in ("limits", "requests"):
+            if kind in resources:
+                round_quantities(resources[kind])
+
+
+def round_quantities(listed: dict[str, Any]) -> None:
+    """A ResourceList."""
+    for name, quantity in listed.items():
+        rounded = in_millis(quantity)
+        if rounded != quantity:
+            listed[name] = rounded
+
+
+# Fields that lists and watches can be narrowed by, besides an object's name and namespace.
+
+
+
+def field(path: str, absent: str = "") -> Reader:
+    """Reads the value at a dotted path, as text."""
+    *steps, last = path.split(".")
+
+    def read(obj: Obj) -> str:
+        value: Any = obj
+        for step in steps:
+            value = value.get(step)
+            if value is None:
+                return absent
+        return text(value.get(last), absent)
+
+    return read
+
+
+def text(value: Any, absent: str = "") -> str:
+    if value is None:
+        return absent
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def fields(*paths: str, **renamed: Reader) -> dict[str, Reader]:
+    return {**{path: field(path) for path in paths}, **renamed}
+
+
+def _first_ip(pod: Obj) -> str:
+    addresses = (pod.get("status") or {}).get("podIPs")
+    return str(addresses[0].get("ip", "")) if addresses else ""
+
+
+def _nothing(_: Obj) -> str:
+    """A field that may be asked for, and that nothing has."""
+    return ""
+
+
+def _source(event: Obj) -> str:
+    return str((event.get("source") or {}).get("component") or event.get("reportingComponent") or "")
+
+
+POD_FIELDS = {
+    **fields("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+    "spec.hostNetwork": field("spec.hostNetwork", "false"),
+    **fields("status.phase", "status.nominatedNodeName"),
+    "status.podIP": _first_ip,
+    "status.podIPs": _nothing,
+    "spec.host": field("spec.nodeName"),
+}
+NODE_FIELDS = {"spec.unschedulable": field("spec.unschedulable", "false")}
+NAMESPACE_FIELDS = fields("status.phase")
+SECRET_FIELDS = fields("type")
+SERVICE_FIELDS = fields("spec.clusterIP", "spec.type")
+REPLICA_FIELDS = {"status.replicas": field("status.replicas", "0")}
+JOB_FIELDS = {"status.successful": field("status.succeeded", "0")}
+CERTIFICATE_FIELDS = fields("spec.signerName")
+RESOURCE_SLICE_FIELDS = fields("spec.nodeName", "spec.driver")
+INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+EVENT_FIELDS = {
+    **fields(*(f"involvedObject.{part}" for part in INVOLVED), "reason", "reportingComponent", "type"),
+    "source": _source,
+}
+REGARDING_FIELDS = {
+    **{f"regarding.{part}": field(f"regarding.{part}") for part in INVOLVED},
+    **fields("reason", "reportingController", "type"),
+}

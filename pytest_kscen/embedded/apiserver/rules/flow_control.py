@@ -1,0 +1,257 @@
+"""FlowSchemas, which tell requests apart, and the priority levels that requests of one kind share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
+from pytest_kscen.embedded.apiserver.rules import checks
+from pytest_kscen.embedded.apiserver.rules.checks import DISTINGUISHER, internal
+from pytest_kscen.embedded.apiserver.rules.fields import keep_status, without_status
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.embedded.apiserver.rules.checks import Causes
+    from pytest_kscen.objects.resources import Obj
+
+GROUP = "flowcontrol.apiserver.k8s.io"
+QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
+HIGHEST_PRECEDENCE, DEFAULT_PRECEDENCE = 10_000, 1000
+MOST_QUEUES, HASH_BITS = 10_000_000, 60
+SUBJECTS = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
+_NAMESPACE = "each member of this list must be '*' or a DNS-1123 label; "
+
+
+def default_flow(obj: Obj) -> None:
+    obj["spec"]["matchingPrecedence"] = obj["spec"].get("matchingPrecedence") or DEFAULT_PRECEDENCE
+
+
+def validate_flow(obj: Obj) -> Causes:
+    spec, name = obj["spec"], obj["metadata"]["name"]
+    yield from _precedence("spec.matchingPrecedence", spec["matchingPrecedence"], name)
+    method = spec.get("distinguisherMethod")
+    if method is not None and method.get("type") not in {"ByNamespace", "ByUser"}:
+        yield Cause.unsupported("spec.distinguisherMethod.type", internal(DISTINGUISHER, method), ("ByNamespace", "ByUser"))
+    level = spec.get("priorityLevelConfiguration", {}).get("name")
+    if level:
+        yield from checks.named("spec.priorityLevelConfiguration.name", level, names.dns1123_subdomain)
+    else:
+        yield Cause.required("spec.priorityLevelConfiguration.name", "must reference a priority level")
+    for place, rule in enumerate(spec.get("rules") or ()):
+        yield from _rule(f"spec.rules[{place}]", rule)
+
+
+def _precedence(path: str, value: int, name: str) -> Causes:
+    if value <= 0:
+        yield Cause.invalid(path, value, "must be a positive value")
+    if value > HIGHEST_PRECEDENCE:
+        yield Cause.invalid(path, value, f"must not be greater than {HIGHEST_PRECEDENCE}")
+    if value == 1 and name != "exempt":
+        yield Cause.invalid(path, value, "only the schema named 'exempt' may have matchingPrecedence 1")
+
+
+def _rule(path: str, rule: Obj) -> Causes:
+    if not rule.get("subjects"):
+        yield Cause.required(f"{path}.subjects", "subjects must contain at least one value")
+    for place, subject in enumerate(rule.get("subjects") or ()):
+        yield from _subject(f"{path}.subjects[{place}]", subject)
+    if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
+        yield Cause.required(path, "at least one of resourceRules and nonResourceRules has to be non-empty")
+    for place, part in enumerate(rule.get("resourceRules") or ()):
+        yield from _resource_rule(f"{path}.resourceRules[{place}]", part)
+    for place, part in enumerate(rule.get("nonResourceRules") or ()):
+        yield from _other_rule(f"{path}.nonResourceRules[{place}]", part)
+
+
+def _subject(path: str, subject: Obj) -> Causes:
+    kind = subject.get("kind", "")
+    if kind not in SUBJECTS:
+        yield Cause.unsupported(f"{path}.kind", kind, sorted(SUBJECTS))
+        return
+    own = SUBJECTS[kind]
+    given = subject.get(own)
+    if given is None:
+        yield Cause.required(f"{path}.{own}", f"{own} is required when subject kind is '{kind}'")
+    elif kind == "ServiceAccount":
+        yield from _account(f"{path}.{own}", given)
+    elif not given.get("name"):
+        yield Cause.required(f"{path}.{own}.name")
+    for other, field in SUBJECTS.items():
+        if other != kind and field in subject:
+            yield Cause.forbidden(f"{path}.{field}", f"{field} is forbidden when subject kind is not '{other}'")
+
+
+def _account(path: str, given: Obj) -> Causes:
+    if given.get("name") != "*":
+        yield from checks.required_name(f"{path}.name", given.get("name"), names.dns1123_subdomain)
+    if given.get("namespace"):
+        yield from checks.named(f"{path}.namespace", given["namespace"], names.dns1123_label)
+    else:
+        yield Cause.required(f"{path}.namespace", "must specify namespace for service account")
+
+
+def _verbs(path: str, verbs: Sequence[str]) -> Causes:
+    if not verbs:
+        yield Cause.required(path, "verbs must contain at least one value")
+    elif "*" in verbs:
+        yield from _alone(path, verbs, "verbs")
+    elif not set(verbs) <= set(VERBS):
+        yield Cause.unsupported(path, verbs, VERBS)
+
+
+def _alone(path: str, values: Sequence[str], what: str) -> Causes:
+    if "*" in values and len(values) > 1:
+        yield Cause.invalid(path, values, f"if '*' is present, must not specify other {what}")
+
+
+def _resource_rule(path: str, rule: Obj) -> Causes:
+    yield from _verbs(f"{path}.verbs", rule.get("verbs") or [])
+    for field, one, many in (("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")):
+        if not rule.get(field):
+            yield Cause.required(f"{path}.{field}", f"resource rules must supply at least one {one}")
+        else:
+            yield from _alone(f"{path}.{field}", rule[field], many)
+    here, namespaces = f"{path}.namespaces", rule.get("namespaces") or []
+    if not namespaces and not rule.get("clusterScope"):
+        yield Cause.required(here, "resource rules that are not cluster scoped must supply at least one namespace")
+    elif "*" in namespaces:
+        yield from _alone(here, namespaces, "namespaces")
+    else:
+        for place, name in enumerate(namespaces):
+            for words in names.dns1123_label(name):
+                yield Cause.invalid(f"{here}[{place}]", name, _NAMESPACE + words)
+
+
+def _other_rule(path: str, rule: Obj) -> Causes:
+    yield from _verbs(f"{path}.verbs", rule.get("verbs") or [])
+    here, urls = f"{path}.nonResourceURLs", rule.get("nonResourceURLs") or []
+    if not urls:
+        yield Cause.required(here, "nonResourceURLs must contain at least one value")
+    elif "*" in urls:
+        yield from _alone(here, urls, "non-resource URLs")
+    else:
+        for place, url in enumerate(urls):
+            if fault := _url_fault(url):
+                yield Cause.invalid(f"{here}[{place}]", url, fault)
+
+
+def _url_fault(url: str) -> str:
+    faults = {
+        "must not be empty": not url,
+        "must start with slash": not url.startswith("/"),
+        "must not contain white-space": " " in url,
+        "must not contain double slash": "//" in url,
+        "wildcard can only do suffix matching": "*" in url.removesuffix("/*"),
+    }
+    return next((words for words, holds in faults.items() if holds), "")
+
+
+def default_level(obj: Obj) -> None:
+    spec = obj["spec"]
+    for kind, shares in (("exempt", 0), ("limited", 30)):
+        if kind in spec:
+            spec[kind].setdefault("nominalConcurrencyShares", shares)
+            spec[kind].setdefault("lendablePercent", 0)
+    queuing = spec.get("limited", {}).get("limitResponse", {}).get("queuing")
+    if queuing is not None:
+        queuing.update({name: queuing.get(name) or value for name, value in QUEUING.items()})
+
+
+def validate_level(obj: Obj) -> Causes:
+    spec, kind = obj["spec"], obj["spec"].get("type", "")
+    if (obj["metadata"]["name"] == "exempt") != (kind == "Exempt"):
+        yield Cause.invalid("spec.type", kind, "must be 'Exempt' if and only if `name` is 'exempt'")
+    if kind == "Exempt":
+        if "limited" in spec:
+            yield Cause.forbidden("spec.limited", "must be nil if the type is not Limited")
+        yield from _shares("spec.exempt", spec.get("exempt") or {})
+    elif kind == "Limited":
+        if "exempt" in spec:
+            yield Cause.forbidden("spec.exempt", "must be nil if the type is Limited")
+        if "limited" in spec:
+            yield from _limited("spec.limited", spec["limited"])
+        else:
+            yield Cause.required("spec.limited", "must not be empty when type is Limited")
+    else:
+        yield from checks.required_one_of("spec.type", kind, ("Exempt", "Limited"))
+
+
+def _limited(path: str, given: Obj) -> Causes:
+    shares = {"nominalConcurrencyShares": given.get("nominalConcurrencyShares")}
+    yield from _shares(path, shares)
+    yield from _response(f"{path}.limitResponse", given.get("limitResponse") or {})
+    yield from _shares(path, {name: value for name, value in given.items() if name not in shares})
+    if given.get("borrowingLimitPercent", 0) < 0:
+        why = "if specified, must be a non-negative integer"
+        yield Cause.invalid(f"{path}.borrowingLimitPercent", given["borrowingLimitPercent"], why)
+
+
+def _shares(path: str, given: Obj) -> Causes:
+    shares, lent = given.get("nominalConcurrencyShares") or 0, given.get("lendablePercent", 0)
+    if shares < 0:
+        yield Cause.invalid(f"{path}.nominalConcurrencyShares", shares, "must be a non-negative integer")
+    if not 0 <= lent <= 100:  # noqa: PLR2004
+        yield Cause.invalid(f"{path}.lendablePercent", lent, names.within(0, 100))
+
+
+def _response(path: str, given: Obj) -> Causes:
+    kind, queuing = given.get("type"), given.get("queuing")
+    if kind == "Reject" and queuing is not None:
+        yield Cause.forbidden(f"{path}.queuing", "must be nil if limited.limitResponse.type is not Limited")
+    elif kind == "Queue" and queuing is None:
+        yield Cause.required(f"{path}.queuing", "must not be empty if limited.limitResponse.type is Limited")
+    elif kind == "Queue" and queuing is not None:
+        yield from _queuing(f"{path}.queuing", queuing)
+    else:
+        yield from checks.required_one_of(f"{path}.type", kind, ("Queue", "Reject"))
+
+
+def _queuing(path: str, given: Obj) -> Causes:
+    queues, hand = given["queues"], given["handSize"]
+    for field in ("queueLengthLimit", "queues"):
+        if given[field] <= 0:
+            yield Cause.invalid(f"{path}.{field}", given[field], "must be positive")
+    if queues > MOST_QUEUES:
+        yield Cause.invalid(f"{path}.queues", queues, f"must not be greater than {MOST_QUEUES}")
+    if hand <= 0:
+        yield Cause.invalid(f"{path}.handSize", hand, "must be positive")
+    elif hand > queues:
+        yield Cause.invalid(f"{path}.handSize", hand, f"should not be greater than queues ({queues})")
+    elif math.ceil(math.log2(queues) * hand) > HASH_BITS:
+        why = f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS}"
+        yield Cause.invalid(f"{path}.handSize", hand, why)
+
+
+def conditions(new: Obj, _: Obj) -> Causes:
+    given = (new.get("status") or {}).get("conditions") or ()
+    yield from checks.unique("status.conditions", [one.get("type", "") for one in given], "type")
+    for place, one in enumerate(given):
+        if not one.get("type"):
+            yield Cause.required(f"status.conditions[{place}].type")
+
+
+RULES = {
+    (GROUP, "flowschemas"): Rules(
+        default=default_flow,
+        prepare_create=without_status,
+        prepare_update=keep_status,
+        validate=validate_flow,
+        validate_update=lambda new, _: validate_flow(new),
+        parts={"status": Part(status_alone, conditions)},
+        qualified_finalizers=True,
+    ),
+    (GROUP, "prioritylevelconfigurations"): Rules(
+        default=default_level,
+        prepare_create=without_status,
+        prepare_update=keep_status,
+        validate=validate_level,
+        validate_update=lambda new, _: validate_level(new),
+        parts={"status": Part(status_alone, conditions)},
+        qualified_finalizers=True,
+    ),
+}

@@ -1,0 +1,183 @@
+"""What a pod's annotations must not say, most of them older ways to say what has a field today."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    Causes,
+    annotated,
+    in_order,
+    labels,
+    matches,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.scheduling import tolerations
+from pytest_kscen.embedded.apiserver.rules.pods.security import every_container
+from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR, pod_spec
+from pytest_kscen.embedded.apiserver.rules.volume_sources import relative
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+TOLERATIONS = "scheduler.alpha.kubernetes.io/tolerations"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_COST = re.compile(r"-?\d+", re.ASCII)
+LONGEST_PROFILE = 4095
+_SECCOMP = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
+_APP_ARMOR = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
+
+
+def specific(path: str, given: Mapping[str, str] | None, spec: Obj) -> Causes:
+    if not given:
+        return
+    if MIRROR in given and not spec.get("nodeName"):
+        why = "must set spec.nodeName if mirror pod annotation is set"
+        yield Cause.invalid(f"{path}[{MIRROR}]", given[MIRROR], why)
+    if given.get(TOLERATIONS):
+        yield from _tolerations(path, given[TOLERATIONS])
+    if DELETION_COST in given and not _is_cost(given[DELETION_COST]):
+        yield Cause.invalid(f"{path}[{DELETION_COST}]", given[DELETION_COST], "must be a 32bit integer")
+    for name, value in given.items():
+        if name == SECCOMP_POD or name.startswith(SECCOMP_CONTAINER):
+            yield from _seccomp(f"{path}.{name}", value)
+    for name, value in given.items():
+        if name.startswith(APP_ARMOR):
+            yield from _app_armor(f"{path}[{name}]", name.removeprefix(APP_ARMOR), value, spec)
+
+
+def _tolerations(path: str, text: str) -> Causes:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        yield Cause.invalid(path, TOLERATIONS, str(error))
+    else:
+        yield from tolerations(f"{path}.{TOLERATIONS}", given)
+
+
+def _is_cost(text: str) -> bool:
+    well_formed = _COST.fullmatch(text) and (text == "0" or not text.startswith("0"))
+    return bool(well_formed) and -(2**31) <= int(text) < 2**31
+
+
+def profile_of(note: str) -> Obj | None:
+    """The AppArmor profile that an annotation stands for."""
+    if note.startswith("localhost/"):
+        name = note.removeprefix("localhost/")
+        return {"type": "Localhost", "localhostProfile": name} if 0 < len(name.strip()) <= LONGEST_PROFILE else None
+    return {"runtime/default": {"type": "RuntimeDefault"}, "unconfined": {"type": "Unconfined"}}.get(note)
+
+
+def follow_app_armor(pod: Obj) -> None:
+    """A new pod's annotations become the fields that they stand for."""
+    spec, noted = pod["spec"], [name for name in pod["metadata"]["annotations"] if name.startswith(APP_ARMOR)]
+    if noted and spec.get("os", {}).get("name") != "windows":
+        whole = (spec.get("securityContext") or {}).get("appArmorProfile")
+        for _, container in every_container(spec):
+            own = container.get("securityContext", {})
+            profile = profile_of(pod["metadata"]["annotations"].get(APP_ARMOR + container.get("name", ""), ""))
+            if profile and profile != whole and "appArmorProfile" not in own:
+                container["securityContext"] = {**own, "appArmorProfile": profile}
+
+
+def _seccomp(path: str, profile: str) -> Causes:
+    if profile.startswith("localhost/"):
+        yield from relative(path, profile.removeprefix("localhost/"))
+    elif profile not in {"runtime/default", "docker/default", "unconfined"}:
+        yield Cause.invalid(path, profile, "must be a valid seccomp profile")
+
+
+def _app_armor(path: str, container: str, profile: str, spec: Obj) -> Causes:
+    if container not in [one.get("name") for _, one in every_container(spec)]:
+        yield Cause.invalid(path, container, "container not found")
+    if profile not in {"", "runtime/default", "unconfined"} and not profile.startswith("localhost/"):
+        yield Cause.invalid(path, profile, f'invalid AppArmor profile name: "{profile}"')
+
+
+def agree(path: str, given: Mapping[str, str] | None, spec: Obj) -> Causes:
+    """Where an annotation and a field say the same thing, they say the same."""
+    if not given:
+        return
+    whole = spec.get("securityContext") or {}
+    if "seccompProfile" in whole and SECCOMP_POD in given:
+        yield from _same(f"{path}.securityContext.seccompProfile", "seccomp", given[SECCOMP_POD], whole["seccompProfile"], _SECCOMP)
+    for where, container in every_container(spec):
+        own, name = container.get("securityContext") or {}, container.get("name", "")
+        if "seccompProfile" in own and SECCOMP_CONTAINER + name in given:
+            here, note = f"{path}.{where}.securityContext.seccompProfile", given[SECCOMP_CONTAINER + name]
+            yield from _same(here, "seccomp", note, own["seccompProfile"], _SECCOMP)
+    if spec.get("os", {}).get("name") != "windows":
+        for where, container in every_container(spec):
+            own, name = {**whole, **(container.get("securityContext") or {})}, container.get("name", "")
+            if "appArmorProfile" in own and APP_ARMOR + name in given:
+                here, note = f"{path}.{where}.securityContext.appArmorProfile", given[APP_ARMOR + name]
+                yield from _same(here, "apparmor", note, own["appArmorProfile"], _APP_ARMOR)
+
+
+def _same(path: str, what: str, note: str, field: Obj, known: Mapping[str, tuple[str, ...]]) -> Causes:
+    kind = field.get("type", "")
+    if kind == "Localhost" and note.startswith("localhost/"):
+        if note.removeprefix("localhost/") != field.get("localhostProfile"):
+            yield Cause.forbidden(f"{path}.localhostProfile", f"{what} profile in annotation and field must match")
+    elif kind == "Localhost" or (kind in known and note not in known[kind]):
+        yield Cause.forbidden(f"{path}.type", f"{what} type in annotation and field must match")
+
+
+def changed(path: str, new: Mapping[str, str], old: Mapping[str, str]) -> Causes:
+    """What cannot be said afterwards, nor be taken back."""
+    for name in old:
+        if new.get(name) != old[name]:
+            yield from _guarded(f"{path}[{name}]", name, "remove or update")
+    for name in new:
+        if name not in old:
+            yield from _guarded(f"{path}[{name}]", name, "add")
+
+
+def _guarded(path: str, name: str, verb: str) -> Causes:
+    if name.startswith(APP_ARMOR):
+        yield Cause.forbidden(path, f"may not {verb} AppArmor annotations")
+    if name == MIRROR:
+        yield Cause.forbidden(path, f"may not {verb} mirror pod annotation")
+
+
+# The template that workloads make pods from.
+
+
+MISMATCH = "`selector` does not match template `labels`"
+
+
+def template(path: str, given: Obj) -> Causes:
+    metadata, spec = given.get("metadata") or {}, given["spec"]
+    yield from labels(f"{path}.labels", metadata.get("labels"))
+    yield from annotated(f"{path}.annotations", metadata.get("annotations"))
+    yield from specific(f"{path}.annotations", metadata.get("annotations"), spec)
+    yield from pod_spec(f"{path}.spec", spec)
+    yield from agree(f"{path}.spec", metadata.get("annotations"), spec)
+    if spec.get("ephemeralContainers"):
+        yield Cause.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
+
+
+def selected(path: str, given: Obj, selector: Obj | None) -> Causes:
+    """A workload's selector finds the pods that it makes."""
+    own = (given.get("metadata") or {}).get("labels")
+    if matches(selector, own) is False:
+        yield Cause.invalid(f"{path}.metadata.labels", in_order(own), MISMATCH)
+
+
+def restarts_always(path: str, given: Obj, owner: str) -> Causes:
+    """What the pods of a workload that never ends must do."""
+    policy = given["spec"].get("restartPolicy", "")
+    if policy != "Always":
+        yield Cause.unsupported(f"{path}.spec.restartPolicy", policy, ("Always",))
+    if "activeDeadlineSeconds" in given["spec"]:
+        yield Cause.forbidden(f"{path}.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {owner} is not Supported")

@@ -1,0 +1,325 @@
+"""The containers of a pod: what all of them need, and what sets init, ordinary and ephemeral ones apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    PROTOCOLS,
+    Causes,
+    Validator,
+    named,
+    none_negative,
+    one_of,
+    port,
+    port_number,
+    required_name,
+    required_one_of,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.environment import (
+    PULL_POLICIES,
+    everything_of,
+    variables,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.resources import COMPUTE, requirements
+from pytest_kscen.embedded.apiserver.rules.pods.security import container_context
+from pytest_kscen.embedded.apiserver.rules.pods.volumes import mounted
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# What the kubelet does to ask or to tell a container: probes and lifecycle hooks, each by one
+# handler.
+
+
+TIMES = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+
+
+def probes(path: str, container: Obj, grace: int | None) -> Causes:
+    for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if kind in container:
+            yield from _probe(f"{path}.{kind}", kind, container[kind], grace)
+
+
+def _probe(path: str, kind: str, probe: Obj, grace: int | None) -> Causes:
+    yield from handler(path, probe, grace)
+    yield from none_negative(path, probe, TIMES)
+    seconds = probe.get("terminationGracePeriodSeconds")
+    if seconds is not None and seconds <= 0:
+        yield Cause.invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0")
+    if kind == "readinessProbe":
+        if seconds is not None:
+            yield Cause.invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must not be set for readinessProbes")
+    elif probe.get("successThreshold", 0) != 1:
+        yield Cause.invalid(f"{path}.successThreshold", probe.get("successThreshold", 0), "must be 1")
+
+
+def lifecycle(path: str, given: Obj, grace: int | None) -> Causes:
+    for hook in ("postStart", "preStop"):
+        if hook in given:
+            yield from handler(f"{path}.{hook}", given[hook], grace)
+
+
+def handler(path: str, given: Obj, grace: int | None) -> Causes:
+    """Exactly one way."""
+    found = [kind for kind in HANDLERS if kind in given]
+    for place, kind in enumerate(found):
+        if place:
+            yield Cause.forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
+        else:
+            yield from HANDLERS[kind](f"{path}.{kind}", given[kind], grace)
+    if not found:
+        yield Cause.required(path, "must specify a handler type")
+
+
+def _execute(path: str, given: Obj, _: int | None) -> Causes:
+    if not given.get("command"):
+        yield Cause.required(f"{path}.command")
+
+
+def _get(path: str, given: Obj, _: int | None) -> Causes:
+    if not given.get("path"):
+        yield Cause.required(f"{path}.path")
+    yield from port(f"{path}.port", given.get("port", 0))
+    yield from one_of(f"{path}.scheme", given.get("scheme", ""), ("HTTP", "HTTPS"))
+    for header in given.get("httpHeaders") or ():
+        yield from named(f"{path}.httpHeaders", header.get("name", ""), names.http_header)
+
+
+def _connect(path: str, given: Obj, _: int | None) -> Causes:
+    yield from port(f"{path}.port", given.get("port", 0))
+
+
+def _sleep(path: str, given: Obj, grace: int | None) -> Causes:
+    seconds = given.get("seconds", 0)
+    if grace is not None and not 0 <= seconds <= grace:
+        why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+        yield Cause.invalid(path, seconds, why)
+
+
+HANDLERS = {"exec": _execute, "httpGet": _get, "tcpSocket": _connect, "grpc": _connect, "sleep": _sleep}
+
+
+
+MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+RESTART_ACTIONS = ("Restart", "RestartAllContainers")
+MOST_RESTART_RULES = 20
+MOST_EXIT_CODES = 255
+PLAIN = frozenset({"name", "image", "command", "args", "imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"})
+NOT_IN_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+NOT_IN_EPHEMERAL = ("ports", "resources", *NOT_IN_INIT[1:], "lifecycle", "resizePolicy", "restartPolicy", "restartPolicyRules")
+_SIDECARS_ONLY = "may not be set for init containers without restartPolicy=Always"
+_NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a container's own fields are judged by."""
+
+    volumes: dict[str, Obj] = field(default_factory=dict)
+    claims: frozenset[str] = frozenset()
+    grace: int | None = None
+    restart_policy: str = "Always"
+    host_users: bool = True
+
+
+def containers(path: str, given: Sequence[Obj], around: Surroundings) -> Causes:
+    if not given:
+        yield Cause.required(path)
+        return
+    seen: set[str] = set()
+    for place, container in enumerate(given):
+        here = f"{path}[{place}]"
+        yield from _common(here, container, around)
+        if container.get("name", "") in seen:
+            yield Cause.duplicate(f"{here}.name", container.get("name", ""))
+        seen.add(container.get("name", ""))
+        if not container.keys() <= PLAIN:
+            yield from _running(here, container, around)
+    yield from host_ports(path, given)
+
+
+def _running(path: str, container: Obj, around: Surroundings) -> Causes:
+    """What belongs to containers that stay."""
+    if "lifecycle" in container:
+        yield from lifecycle(f"{path}.lifecycle", container["lifecycle"], around.grace)
+    yield from probes(path, container, around.grace)
+    if "restartPolicy" in container or "restartPolicyRules" in container:
+        yield from _restarting(path, container)
+
+
+def init_containers(path: str, given: Sequence[Obj], ordinary: Sequence[Obj], around: Surroundings) -> Causes:
+    seen = {container.get("name", "") for container in ordinary}
+    for place, container in enumerate(given):
+        here, name = f"{path}[{place}]", container.get("name", "")
+        yield from _common(here, container, around)
+        yield from _restarting_init(here, container)
+        if name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        elif name:
+            seen.add(name)
+        yield from host_ports(path, [container])
+        if container.get("restartPolicy") == "Always":
+            if "lifecycle" in container:
+                yield from lifecycle(f"{here}.lifecycle", container["lifecycle"], around.grace)
+            yield from probes(here, container, around.grace)
+        else:
+            yield from _runs_once(here, container)
+
+
+def _runs_once(path: str, container: Obj) -> Causes:
+    """What only a sidecar may have."""
+    for name in NOT_IN_INIT:
+        if name in container:
+            yield Cause.forbidden(f"{path}.{name}", _SIDECARS_ONLY)
+    for place, policy in enumerate(container.get("resizePolicy") or ()):
+        if policy.get("restartPolicy") == "RestartContainer":
+            why = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+            yield Cause.invalid(f"{path}.resizePolicy[{place}].restartPolicy", "RestartContainer", why)
+
+
+def ephemeral_containers(path: str, spec: Obj, around: Surroundings) -> Causes:
+    others = {container.get("name", "") for kind in ("containers", "initContainers") for container in spec.get(kind) or ()}
+    seen = set(others)
+    for place, container in enumerate(spec["ephemeralContainers"]):
+        here, name = f"{path}[{place}]", container.get("name", "")
+        yield from _common(here, container, around)
+        yield from trimmed_image(here, container)
+        if name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        seen.add(name)
+        target = container.get("targetContainerName", "")
+        if target and target not in others:
+            yield Cause.not_found(f"{here}.targetContainerName", target)
+        for forbidden in NOT_IN_EPHEMERAL:
+            if container.get(forbidden):
+                yield Cause.forbidden(f"{here}.{forbidden}", _NOT_EPHEMERAL)
+        for number, mount in enumerate(container.get("volumeMounts") or ()):
+            for part in ("subPath", "subPathExpr"):
+                if mount.get(part):
+                    yield Cause.forbidden(f"{here}.volumeMounts[{number}].{part}", _NOT_EPHEMERAL)
+
+
+def trimmed_images(path: str, given: Sequence[Obj]) -> Causes:
+    for place, container in enumerate(given):
+        if (image := container.get("image", "")) != image.strip():
+            yield from trimmed_image(f"{path}[{place}]", container)
+
+
+def trimmed_image(path: str, container: Obj) -> Causes:
+    image = container.get("image", "")
+    if image != image.strip():
+        yield Cause.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+
+
+def _common(path: str, container: Obj, around: Surroundings) -> Causes:
+    if names.dns1123_label(container.get("name", "")):
+        yield from required_name(f"{path}.name", container.get("name"), names.dns1123_label)
+    if not container.get("image"):
+        yield Cause.required(f"{path}.image")
+    if container.get("terminationMessagePolicy") not in MESSAGE_POLICIES:
+        policy = container.get("terminationMessagePolicy", "")
+        yield from required_one_of(f"{path}.terminationMessagePolicy", policy, MESSAGE_POLICIES)
+    if not container.keys() <= PLAIN or container.get("imagePullPolicy") not in PULL_POLICIES:
+        yield from _further(path, container, around)
+
+
+def _further(path: str, container: Obj, around: Surroundings) -> Causes:
+    for listed, judge in LISTS.items():
+        if listed in container:
+            yield from judge(f"{path}.{listed}", container[listed])
+    if "volumeMounts" in container or "volumeDevices" in container:
+        yield from mounted(path, container, around.volumes)
+    if container.get("imagePullPolicy") not in PULL_POLICIES:
+        yield from required_one_of(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES)
+    if container.get("resources"):
+        yield from requirements(f"{path}.resources", container["resources"], around.claims)
+    if "resizePolicy" in container:
+        yield from _resizing(f"{path}.resizePolicy", container["resizePolicy"], around.restart_policy)
+    if "securityContext" in container:
+        yield from container_context(f"{path}.securityContext", container["securityContext"], host_users=around.host_users)
+
+
+def _ports(path: str, given: Sequence[Obj]) -> Causes:
+    seen: set[str] = set()
+    for place, port in enumerate(given):
+        here, name = f"{path}[{place}]", port.get("name", "")
+        if name and names.port_name(name):
+            yield from named(f"{here}.name", name, names.port_name)
+        elif name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        elif name:
+            seen.add(name)
+        if port.get("containerPort"):
+            yield from port_number(f"{here}.containerPort", port["containerPort"])
+        else:
+            yield Cause.required(f"{here}.containerPort")
+        if "hostPort" in port:
+            yield from port_number(f"{here}.hostPort", port["hostPort"])
+        yield from required_one_of(f"{here}.protocol", port.get("protocol"), PROTOCOLS)
+
+
+LISTS: dict[str, Validator] = {"ports": _ports, "env": variables, "envFrom": everything_of}
+
+
+def host_ports(path: str, given: Sequence[Obj]) -> Causes:
+    """No two containers take the same port of the host."""
+    taken: set[str] = set()
+    for place, container in enumerate(given):
+        for number, port in enumerate(container.get("ports") or ()):
+            if "hostPort" in port:
+                key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+                if key in taken:
+                    yield Cause.duplicate(f"{path}[{place}].ports[{number}].hostPort", key)
+                taken.add(key)
+
+
+def _resizing(path: str, given: Sequence[Obj], restart_policy: str) -> Causes:
+    seen: set[str] = set()
+    for place, policy in enumerate(given):
+        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if resource in seen:
+            yield Cause.duplicate(f"{path}[{place}]", resource)
+        seen.add(resource)
+        yield from required_one_of(path, resource, COMPUTE)
+        yield from required_one_of(path, restart, RESIZE_POLICIES)
+        if restart_policy == "Never" and restart != "NotRequired":
+            yield Cause.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+
+
+def _restarting_init(path: str, container: Obj) -> Causes:
+    """Without a policy of its own the rules are not even looked at."""
+    if "restartPolicy" in container:
+        yield from _restarting(path, container)
+    elif container.get("restartPolicyRules"):
+        yield Cause.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+
+
+def _restarting(path: str, container: Obj) -> Causes:
+    """A container's own restart policy, and its rules by exit code."""
+    rules = container.get("restartPolicyRules") or ()
+    if "restartPolicy" in container:
+        yield from one_of(f"{path}.restartPolicy", container["restartPolicy"], RESTART_POLICIES)
+    elif rules:
+        yield Cause.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+    if len(rules) > MOST_RESTART_RULES:
+        yield Cause.too_many(f"{path}.restartPolicyRules", len(rules), MOST_RESTART_RULES)
+    for place, rule in enumerate(rules):
+        here = f"{path}.restartPolicyRules[{place}]"
+        yield from one_of(f"{here}.action", rule.get("action", ""), RESTART_ACTIONS)
+        if "exitCodes" in rule:
+            codes = rule["exitCodes"]
+            yield from one_of(f"{here}.exitCodes.operator", codes.get("operator", ""), ("In", "NotIn"))
+            if len(codes.get("values") or ()) > MOST_EXIT_CODES:
+                yield Cause.too_many(f"{here}.exitCodes.values", len(codes["values"]), MOST_EXIT_CODES)
+        else:
+            yield Cause.required(f"{here}.exitCodes", "must be specified")

@@ -1,0 +1,201 @@
+"""What a pod's spec says when nobody said it. Templates get all but what belongs to a real pod alone."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.rules.claims import default_claim_spec
+from pytest_kscen.embedded.apiserver.rules.fields import fill, round_quantities, round_resources
+from pytest_kscen.embedded.apiserver.rules.pods.resources import default_pod_level
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# Image references, read only as far as the default pull policy needs it: is the tag `latest`?
+
+
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)"
+_DOMAIN = rf"(?:{_HOST}(?:\.{_HOST})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_TAG = r":(?P<tag>\w[\w.-]{0,127})"
+_DIGEST = r"@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})"
+_REFERENCE = re.compile(rf"(?P<name>(?:{_DOMAIN}/)?{_PART}(?:/{_PART})*)(?:{_TAG})?(?:{_DIGEST})?", re.ASCII)
+_IDENTIFIER = re.compile("[a-f0-9]{64}")
+_LONGEST_NAME = 255
+
+
+@functools.lru_cache(maxsize=4096)
+def pull_policy(reference: str) -> str:
+    """What `imagePullPolicy` is when nobody says: Always for the latest image, also when that is only implied."""
+    found = _REFERENCE.fullmatch(reference)
+    if found is None or _IDENTIFIER.fullmatch(reference) or len(found["name"]) > _LONGEST_NAME:
+        return "IfNotPresent"
+    latest = found["tag"] == "latest" or not (found["tag"] or found["digest"])
+    return "Always" if latest else "IfNotPresent"
+
+
+
+SPEC = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "schedulerName": "default-scheduler",
+}
+CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+HTTP_GET = {"path": "/", "scheme": "HTTP"}
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+FILE_MODE = {"defaultMode": 0o644}
+SOURCES: dict[str, dict[str, Any]] = {
+    "secret": FILE_MODE,
+    "configMap": FILE_MODE,
+    "downwardAPI": FILE_MODE,
+    "projected": FILE_MODE,
+    "hostPath": {"type": ""},
+}
+RETIRED = frozenset(
+    f"pod.{stage}.kubernetes.io/{what}" for stage in ("alpha", "beta") for what in ("init-containers", "init-container-statuses")
+)
+
+
+def default_pod(pod: Obj) -> None:
+    spec = pod["spec"]
+    default_spec(spec)
+    fill(spec, {"enableServiceLinks": True})
+    for name in ("containers", "initContainers"):
+        for container in spec.get(name) or ():
+            if container.get("resources"):
+                _requests_from_limits(container["resources"])
+    if "resources" in spec:
+        default_pod_level(spec)
+    if spec.get("hostNetwork"):
+        _host_ports(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    without_retired(pod["metadata"])
+    if "status" in pod:
+        _addresses(pod["status"])
+
+
+def default_template(template: Obj | None) -> None:
+    if template:
+        default_spec(template["spec"])
+        if template.get("metadata"):
+            without_retired(template["metadata"])
+
+
+def default_spec(spec: Obj) -> None:
+    """What pods and templates have in common."""
+    fill(spec, SPEC)
+    if "securityContext" not in spec:
+        spec["securityContext"] = {}
+    account_alias(spec)
+    for volume in spec.get("volumes") or ():
+        _volume(volume)
+    for name in CONTAINER_LISTS:
+        for container in spec.get(name) or ():
+            _container(container)
+    if "overhead" in spec:
+        round_quantities(spec["overhead"])
+    round_resources(spec.get("resources"))
+
+
+def account_alias(spec: Obj) -> None:
+    """The service account's old name says the same as the new one, which counts."""
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account and (spec.get("serviceAccount") != account or "serviceAccountName" not in spec):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+
+
+def without_retired(metadata: Obj) -> None:
+    """Annotations that once stood for init containers are dropped."""
+    notes = metadata.get("annotations")
+    if notes and not RETIRED.isdisjoint(notes):
+        metadata["annotations"] = {name: value for name, value in notes.items() if name not in RETIRED}
+
+
+def _container(container: Obj) -> None:
+    if "imagePullPolicy" not in container:
+        container["imagePullPolicy"] = pull_policy(container.get("image", ""))
+    fill(container, CONTAINER)
+    round_resources(container.get("resources"))
+    for variable in container.get("env") or ():
+        _field_reference(variable.get("valueFrom"))
+    for name in PROBES:
+        if name in container:
+            fill(container[name], PROBE)
+            _http_get(container[name])
+    if "lifecycle" in container:
+        for hook in ("postStart", "preStop"):
+            _http_get(container["lifecycle"].get(hook))
+
+
+def _http_get(handler: Obj | None) -> None:
+    if handler and "httpGet" in handler:
+        fill(handler["httpGet"], HTTP_GET)
+
+
+def _field_reference(source: Obj | None) -> None:
+    if source and "fieldRef" in source:
+        fill(source["fieldRef"], {"apiVersion": "v1"})
+
+
+def _volume(volume: Obj) -> None:
+    if len(volume) == 1 and "name" in volume:
+        volume["emptyDir"] = {}
+    for name, defaults in SOURCES.items():
+        if name in volume:
+            fill(volume[name], defaults)
+    for file in volume.get("downwardAPI", {}).get("items") or ():
+        _field_reference(file)
+    for source in volume.get("projected", {}).get("sources") or ():
+        _projection(source)
+    if "ephemeral" in volume and "volumeClaimTemplate" in volume["ephemeral"]:
+        default_claim_spec(volume["ephemeral"]["volumeClaimTemplate"]["spec"])
+    if "image" in volume:
+        fill(volume["image"], {"pullPolicy": pull_policy(volume["image"].get("reference", ""))})
+
+
+def _projection(source: Obj) -> None:
+    for file in source.get("downwardAPI", {}).get("items") or ():
+        _field_reference(file)
+    if "serviceAccountToken" in source:
+        fill(source["serviceAccountToken"], {"expirationSeconds": 3600})
+
+
+def _requests_from_limits(resources: Obj) -> None:
+    limits = resources.get("limits")
+    if not limits:
+        return
+    requests = resources.get("requests") or {}
+    missing = {name: quantity for name, quantity in limits.items() if name not in requests}
+    if missing:
+        resources["requests"] = {**requests, **missing}
+
+
+def _host_ports(spec: Obj) -> None:
+    """On the host's network a container's ports are the host's. Containers may be an old pod's: they are made anew."""
+    for name in ("containers", "initContainers"):
+        if spec.get(name):
+            spec[name] = [_with_host_ports(container) for container in spec[name]]
+
+
+def _with_host_ports(container: Obj) -> Obj:
+    if all("hostPort" in port for port in container.get("ports") or ()):
+        return container
+    ports = [{**port, "hostPort": port.get("hostPort", port["containerPort"])} for port in container["ports"]]
+    return {**container, "ports": ports}
+
+
+def _addresses(status: Obj) -> None:
+    """A pod's first address is its address; where they differ, the single one counts."""
+    single, several = status.get("podIP"), status.get("podIPs")
+    if single and (not several or several[0].get("ip") != single):
+        status["podIPs"] = [{"ip": single}]
+    elif several and not single:
+        status["podIP"] = several[0].get("ip", "")

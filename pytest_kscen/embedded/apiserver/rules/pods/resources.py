@@ -1,0 +1,263 @@
+"""What a pod's containers ask for: names, amounts, sums over the pod, and the quality of service that follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.rules.checks import Causes, named
+from pytest_kscen.objects import names, quantities
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+HUGE_PAGES = "hugepages-"
+COMPUTE = ("cpu", "memory")
+CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+_COUNTED = frozenset(
+    {
+        *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
+        *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
+    }
+)
+_AMOUNTS = frozenset({*CONTAINER_RESOURCES, "storage"})
+STANDARD = _COUNTED | _AMOUNTS | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _AMOUNTS} - {"limits.storage"}
+
+
+def is_native(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended(name: str) -> bool:
+    return not is_native(name) and not name.startswith("requests.") and not names.label_key(f"requests.{name}")
+
+
+def is_overcommitted(name: str) -> bool:
+    """Whether limits may lie above requests."""
+    return is_native(name) and not name.startswith(HUGE_PAGES)
+
+
+def is_counted(name: str) -> bool:
+    """Whether there are only whole ones."""
+    return name in _COUNTED or is_extended(name)
+
+
+def resource_name(path: str, name: str) -> Causes:
+    wrong = names.label_key(name)
+    for words in wrong:
+        yield Cause.invalid(path, name, words)
+    if not wrong and "/" not in name and name not in STANDARD and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
+        yield Cause.invalid(path, name, "must be a standard resource type or fully qualified")
+
+
+def container_resource_name(path: str, name: str) -> Causes:
+    yield from resource_name(path, name)
+    if "/" not in name:
+        if name not in CONTAINER_RESOURCES and not name.startswith(HUGE_PAGES):
+            yield Cause.invalid(path, name, "must be a standard resource for containers")
+    elif not is_native(name) and not is_extended(name):
+        yield Cause.invalid(path, name, "doesn't follow extended resource name standard")
+
+
+def pod_resource_name(path: str, name: str) -> Causes:
+    wrong = list(resource_name(path, name))
+    yield from wrong
+    if not wrong and not _is_pod_level(name):
+        yield Cause.unsupported(path, name, ("cpu", HUGE_PAGES, "memory"))
+
+
+def amount(path: str, name: str, quantity: Any) -> Causes:
+    """A resource's quantity: never negative, and whole where only whole ones exist."""
+    parsed = quantities.parse(quantity)
+    if parsed.nanos < 0:
+        yield Cause.invalid(path, quantity, "must be greater than or equal to 0")
+    if parsed.milli % 1000 and is_counted(name):
+        yield Cause.invalid(path, quantity, "must be an integer")
+
+
+def requirements(
+    path: str, given: Obj, claims: frozenset[str], check: Callable[[str, str], Causes] = container_resource_name
+) -> Causes:
+    """ResourceRequirements of a container, or with another check of names of a whole pod."""
+    limits, requests = given.get("limits") or {}, given.get("requests") or {}
+    for name, quantity in limits.items():
+        yield from _one(f"{path}.limits[{name}]", name, quantity, check)
+    for name, quantity in requests.items():
+        yield from _one(f"{path}.requests[{name}]", name, quantity, check, huge=False)
+        yield from _under_limit(path, name, quantity, limits.get(name))
+        yield from _huge_page(f"{path}.requests[{name}]", name, quantity)
+    asked = {**limits, **requests}
+    if any(name.startswith(HUGE_PAGES) for name in asked) and not any(name in asked for name in COMPUTE):
+        yield Cause.forbidden(path, "HugePages require cpu or memory")
+    if given.get("claims"):
+        yield from _claims(f"{path}.claims", given["claims"], claims)
+
+
+def _one(path: str, name: str, quantity: Any, check: Callable[[str, str], Causes], *, huge: bool = True) -> Causes:
+    if name not in COMPUTE:
+        yield from check(path, name)
+    yield from amount(path, name, quantity)
+    if huge:
+        yield from _huge_page(path, name, quantity)
+
+
+def _huge_page(path: str, name: str, quantity: Any) -> Causes:
+    if name.startswith(HUGE_PAGES):
+        try:
+            size = quantities.parse(name.removeprefix(HUGE_PAGES))
+        except ValueError:
+            size = quantities.Quantity(0)
+        if size.nanos <= 0 or size.nanos % quantities.NANO or quantities.parse(quantity).value % size.value:
+            yield Cause.invalid(path, quantity, f"{quantity} is not positive integer multiple of {name}")
+
+
+def _under_limit(path: str, name: str, request: Any, limit: Any) -> Causes:
+    if limit is None:
+        if not is_overcommitted(name):
+            yield Cause.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+        return
+    order = quantities.compare(request, limit)
+    if order and not is_overcommitted(name):
+        yield Cause.invalid(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")
+    elif order > 0:
+        yield Cause.invalid(f"{path}.requests", request, f"must be less than or equal to {name} limit of {limit}")
+
+
+def _claims(path: str, given: list[Obj], known: frozenset[str]) -> Causes:
+    seen: list[str] = []
+    for place, claim in enumerate(given):
+        here, name, request = f"{path}[{place}]", claim.get("name", ""), claim.get("request", "")
+        if not name:
+            yield Cause.required(here)
+            continue
+        key = f"{name}/{request}" if request else name
+        if name in seen:
+            yield Cause.duplicate(here, name)
+        else:
+            if request:
+                yield from named(f"{here}.request", request, names.dns1123_label)
+            if key in seen or (not request and any(other.startswith(f"{name}/") for other in seen)):
+                yield Cause.duplicate(here, key)
+            seen.append(key)
+        if name not in known:
+            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+            why = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            yield Cause(here, f"{Cause.not_found(here, name).message}: {why}", "FieldValueNotFound")
+
+
+def pod_level(path: str, spec: Obj, claims: frozenset[str]) -> Causes:
+    """The resources of the pod as a whole."""
+    given, here = spec["resources"], f"{path}.resources"
+    if spec.get("os", {}).get("name") == "windows":
+        yield Cause.forbidden(here, "may not be set for a windows pod")
+        return
+    if given.get("claims"):
+        yield Cause.forbidden(f"{here}.claims", "claims may not be set for Resources at pod-level")
+    yield from requirements(here, given, claims, pod_resource_name)
+    yield from _consistent(here, spec)
+
+
+def _consistent(path: str, spec: Obj) -> Causes:
+    """The pod as a whole has at least what its containers ask for."""
+    given = spec["resources"]
+    requests, limits = given.get("requests") or {}, given.get("limits") or {}
+    for name, total in aggregate(spec, "requests").items():
+        if name in requests and quantities.compare(total, requests[name]) > 0:
+            why = f"must be greater than or equal to aggregate container requests of {total}"
+            yield Cause.invalid(f"{path}.requests[{name}]", requests[name], why)
+    for name, total in aggregate(spec, "limits").items():
+        if name.startswith(HUGE_PAGES) and name in limits and quantities.compare(total, limits[name]) > 0:
+            why = f"must be greater than or equal to aggregate container limits of {total}"
+            yield Cause.invalid(f"{path}.limits[{name}]", limits[name], why)
+    for place, container in enumerate(spec.get("containers") or ()):
+        for name, limit in (container.get("resources", {}).get("limits") or {}).items():
+            if name in limits and quantities.compare(limit, limits[name]) > 0:
+                why = f"must be less than or equal to pod limits of {limits[name]}"
+                yield Cause.invalid(f"{path}.containers[{place}][{name}].limits", limit, why)
+
+
+def aggregate(spec: Obj, kind: str) -> dict[str, str]:
+    """What all containers take together: sidecars run beside the others, plain init containers before them."""
+    total: dict[str, str] = {}
+    for container in spec.get("containers") or ():
+        _add(total, container, kind)
+    beside: dict[str, str] = {}
+    before: dict[str, str] = {}
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            _add(total, container, kind)
+            _add(beside, container, kind)
+            _raise(before, beside)
+        else:
+            peak = dict(beside)
+            _add(peak, container, kind)
+            _raise(before, peak)
+    _raise(total, before)
+    return total
+
+
+def _add(total: dict[str, str], container: Obj, kind: str) -> None:
+    for name, quantity in (container.get("resources", {}).get(kind) or {}).items():
+        total[name] = quantities.add(total.get(name, "0"), quantity)
+
+
+def _raise(total: dict[str, str], other: Mapping[str, str]) -> None:
+    for name, quantity in other.items():
+        if quantities.compare(quantity, total.get(name, "0")) > 0 or name not in total:
+            total[name] = quantity
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in COMPUTE or name.startswith(HUGE_PAGES)
+
+
+def default_pod_level(spec: Obj) -> None:
+    """A pod with limits of its own requests what its containers do, or else its limits."""
+    given = spec["resources"]
+    limits, requests = dict(given.get("limits") or {}), dict(given.get("requests") or {})
+    if limits or requests:
+        for name, total in aggregate(spec, "limits").items():
+            if name.startswith(HUGE_PAGES) and name not in requests:
+                limits.setdefault(name, total)
+    if limits:
+        for name, total in aggregate(spec, "requests").items():
+            if _is_pod_level(name) and is_overcommitted(name):
+                requests.setdefault(name, total)
+        for name, limit in limits.items():
+            if _is_pod_level(name):
+                requests.setdefault(name, limit)
+    parts = {"limits": limits, "requests": requests}
+    if any(parts[name] != (given.get(name) or {}) for name in parts):
+        spec["resources"] = {**given, **{name: value for name, value in parts.items() if value}}
+
+
+def qos_class(spec: Obj) -> str:
+    """Guaranteed, Burstable or BestEffort."""
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
+        asking = [whole]
+    else:
+        containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        asking = [container.get("resources") or {} for container in containers]
+        if not any(asking):
+            return "BestEffort"
+    requests = [_compute(given, "requests") for given in asking]
+    limits = [_compute(given, "limits") for given in asking]
+    if not any(requests) and not any(limits):
+        return "BestEffort"
+    bounded = all(len(one) == len(COMPUTE) for one in limits)
+    return "Guaranteed" if bounded and _total(requests) == _total(limits) else "Burstable"
+
+
+def _compute(given: Obj, kind: str) -> dict[str, int]:
+    listed = given.get(kind)
+    if not listed:
+        return {}
+    amounts = {name: quantities.nanos(listed[name]) for name in COMPUTE if name in listed}
+    return {name: nanos for name, nanos in amounts.items() if nanos > 0}
+
+
+def _total(amounts: list[dict[str, int]]) -> dict[str, int]:
+    return {name: sum(one.get(name, 0) for one in amounts) for name in COMPUTE if any(name in one for one in amounts)}

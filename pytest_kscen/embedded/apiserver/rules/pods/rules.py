@@ -1,0 +1,311 @@
+"""What a write to a pod may touch, and what the server makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.rules.checks import difference
+from pytest_kscen.embedded.apiserver.rules.fields import POD_FIELDS
+from pytest_kscen.embedded.apiserver.rules.pods import annotations as notes
+from pytest_kscen.embedded.apiserver.rules.pods import updates
+from pytest_kscen.embedded.apiserver.rules.pods.annotations import follow_app_armor, template
+from pytest_kscen.embedded.apiserver.rules.pods.containers import trimmed_images
+from pytest_kscen.embedded.apiserver.rules.pods.defaults import (
+    CONTAINER_LISTS,
+    account_alias,
+    default_pod,
+    default_template,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.resources import qos_class
+from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR, pod_spec
+from pytest_kscen.embedded.apiserver.rules.pods.status import validate_status
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.embedded.apiserver.rules.checks import Causes
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+SIZES = frozenset({"resources", "resizePolicy"})
+SERVED_BY_NOBODY = frozenset({"clusterTrustBundle", "podCertificate"})  # projections behind features that are off
+
+
+def create(pod: Obj, core: Core) -> None:
+    drop_disabled(pod)
+    spec = pod["spec"]
+    account_alias(spec)
+    pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        gated = {**GATED, "lastTransitionTime": core.now(), "lastProbeTime": None}
+        pod["status"]["conditions"] = [gated]
+    if "annotations" in pod["metadata"]:
+        follow_app_armor(pod)
+    own = pod["metadata"].get("labels") or {}
+    if "affinity" in spec:
+        _join_affinity(spec, own)
+    if "topologySpreadConstraints" in spec:
+        spec["topologySpreadConstraints"] = [_joined(one, own) for one in spec["topologySpreadConstraints"]]
+
+
+def update(new: Obj, old: Obj, _core: Core) -> None:
+    new["status"] = old["status"]
+    if new["spec"] is not old["spec"]:
+        drop_disabled(new)
+        account_alias(new["spec"])
+
+
+def status(new: Obj, old: Obj, _core: Core) -> None:
+    """The kubelet's part: it may also write metadata, but not whose the pod is, nor that it is going."""
+    metadata, given = dict(new["metadata"]), dict(new.get("status") or {})
+    metadata.pop("deletionTimestamp", None)
+    metadata.pop("ownerReferences", None)
+    if "ownerReferences" in old["metadata"]:
+        metadata["ownerReferences"] = old["metadata"]["ownerReferences"]
+    before = old.get("status") or {}
+    if "qosClass" in before:
+        given.setdefault("qosClass", before["qosClass"])
+    if "observedGeneration" in before:
+        given.setdefault("observedGeneration", before["observedGeneration"])
+    if given.get("conditions") and before.get("conditions"):
+        given["conditions"] = _with_generations(given["conditions"], before["conditions"])
+    new.clear()
+    new.update(old)
+    new["metadata"], new["status"] = metadata, given
+
+
+def _with_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
+    """A condition that comes without the generation it was seen in keeps the one that it had."""
+    if all("observedGeneration" in one for one in conditions):
+        return conditions
+    known: dict[str, list[int]] = {}
+    for one in before:
+        known.setdefault(one.get("type", ""), []).append(one.get("observedGeneration", 0))
+    kept = []
+    for one in conditions:
+        generations = known.get(one.get("type", ""))
+        generation = generations.pop(0) if generations else 0
+        kept.append({**one, "observedGeneration": generation} if generation and "observedGeneration" not in one else one)
+    return kept
+
+
+def ephemeral_containers(new: Obj, old: Obj, _core: Core) -> None:
+    """Only these containers, and nothing else of the pod."""
+    spec = {**old["spec"], "ephemeralContainers": new["spec"].get("ephemeralContainers")}
+    _part(new, old, {name: value for name, value in spec.items() if value is not None})
+
+
+def resize(new: Obj, old: Obj, _core: Core) -> None:
+    """Only what containers, and the pod as a whole, may take."""
+    spec = dict(old["spec"])
+    for name in ("containers", "initContainers"):
+        given, before = new["spec"].get(name) or [], old["spec"].get(name) or []
+        if len(given) != len(before):
+            return
+        if given:
+            same = all(one.get("name") == other.get("name") for one, other in zip(given, before, strict=True))
+            spec[name] = [_resized(one, other) for one, other in zip(given, before, strict=True)] if same else given
+    spec.pop("resources", None)
+    if "resources" in new["spec"]:
+        spec["resources"] = new["spec"]["resources"]
+    _part(new, old, spec)
+
+
+def _resized(new: Obj, old: Obj) -> Obj:
+    kept = {name: value for name, value in old.items() if name not in SIZES}
+    return {**kept, **{name: value for name, value in new.items() if name in SIZES}}
+
+
+def _part(new: Obj, old: Obj, spec: Obj) -> None:
+    given = {name: new["metadata"][name] for name in ("resourceVersion", "managedFields") if name in new["metadata"]}
+    new.clear()
+    new.update({**old, "metadata": {**old["metadata"], **given}, "spec": spec})
+
+
+def drop_disabled(pod: Obj) -> None:
+    """Fields of features that are off by default are not kept; works on templates too."""
+    spec = pod["spec"]
+    if "volumes" in spec and any(source.keys() & SERVED_BY_NOBODY for source in _projections(spec)):
+        pod["spec"] = spec = {**spec, "volumes": [_without_projections(volume) for volume in spec["volumes"]]}
+    hooks = [one["lifecycle"] for name in CONTAINER_LISTS for one in spec.get(name) or () if "lifecycle" in one]
+    if any("stopSignal" in one for one in hooks):
+        pod["spec"] = spec = _each_container(spec, _without_stop_signal)
+    if "schedulingGroup" in spec:
+        pod["spec"] = {name: value for name, value in spec.items() if name != "schedulingGroup"}
+
+
+def _projections(spec: Obj) -> list[Obj]:
+    return [source for volume in spec.get("volumes") or () for source in volume.get("projected", {}).get("sources") or ()]
+
+
+def _without_projections(volume: Obj) -> Obj:
+    if "projected" not in volume:
+        return volume
+    given = volume["projected"].get("sources") or ()
+    kept = [{name: value for name, value in source.items() if name not in SERVED_BY_NOBODY} for source in given]
+    return {**volume, "projected": {**volume["projected"], "sources": kept}}
+
+
+def _without_stop_signal(container: Obj) -> Obj:
+    if "stopSignal" not in container.get("lifecycle", {}):
+        return container
+    rest = {name: value for name, value in container.items() if name != "lifecycle"}
+    hooks = {name: value for name, value in container["lifecycle"].items() if name != "stopSignal"}
+    return {**rest, "lifecycle": hooks} if hooks else rest
+
+
+def _each_container(spec: Obj, change: Callable[[Obj], Obj]) -> Obj:
+    return {**spec, **{name: [change(one) for one in spec[name]] for name in CONTAINER_LISTS if spec.get(name)}}
+
+
+def _join_affinity(spec: Obj, own: Mapping[str, str]) -> None:
+    """`matchLabelKeys` become terms of the selector, with the pod's own values."""
+    joined = dict(spec["affinity"])
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if kind in joined:
+            joined[kind] = {name: [_joined_term(term, own) for term in terms] for name, terms in joined[kind].items()}
+    spec["affinity"] = joined
+
+
+def _joined_term(term: Obj, own: Mapping[str, str]) -> Obj:
+    if "podAffinityTerm" in term:
+        return {**term, "podAffinityTerm": _joined(term["podAffinityTerm"], own)}
+    return _joined(term, own)
+
+
+def _joined(term: Obj, own: Mapping[str, str]) -> Obj:
+    keys = [(key, "In") for key in term.get("matchLabelKeys") or ()]
+    keys += [(key, "NotIn") for key in term.get("mismatchLabelKeys") or ()]
+    parts: list[dict[str, Any]] = [{"key": key, "operator": operator, "values": [own[key]]} for key, operator in keys if key in own]
+    if not parts or "labelSelector" not in term:
+        return term
+    selector = term["labelSelector"]
+    return {**term, "labelSelector": {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *parts]}}
+
+
+# The rules of Pod and PodTemplate, put together.
+
+
+
+def validate(pod: Obj) -> Causes:
+    metadata, spec = pod["metadata"], pod["spec"]
+    yield from _metadata_and_spec(metadata, spec)
+    if spec.get("ephemeralContainers"):
+        yield Cause.forbidden("spec.ephemeralContainers", "cannot be set on create")
+    if spec.get("schedulingGates") and spec.get("nodeName"):
+        yield Cause.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+    if "annotations" in metadata:
+        yield from notes.agree("spec", metadata["annotations"], spec)
+
+
+def _metadata_and_spec(metadata: Obj, spec: Obj) -> Causes:
+    if "annotations" in metadata:
+        yield from notes.specific("metadata.annotations", metadata["annotations"], spec)
+    yield from pod_spec("spec", spec, metadata)
+    if "volumes" in spec and not spec.get("serviceAccountName"):
+        yield from _tokens_of_nobody(spec)
+    for kind in ("containers", "initContainers"):
+        if spec.get(kind):
+            yield from trimmed_images(f"spec.{kind}", spec[kind])
+
+
+def _tokens_of_nobody(spec: Obj) -> Causes:
+    for place, volume in enumerate(spec["volumes"]):
+        for number, source in enumerate(volume.get("projected", {}).get("sources") or ()):
+            if "serviceAccountToken" in source:
+                path = f"spec.volumes[{place}].projected.sources[{number}].serviceAccountToken"
+                yield Cause.forbidden(path, "must not be specified when serviceAccountName is not set")
+
+
+def validate_update(new: Obj, old: Obj) -> Causes:
+    if new["spec"] is not old["spec"]:
+        yield from _metadata_and_spec(new["metadata"], new["spec"])
+    yield from updates.metadata_changes(new, old)
+    if new["spec"] is not old["spec"]:
+        yield from updates.spec_changes(new, old)
+
+
+def validate_ephemeral(new: Obj, old: Obj) -> Causes:
+    yield from _metadata_and_spec(new["metadata"], new["spec"])
+    if MIRROR in (old["metadata"].get("annotations") or ()):
+        yield Cause.forbidden("", "static pods do not support ephemeral containers")
+    given = {one.get("name"): one for one in new["spec"].get("ephemeralContainers") or ()}
+    for before in old["spec"].get("ephemeralContainers") or ():
+        after = given.get(before.get("name"))
+        words = f'existing ephemeral containers "{before.get("name", "")}" may not be'
+        if after is None:
+            yield Cause.forbidden("spec.ephemeralContainers", f"{words} removed\n")
+        elif after != before:
+            yield Cause.forbidden("spec.ephemeralContainers", f"{words} changed\n{difference(before, after)}")
+
+
+def validate_resize(new: Obj, old: Obj) -> Causes:
+    yield from _metadata_and_spec(new["metadata"], new["spec"])
+    yield from updates.changes(new, old)
+
+
+def grace_period(pod: Obj, asked: int | None) -> int:
+    """How long a pod is given to end: nothing, unless it runs somewhere."""
+    ended = (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}
+    if ended or not pod["spec"].get("nodeName"):
+        return 0
+    seconds = int(pod["spec"].get("terminationGracePeriodSeconds", 0)) if asked is None else asked
+    return 1 if seconds < 0 else seconds
+
+
+def default_pod_template(obj: Obj) -> None:
+    default_template(obj.get("template"))
+
+
+def create_pod_template(obj: Obj, _core: Core) -> None:
+    drop_disabled(obj["template"])
+
+
+def update_pod_template(new: Obj, _old: Obj, _core: Core) -> None:
+    drop_disabled(new["template"])
+
+
+def validate_pod_template(obj: Obj) -> Causes:
+    return template("template", obj["template"])
+
+
+def validate_pod_template_update(new: Obj, _old: Obj) -> Causes:
+    return template("template", new["template"])
+
+
+RULES = {
+    ("", "pods"): Rules(
+        default=default_pod,
+        prepare_create=create,
+        prepare_update=update,
+        validate=validate,
+        validate_update=validate_update,
+        parts={
+            "status": Part(status, validate_status),
+            "ephemeralcontainers": Part(ephemeral_containers, validate_ephemeral),
+            "resize": Part(resize, validate_resize),
+        },
+        grace_period=grace_period,
+        qualified_finalizers=True,
+        fields=POD_FIELDS,
+    ),
+    ("", "podtemplates"): Rules(
+        default=default_pod_template,
+        prepare_create=create_pod_template,
+        prepare_update=update_pod_template,
+        validate=validate_pod_template,
+        validate_update=validate_pod_template_update,
+        qualified_finalizers=True,
+    ),
+}

@@ -1,0 +1,265 @@
+"""Who a pod and its containers may be on their machine; what Linux and Windows do not have in common."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    LARGEST_INT32,
+    PROFILE,
+    Causes,
+    internal,
+    named,
+    one_of,
+    within,
+)
+from pytest_kscen.embedded.apiserver.rules.volume_sources import relative
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kscen.objects.resources import Obj
+
+PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
+LONGEST_SYSCTL = 253
+LONGEST_PROFILE = 4095
+_SYSCTL_WORD = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL = rf"^({_SYSCTL_WORD}[\./])*{_SYSCTL_WORD}$"
+_IS_SYSCTL = re.compile(_SYSCTL).fullmatch
+_NETWORK_SYSCTLS = ("net.",)
+_IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NETBIOS = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
+_DNS = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*")
+_USER_CHARACTERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
+_NOT_ON_WINDOWS = "cannot be set for a windows pod"
+_NOT_ON_LINUX = "windows options cannot be set for a linux pod"
+LINUX_OF_PODS = {
+    "appArmorProfile": "securityContext.appArmorProfile",
+    "seLinuxOptions": "securityContext.seLinuxOptions",
+    "hostUsers": "hostUsers",
+    "hostPID": "hostPID",
+    "hostIPC": "hostIPC",
+    "seccompProfile": "securityContext.seccompProfile",
+    "fsGroup": "securityContext.fsGroup",
+    "fsGroupChangePolicy": "securityContext.fsGroupChangePolicy",
+    "sysctls": "securityContext.sysctls",
+    "shareProcessNamespace": "shareProcessNamespace",
+    "runAsUser": "securityContext.runAsUser",
+    "runAsGroup": "securityContext.runAsGroup",
+    "supplementalGroups": "securityContext.supplementalGroups",
+    "supplementalGroupsPolicy": "securityContext.supplementalGroupsPolicy",
+    "seLinuxChangePolicy": "securityContext.seLinuxChangePolicy",
+}
+LINUX_OF_CONTAINERS = (
+    *("appArmorProfile", "seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem", "privileged"),
+    *("allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup"),
+)
+
+
+def pod_context(path: str, spec: Obj) -> Causes:
+    given, here = spec.get("securityContext") or {}, f"{path}.securityContext"
+    if given:
+        for field in ("fsGroup", "runAsUser", "runAsGroup"):
+            yield from within(f"{here}.{field}", given.get(field), 0, LARGEST_INT32)
+        for place, group in enumerate(given.get("supplementalGroups") or ()):
+            yield from within(f"{here}.supplementalGroups[{place}]", group, 0, LARGEST_INT32)
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        why = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield Cause.invalid(f"{here}.shareProcessNamespace", True, why)
+    if given:
+        yield from _sysctls(f"{here}.sysctls", given.get("sysctls") or (), spec)
+        if "fsGroupChangePolicy" in given:
+            yield from one_of(f"{here}.fsGroupChangePolicy", given["fsGroupChangePolicy"], ("Always", "OnRootMismatch"))
+        yield from _profiles(here, given)
+        if "supplementalGroupsPolicy" in given:
+            yield from one_of(f"{here}.supplementalGroupsPolicy", given["supplementalGroupsPolicy"], ("Merge", "Strict"))
+        if "seLinuxChangePolicy" in given:
+            yield from one_of(f"{here}.seLinuxChangePolicy", given["seLinuxChangePolicy"], ("Recursive",))
+
+
+def _sysctls(path: str, given: Sequence[Obj], spec: Obj) -> Causes:
+    seen: set[str] = set()
+    for place, one in enumerate(given):
+        here, name = f"{path}[{place}].name", one.get("name", "")
+        if not name:
+            yield Cause.required(here)
+        elif len(name) > LONGEST_SYSCTL or not _IS_SYSCTL(name):
+            yield Cause.invalid(here, name, f"must have at most {LONGEST_SYSCTL} characters and match regex {_SYSCTL}")
+        elif name in seen:
+            yield Cause.duplicate(here, name)
+        plain = name.replace("/", ".")
+        if spec.get("hostNetwork") and plain.startswith(_NETWORK_SYSCTLS):
+            yield Cause.invalid(here, name, "may not be specified when 'hostNetwork' is true")
+        elif spec.get("hostIPC") and plain.startswith(_IPC_SYSCTLS):
+            yield Cause.invalid(here, name, "may not be specified when 'hostIPC' is true")
+        seen.add(name)
+
+
+def _profiles(path: str, given: Obj) -> Causes:
+    if "seccompProfile" in given:
+        yield from _seccomp(f"{path}.seccompProfile", given["seccompProfile"])
+    if "windowsOptions" in given:
+        yield from _windows(f"{path}.windowsOptions", given["windowsOptions"])
+    if "appArmorProfile" in given:
+        yield from app_armor(f"{path}.appArmorProfile", given["appArmorProfile"])
+
+
+def container_context(path: str, given: Obj, *, host_users: bool) -> Causes:
+    for field in ("runAsUser", "runAsGroup"):
+        yield from within(f"{path}.{field}", given.get(field), 0, LARGEST_INT32)
+    if "procMount" in given:
+        yield from one_of(f"{path}.procMount", given["procMount"], ("Default", "Unmasked"))
+        if host_users and given["procMount"] == "Unmasked":
+            yield Cause.invalid(f"{path}.procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`")
+    if "seccompProfile" in given:
+        yield from _seccomp(f"{path}.seccompProfile", given["seccompProfile"])
+    if given.get("allowPrivilegeEscalation") is False:
+        if given.get("privileged"):
+            why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            yield Cause.invalid(path, given, why)
+        if "CAP_SYS_ADMIN" in (given.get("capabilities", {}).get("add") or ()):
+            why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            yield Cause.invalid(path, given, why)
+    yield from _profiles(path, {name: value for name, value in given.items() if name != "seccompProfile"})
+
+
+def _seccomp(path: str, given: Obj) -> Causes:
+    kind = given.get("type", "")
+    if not kind:
+        yield Cause.required(f"{path}.type", "type is required when seccompProfile is set")
+    else:
+        yield from one_of(f"{path}.type", kind, PROFILES)
+    if kind != "Localhost":
+        if "localhostProfile" in given:
+            why = "can only be set when seccomp type is Localhost"
+            yield Cause.invalid(f"{path}.localhostProfile", internal(PROFILE, given), why)
+    elif "localhostProfile" in given:
+        yield from relative(f"{path}.localhostProfile", given["localhostProfile"])
+    else:
+        yield Cause.required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost")
+
+
+def app_armor(path: str, given: Obj) -> Causes:
+    kind, profile = given.get("type", ""), given.get("localhostProfile")
+    if kind == "Localhost":
+        if profile is None or not profile:
+            yield Cause.required(f"{path}.localhostProfile", "must be set when AppArmor type is Localhost")
+        elif profile.strip() != profile:
+            yield Cause.invalid(f"{path}.localhostProfile", profile, "must not be padded with whitespace")
+        if profile and len(profile) > LONGEST_PROFILE:
+            yield Cause.too_long(f"{path}.localhostProfile", LONGEST_PROFILE)
+    elif not kind:
+        yield Cause.required(f"{path}.type", "type is required when appArmorProfile is set")
+    else:
+        yield from one_of(f"{path}.type", kind, PROFILES)
+        if kind in PROFILES and profile is not None:
+            yield Cause.invalid(f"{path}.localhostProfile", profile, "can only be set when AppArmor type is Localhost")
+
+
+def _windows(path: str, given: Obj) -> Causes:
+    if "gmsaCredentialSpecName" in given:
+        yield from named(f"{path}.gmsaCredentialSpecName", given["gmsaCredentialSpecName"], names.dns1123_subdomain)
+    if "gmsaCredentialSpec" in given:
+        size, here = len(given["gmsaCredentialSpec"]), f"{path}.gmsaCredentialSpec"
+        if not size:
+            yield Cause.invalid(here, "", "gmsaCredentialSpec cannot be an empty string")
+        elif size > 64 * 1024:
+            yield Cause.invalid(here, given["gmsaCredentialSpec"], "gmsaCredentialSpec size must be under 64 KiB")
+    if "runAsUserName" in given:
+        for words in _windows_user(given["runAsUserName"]):
+            yield Cause.invalid(f"{path}.runAsUserName", given["runAsUserName"], f"runAsUserName{words}")
+
+
+def _windows_user(name: str) -> Iterator[str]:
+    *before, user = name.split("\\")
+    if not name:
+        yield " cannot be an empty string"
+    elif _CONTROL.search(name):
+        yield " cannot contain control characters"
+    elif len(before) > 1:
+        yield " cannot contain more than one backslash"
+    else:
+        domain = before[0] if before else ""
+        tests = (
+            (len(domain) >= 256, "'s Domain length must be under 256 characters"),  # noqa: PLR2004
+            (before and not (_NETBIOS.fullmatch(domain) or _DNS.fullmatch(domain)), _NO_DOMAIN),
+            (not user, "'s User cannot be empty"),
+            (len(user) > 104, "'s User length must not be longer than 104 characters"),  # noqa: PLR2004
+            (user and not user.strip(". "), "'s User cannot contain only periods or spaces"),
+            (_USER_CHARACTERS.search(user), "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"),
+        )
+        yield from (words for wrong, words in tests if wrong)
+
+
+_NO_DOMAIN = "'s Domain doesn't match the NetBios nor the DNS format"
+
+
+def every_container(spec: Obj) -> Iterator[tuple[str, Obj]]:
+    """All containers with their paths, in Kubernetes' order of visiting."""
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for place, container in enumerate(spec.get(kind) or ()):
+            yield f"{kind}[{place}]", container
+
+
+def host_users(path: str, spec: Obj) -> Causes:
+    """What cannot be the host's when its users are not."""
+    if spec.get("hostUsers") is False:
+        for field, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+            if spec.get(field):
+                yield Cause.forbidden(f"{path}.{shown}", "when `hostUsers` is false")
+        for where, container in every_container(spec):
+            if container.get("volumeDevices"):
+                yield Cause.forbidden(f"{path}.{where}.volumeDevices", "when `hostUsers` is false")
+
+
+def host_process(path: str, spec: Obj) -> Causes:
+    """Windows' host processes: all containers or none."""
+    whole = spec.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
+    visited = list(every_container(spec))
+    own = [container.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess") for _, container in visited]
+    for (where, _), one in zip(visited, own, strict=True):
+        if None not in {whole, one} and whole != one:
+            why = f"pod hostProcess value must be identical if both are specified, was {str(whole).lower()}"
+            yield Cause.invalid(f"{path}.{where}.securityContext.windowsOptions.hostProcess", one, why)
+    count = sum(bool(whole if one is None else one) for one in own)
+    if count and count != len(own):
+        why = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        yield Cause.invalid(path, "", why)
+    if count and not spec.get("hostNetwork"):
+        why = "hostNetwork must be true if pod contains any hostProcess containers"
+        yield Cause.invalid(f"{path}.hostNetwork", False, why)
+
+
+def operating_system(path: str, spec: Obj) -> Causes:
+    system = spec["os"].get("name", "")
+    if not system:
+        yield Cause.required(f"{path}.os.name")
+    elif system == "windows":
+        yield from _on_windows(path, spec)
+    elif system == "linux":
+        yield from _on_linux(path, spec)
+    else:
+        yield Cause.unsupported(f"{path}.os", system, ("linux", "windows"))
+
+
+def _on_linux(path: str, spec: Obj) -> Causes:
+    if "windowsOptions" in (spec.get("securityContext") or {}):
+        yield Cause.forbidden(f"{path}.securityContext.windowsOptions", _NOT_ON_LINUX)
+    for where, container in every_container(spec):
+        if "windowsOptions" in container.get("securityContext", {}):
+            yield Cause.forbidden(f"{path}.{where}.securityContext.windowsOptions", _NOT_ON_LINUX)
+
+
+def _on_windows(path: str, spec: Obj) -> Causes:
+    given = spec.get("securityContext") or {}
+    for field, shown in LINUX_OF_PODS.items():
+        if field in given or (shown == field and field in spec):
+            yield Cause.forbidden(f"{path}.{shown}", _NOT_ON_WINDOWS)
+    for where, container in every_container(spec):
+        for field in LINUX_OF_CONTAINERS:
+            if field in container.get("securityContext", {}):
+                yield Cause.forbidden(f"{path}.{where}.securityContext.{field}", _NOT_ON_WINDOWS)

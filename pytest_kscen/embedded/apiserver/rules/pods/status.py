@@ -1,0 +1,218 @@
+"""What a kubelet may write about a pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.rules import addresses
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    IMMUTABLE,
+    LARGEST_INT32,
+    POD_IP,
+    Causes,
+    internal,
+    named,
+    within,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.updates import metadata_changes
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kscen.objects.resources import Obj
+
+USUAL_CONDITIONS = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"})
+RESTARTED = "may not be transitioned to non-terminated state"
+HEALTHS = ("Healthy", "Unhealthy", "Unknown")
+LISTS = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
+EPHEMERAL = "ephemeralContainerStatuses"
+KINDS: dict[str, str | None] = {**LISTS, EPHEMERAL: None}
+NOT_NEGATIVE = "must be a non-negative integer"
+
+
+def validate_status(new: Obj, old: Obj) -> Causes:
+    """What a write changes is judged; what stays was judged before."""
+    status, before, spec = new.get("status") or {}, old.get("status") or {}, new["spec"]
+    yield from metadata_changes(new, old)
+    for field, judge in JUDGES.items():
+        if status.get(field) != before.get(field):
+            yield from judge(status, before, spec)
+    for name, kind in KINDS.items():
+        if status.get(name) is not before.get(name):
+            for place, one in enumerate(status.get(name) or ()):
+                if "user" in one or "allocatedResourcesStatus" in one:
+                    yield from _container(f"status.{name}[{place}]", one, spec, kind)
+
+
+def _conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+    for place, one in enumerate(status.get("conditions") or ()):
+        if one.get("observedGeneration", 0) < 0:
+            yield Cause.invalid(f"status.conditions[{place}].observedGeneration", one["observedGeneration"], NOT_NEGATIVE)
+        if one.get("type") not in USUAL_CONDITIONS:
+            yield from named(f"status.conditions[{place}].Type", one.get("type", ""), names.label_key)
+
+
+def _nomination(status: Obj, _before: Obj, spec: Obj) -> Causes:
+    node, path = status.get("nominatedNodeName", ""), "status.nominatedNodeName"
+    if node:
+        yield from named(path, node, names.dns1123_subdomain)
+        if spec.get("nodeName"):
+            yield Cause.forbidden(path, "may not be set on pods that are already bound to a node")
+
+
+def _generation(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+    if status.get("observedGeneration", 0) < 0:
+        yield Cause.invalid("status.observedGeneration", status["observedGeneration"], NOT_NEGATIVE)
+
+
+def _quality(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+    yield Cause.invalid("status.qosClass", status.get("qosClass", ""), IMMUTABLE)
+
+
+def _ordinary(status: Obj, before: Obj, spec: Obj) -> Causes:
+    return _restarts("containerStatuses", status, before, spec)
+
+
+def _initial(status: Obj, before: Obj, spec: Obj) -> Causes:
+    return _restarts("initContainerStatuses", status, before, spec)
+
+
+def _ephemeral(status: Obj, before: Obj, _spec: Obj) -> Causes:
+    return _ended_stay(f"status.{EPHEMERAL}", status.get(EPHEMERAL) or (), before.get(EPHEMERAL) or ())
+
+
+def _restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes:
+    """A container that has ended stays so, unless its restart policy brings it back."""
+    old = [one.get("state", {}).get("terminated") for one in before.get(name) or ()]
+    if not any(old) or any(_restarts_all(one) for kind in LISTS.values() for one in spec.get(kind) or ()):
+        return
+    containers = {one.get("name"): one for one in spec.get(LISTS[name]) or ()}
+    for place, (ended, one) in enumerate(zip(old, before[name], strict=True)):
+        if ended and _lives_again(status.get(name) or (), one) and not _comes_back(containers.get(one.get("name")), spec, ended):
+            yield Cause.forbidden(f"status.{name}[{place}].state", RESTARTED)
+
+
+def _restarts_all(container: Obj) -> bool:
+    return any(rule.get("action") == "RestartAllContainers" for rule in container.get("restartPolicyRules") or ())
+
+
+def _lives_again(new: Sequence[Obj], before: Obj) -> bool:
+    found = next((one for one in new if one.get("name") == before.get("name")), None)
+    return found is not None and "terminated" not in found.get("state", {})
+
+
+def _comes_back(container: Obj | None, spec: Obj, ended: Obj) -> bool:
+    if container is None:
+        return False
+    code = ended.get("exitCode", 0)
+    for rule in container.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        if (code in (codes.get("values") or ())) is (codes.get("operator") == "In"):
+            return True
+    policy = container.get("restartPolicy") or spec.get("restartPolicy")
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def _ended_stay(path: str, new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
+    for place, one in enumerate(old):
+        if "terminated" in one.get("state", {}) and _lives_again(new, one):
+            yield Cause.forbidden(f"{path}[{place}].state", RESTARTED)
+
+
+def _claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
+    known, seen = {claim.get("name") for claim in spec.get("resourceClaims") or ()}, set()
+    for place, one in enumerate(status.get("resourceClaimStatuses") or ()):
+        here, name = f"status.resourceClaimStatuses[{place}]", one.get("name", "")
+        if name not in known:
+            yield Cause.invalid(f"{here}.name", name, "must match the name of an entry in `spec.resourceClaims`")
+        if name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        seen.add(name)
+        if "resourceClaimName" in one:
+            yield from named(f"{here}.resourceClaimName", one["resourceClaimName"], names.dns1123_subdomain)
+
+
+def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
+    listed, known = [one.get("ip", "") for one in given], [one.get("ip", "") for one in before]
+    for place, ip in enumerate(listed):
+        yield from addresses.address(f"{path}[{place}]", ip, known)
+    families = [addresses.family(ip) for ip in listed]
+    unreadable = [place for place, ip in enumerate(listed) if addresses.parse(ip) is None]
+    if len(listed) > 1 and unreadable:
+        place = unreadable[0]
+        why = f"Internal error: failed to check for dual stack with error:invalid IP[{place}]: {listed[place]}"
+        yield Cause(path, why, "InternalError")
+    if len(families) > 1 and sorted(families) != ["IPv4", "IPv6"]:
+        yield Cause.invalid(path, [internal(POD_IP, one) for one in given], "may specify no more than one IP for each IP family")
+
+
+def _pod_ips(status: Obj, before: Obj, _spec: Obj) -> Causes:
+    return _ips("status.podIPs", status.get("podIPs") or (), before.get("podIPs") or ())
+
+
+def _host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+    """The first of the host's addresses is its address."""
+    given = status.get("hostIPs") or ()
+    if given and given[0].get("ip", "") != status.get("hostIP", ""):
+        yield Cause.invalid("status.hostIPs[0].ip", given[0].get("ip", ""), "must be equal to `hostIP`")
+
+
+def _host_ips(status: Obj, before: Obj, spec: Obj) -> Causes:
+    if status.get("hostIP") == before.get("hostIP"):
+        yield from _host_ip(status, before, spec)
+    yield from _ips("status.hostIPs", status.get("hostIPs") or (), before.get("hostIPs") or ())
+
+
+JUDGES: dict[str, Callable[[Obj, Obj, Obj], Causes]] = {
+    "conditions": _conditions,
+    "nominatedNodeName": _nomination,
+    "observedGeneration": _generation,
+    "qosClass": _quality,
+    "containerStatuses": _ordinary,
+    "initContainerStatuses": _initial,
+    EPHEMERAL: _ephemeral,
+    "resourceClaimStatuses": _claims,
+    "podIPs": _pod_ips,
+    "hostIP": _host_ip,
+    "hostIPs": _host_ips,
+}
+
+
+def _container(path: str, given: Obj, spec: Obj, kind: str | None) -> Causes:
+    user = given.get("user", {}).get("linux")
+    if user is not None and spec.get("os", {}).get("name") == "windows":
+        yield Cause.forbidden(f"{path}.user.linux", "cannot be set for a windows pod")
+    elif user is not None:
+        for field in ("uid", "gid"):
+            yield from within(f"{path}.user.linux.{field}", user.get(field, 0), 0, LARGEST_INT32)
+        for place, group in enumerate(user.get("supplementalGroups") or ()):
+            yield from within(f"{path}.user.linux.supplementalGroups[{place}]", group, 0, LARGEST_INT32)
+    allocated = given.get("allocatedResourcesStatus") or ()
+    if allocated and kind is None:
+        yield Cause.forbidden(f"{path}.allocatedResourcesStatus", "must not be specified in container status")
+    elif allocated:
+        own = next((one for one in spec.get(str(kind)) or () if one.get("name") == given.get("name")), None)
+        for place, one in enumerate(allocated):
+            yield from _allocated(f"{path}.allocatedResourcesStatus[{place}]", one, own)
+
+
+def _allocated(path: str, given: Obj, container: Obj | None) -> Causes:
+    name = given.get("name", "")
+    if container is not None:
+        asked = container.get("resources") or {}
+        claims = ["claim:" + "/".join(filter(None, (c.get("name"), c.get("request")))) for c in asked.get("claims") or ()]
+        if name.startswith("claim:") and name not in claims:
+            why = "must match one of the container's resource claims in a format"
+            form = "'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
+            yield Cause.invalid(f"{path}.name", name, f"{why} {form}")
+        elif not name.startswith("claim:") and name not in (asked.get("requests") or ()):
+            yield Cause.invalid(f"{path}.name", name, "must match one of the container's resource requests")
+    seen: list[Any] = []
+    for place, one in enumerate(given.get("resources") or ()):
+        if one.get("health", "") not in HEALTHS:
+            yield Cause.unsupported(f"{path}.resources[{place}].health", one.get("health", ""), HEALTHS)
+        if one.get("resourceID", "") in seen:
+            yield Cause.duplicate(f"{path}.resources[{place}].resourceID", one.get("resourceID", ""))
+        seen.append(one.get("resourceID", ""))

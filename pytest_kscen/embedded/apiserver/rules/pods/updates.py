@@ -1,0 +1,242 @@
+"""What may change of a pod that is there: its images, a deadline, more tolerations, fewer gates; little else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.rules.checks import LARGEST_INT32, Causes, difference
+from pytest_kscen.embedded.apiserver.rules.pods import annotations as notes
+from pytest_kscen.embedded.apiserver.rules.pods.containers import trimmed_images
+from pytest_kscen.embedded.apiserver.rules.pods.resources import COMPUTE, qos_class
+from pytest_kscen.embedded.apiserver.rules.pods.scheduling import REQUIRED
+from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+CHANGEABLE = (
+    "`spec.containers[*].image`",
+    "`spec.initContainers[*].image`",
+    "`spec.activeDeadlineSeconds`",
+    "`spec.tolerations` (only additions to existing tolerations)",
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+)
+_MORE_SELECTOR = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+_MORE_TERM = "only additions are allowed (no mutations or deletions)"
+_SAME_TERMS = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+
+
+def metadata_changes(new: Obj, old: Obj) -> Causes:
+    after, before = (pod["metadata"].get("annotations") or {} for pod in (new, old))
+    if after != before:
+        yield from notes.changed("metadata.annotations", after, before)
+        yield from notes.specific("metadata.annotations", after, new["spec"])
+
+
+def spec_changes(new: Obj, old: Obj) -> Causes:
+    """Judged after the new spec itself."""
+    spec, before = new["spec"], old["spec"]
+    for name in ("containers", "initContainers"):
+        given = spec.get(name) or ()
+        if len(given) != len(before.get(name) or ()):
+            yield Cause.forbidden(f"spec.{name}", "pod updates may not add or remove containers")
+            return
+        for place, container in enumerate(given):
+            if not container.get("image"):
+                yield Cause.required(f"spec.{name}[{place}].image")
+        yield from trimmed_images(f"spec.{name}", given)
+    yield from _deadline(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
+    yield from _tolerations(spec.get("tolerations") or (), before.get("tolerations") or ())
+    yield from _gates(spec.get("schedulingGates") or (), before.get("schedulingGates") or ())
+    allowed = _as_if_allowed(spec, before)
+    if before.get("schedulingGates"):
+        yield from _while_gated(spec, before)
+        allowed = _placed_as_before(allowed, before)
+    if allowed != before:
+        words = f"pod updates may not change fields other than {','.join(CHANGEABLE)}\n"
+        yield Cause.forbidden("spec", words + difference(before, allowed))
+
+
+def _deadline(new: int | None, old: int | None) -> Causes:
+    path = "spec.activeDeadlineSeconds"
+    if new is None:
+        if old is not None:
+            yield Cause.invalid(path, None, "must not update from a positive integer to nil value")
+        return
+    if not 0 <= new <= LARGEST_INT32:
+        yield Cause.invalid(path, new, names.within(0, LARGEST_INT32))
+    if old is not None and old < new:
+        yield Cause.invalid(path, new, "must be less than or equal to previous value")
+
+
+def _tolerations(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
+    kept = [_untimed(one) for one in new]
+    for one in old:
+        if _untimed(one) not in kept:
+            yield Cause.forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+
+
+def _untimed(toleration: Obj) -> Obj:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _gates(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
+    before = [gate.get("name") for gate in old]
+    for place, gate in enumerate(new):
+        if gate.get("name") not in before:
+            why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            yield Cause.forbidden(f"spec.schedulingGates[{place}].name", why)
+
+
+def _as_if_allowed(spec: Obj, before: Obj) -> Obj:
+    """The new spec with everything put back that may change."""
+    allowed = dict(spec)
+    for name in ("containers", "initContainers"):
+        if name in spec:
+            pairs = zip(spec[name], before[name], strict=True)
+            allowed[name] = [{**one, **({"image": other["image"]} if "image" in other else {})} for one, other in pairs]
+    for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        allowed.pop(name, None)
+        if name in before:
+            allowed[name] = before[name]
+    return allowed
+
+
+def _while_gated(spec: Obj, before: Obj) -> Causes:
+    """A pod that is not up for scheduling yet may still be told more exactly where to go."""
+    new, old = spec.get("nodeSelector") or {}, before.get("nodeSelector") or {}
+    for key, value in old.items():
+        if new.get(key) != value:
+            yield Cause.invalid("spec.nodeSelector", new, _MORE_SELECTOR)
+    terms, earlier = _required_terms(spec), _required_terms(before)
+    path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+    if earlier and len(terms) != len(earlier):
+        yield Cause.invalid(path, terms, _SAME_TERMS)
+        return
+    for place, (term, other) in enumerate(zip(terms, earlier, strict=False)):
+        if not _only_more(term, other):
+            yield Cause.invalid(f"{path}[{place}]", term, _MORE_TERM)
+
+
+def _required_terms(spec: Obj) -> list[Obj]:
+    affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+    return affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or []
+
+
+def _only_more(term: Obj, before: Obj) -> bool:
+    if not before.get("matchExpressions") and not before.get("matchFields"):
+        return not term.get("matchExpressions") and not term.get("matchFields")
+    return all(
+        (term.get(kind) or [])[: len(before.get(kind) or [])] == (before.get(kind) or [])
+        for kind in ("matchExpressions", "matchFields")
+    )
+
+
+def _placed_as_before(spec: Obj, before: Obj) -> Obj:
+    placed = {name: value for name, value in spec.items() if name not in {"nodeSelector", "affinity"}}
+    if "nodeSelector" in before:
+        placed["nodeSelector"] = before["nodeSelector"]
+    affinity = {name: value for name, value in spec.get("affinity", {}).items() if name != "nodeAffinity"}
+    if "nodeAffinity" in before.get("affinity", {}):
+        affinity["nodeAffinity"] = before["affinity"]["nodeAffinity"]
+    if affinity or before.get("affinity") == {}:
+        placed["affinity"] = affinity
+    return placed
+
+
+# A pod in its place takes more or less cpu and memory, and stays what it is otherwise.
+
+
+LISTS = ("containers", "initContainers")
+ONLY = "only cpu and memory resources are mutable"
+
+
+def changes(new: Obj, old: Obj) -> Causes:
+    spec, before = new["spec"], old["spec"]
+    if MIRROR in (old["metadata"].get("annotations") or ()):
+        yield Cause.forbidden("", "static pods cannot be resized")
+        return
+    if before.get("os", {}).get("name") == "windows":
+        yield Cause.forbidden("", "windows pods cannot be resized")
+        return
+    status = old.get("status") or {}
+    if status.get("qosClass", qos_class(before)) != qos_class(spec):
+        shown = (new.get("status") or {}).get("qosClass", "")
+        yield Cause.invalid("spec", shown, "Pod QOS Class may not change as a result of resizing")
+    if not _is_supported(status):
+        yield Cause.forbidden("spec", "Pod running on node without support for resize")
+    yield from _whole(spec.get("resources"), before.get("resources"))
+    moved = list(_moved(spec, before))
+    yield from moved
+    if not moved:
+        for kind in ("initContainers", "containers"):
+            for place, (one, other) in enumerate(zip(spec.get(kind) or (), before.get(kind) or (), strict=True)):
+                yield from _not_removed(f"spec.{kind}[{place}].resources", one.get("resources"), other.get("resources"))
+        yield from _nothing_else(spec, before)
+
+
+def _is_supported(status: Obj) -> bool:
+    running = [one for one in status.get("containerStatuses") or () if "running" in one.get("state", {})]
+    return not running or "resources" in running[0]
+
+
+def _whole(new: Obj | None, old: Obj | None) -> Causes:
+    if old is not None and new is None:
+        yield Cause.forbidden("spec.resources", "pod-level resources cannot be removed")
+    elif old is not None and new is not None:
+        for kind, words in (("requests", "requests"), ("limits", "limits")):
+            if not (old.get(kind) or {}).keys() <= (new.get(kind) or {}).keys():
+                yield Cause.forbidden(f"spec.resources.{kind}", f"pod-level resource {words} cannot be removed")
+    if _fixed(new) != _fixed(old):
+        yield Cause.forbidden("spec", "only cpu and memory resources are mutable at pod-level")
+
+
+def _moved(spec: Obj, before: Obj) -> Causes:
+    for kind in LISTS:
+        given, earlier = spec.get(kind) or (), before.get(kind) or ()
+        if len(given) != len(earlier):
+            yield Cause.forbidden(f"spec.{kind}", f"{kind} may not be added or removed on resize")
+            continue
+        for place, (one, other) in enumerate(zip(given, earlier, strict=True)):
+            if one.get("name") != other.get("name"):
+                yield Cause.forbidden(f"spec.{kind}[{place}].name", f"{kind} may not be renamed or reordered on resize")
+
+
+def _not_removed(path: str, new: Obj | None, old: Obj | None) -> Causes:
+    for kind in ("requests", "limits"):
+        if not ((old or {}).get(kind) or {}).keys() <= ((new or {}).get(kind) or {}).keys():
+            yield Cause.forbidden(f"{path}.{kind}", f"resource {kind} cannot be removed")
+
+
+def _nothing_else(spec: Obj, before: Obj) -> Causes:
+    for one, other in zip(spec.get("containers") or (), before.get("containers") or (), strict=True):
+        if _fixed_container(one) != _fixed_container(other):
+            yield Cause.forbidden("spec", ONLY)
+    for place, (one, other) in enumerate(zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=True)):
+        path = f"spec.initContainers[{place}]"
+        if _fixed_container(one) != _fixed_container(other):
+            yield Cause.forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
+        policies = [policy.get("restartPolicy") for policy in one.get("resizePolicy") or ()]
+        if one != other and one.get("restartPolicy") != "Always" and "RestartContainer" in policies:
+            why = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
+            yield Cause.forbidden(path, why)
+
+
+def _fixed_container(container: Obj) -> Obj:
+    return {**container, "resources": _fixed(container.get("resources"))}
+
+
+def _fixed(resources: Obj | None) -> Obj:
+    """What of resources cannot be changed in place."""
+    listed = resources or {}
+    return {
+        kind: {name: quantity for name, quantity in (listed.get(kind) or {}).items() if name not in COMPUTE}
+        for kind in ("requests", "limits")
+    }

@@ -1,0 +1,316 @@
+"""A pod's volumes: each has a name of its own and one source. Containers may mount those that are in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.rules import volume_sources as sources
+from pytest_kscen.embedded.apiserver.rules.checks import Causes, named, one_of, required_name
+from pytest_kscen.embedded.apiserver.rules.claims import claim_template
+from pytest_kscen.embedded.apiserver.rules.pods.environment import (
+    PULL_POLICIES,
+    container_resource,
+    object_field,
+)
+from pytest_kscen.embedded.apiserver.rules.volume_sources import Source, relative, requiring
+from pytest_kscen.objects import names, quantities
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+FILE_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+LEAST_TOKEN_SECONDS = 600
+
+
+def volumes(path: str, given: list[Obj], pod: str, sound: dict[str, Obj], *, is_pod: bool) -> Causes:
+    """All volumes of the pod of this name; those in order are put into `sound`."""
+    made = {f"{pod}-{volume.get('name', '')}" for volume in given if pod and "ephemeral" in volume}
+    for place, volume in enumerate(given):
+        here, name = f"{path}[{place}]", volume.get("name", "")
+        wrong = [*_source(here, volume, pod, is_pod=is_pod), *required_name(f"{here}.name", name, names.dns1123_label)]
+        if name in sound:
+            wrong.append(Cause.duplicate(f"{here}.name", name))
+        yield from wrong
+        if not wrong:
+            sound[name] = volume
+        claim = volume.get("persistentVolumeClaim", {}).get("claimName", "")
+        if claim in made:
+            why = "must not reference a PVC that gets created for an ephemeral volume"
+            yield Cause.invalid(f"{here}.persistentVolumeClaim.claimName", claim, why)
+
+
+def _source(path: str, volume: Obj, pod: str, *, is_pod: bool) -> Causes:
+    yield from sources.only_one(path, volume, SOURCES)
+    name = volume.get("name", "")
+    if "iscsi" in volume:
+        yield from sources.too_long_for_iscsi(f"{path}.name", name, name, volume["iscsi"])
+    if "ephemeral" in volume and pod and name:
+        for words in names.dns1123_subdomain(f"{pod}-{name}"):
+            yield Cause.invalid(f"{path}.name", name, f'PVC name "{pod}-{name}": {words}')
+    if "image" in volume and is_pod and not volume["image"].get("reference"):
+        yield Cause.required(f"{path}.image.reference")
+
+
+def _empty(path: str, given: Obj) -> Causes:
+    if "sizeLimit" in given and quantities.nanos(given["sizeLimit"]) < 0:
+        yield Cause.forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+
+
+def _git(path: str, given: Obj) -> Causes:
+    yield from requiring("repository")(path, given)
+    yield from sources.relative(f"{path}.directory", given.get("directory", ""))
+
+
+def _iscsi(path: str, given: Obj) -> Causes:
+    return sources.iscsi(path, given, hint=" starting with iqn, eui, or naa")
+
+
+def _files_of(field: str) -> Callable[[str, Obj], Causes]:
+    """A Secret's or a ConfigMap's keys as files."""
+
+    def check(path: str, given: Obj) -> Causes:
+        yield from requiring(field)(path, given)
+        yield from sources.file_mode(f"{path}.defaultMode", given.get("defaultMode"))
+        yield from _keys(path, given)
+
+    return check
+
+
+def _keys(path: str, given: Obj) -> Causes:
+    for place, item in enumerate(given.get("items") or ()):
+        here = f"{path}.items[{place}]"
+        yield from requiring("key", "path")(here, item)
+        yield from sources.relative_and_free(f"{here}.path", item.get("path", ""))
+        yield from sources.file_mode(f"{here}.mode", item.get("mode"))
+
+
+def _downward(path: str, given: Obj) -> Causes:
+    yield from sources.file_mode(f"{path}.defaultMode", given.get("defaultMode"))
+    for file in given.get("items") or ():
+        yield from _downward_file(path, file)
+
+
+def _downward_file(path: str, file: Obj) -> Causes:
+    yield from requiring("path")(path, file)
+    yield from sources.relative_and_free(f"{path}.path", file.get("path", ""))
+    if "fieldRef" in file:
+        yield from object_field(f"{path}.fieldRef", file["fieldRef"], FILE_FIELDS)
+        if "resourceFieldRef" in file:
+            yield Cause.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+    elif "resourceFieldRef" in file:
+        yield from container_resource(f"{path}.resourceFieldRef", file["resourceFieldRef"], in_volume=True)
+    else:
+        yield Cause.required(path, "one of fieldRef and resourceFieldRef is required")
+    yield from sources.file_mode(f"{path}.mode", file.get("mode"))
+
+
+def _projected(path: str, given: Obj) -> Causes:
+    yield from sources.file_mode(f"{path}.defaultMode", given.get("defaultMode"))
+    taken: set[str] = set()
+    for place, source in enumerate(given.get("sources") or ()):
+        here = f"{path}.sources[{place}]"
+        for kind, check in PROJECTIONS.items():
+            if kind in source:
+                yield from check(path, f"{here}.{kind}", source[kind], taken)
+        if len(source) > 1:
+            yield Cause.forbidden(here, "may not specify more than 1 volume type per source")
+
+
+def _projected_keys(path: str, here: str, given: Obj, taken: set[str]) -> Causes:
+    yield from requiring("name")(here, given)
+    yield from _keys(here, given)
+    for item in given.get("items") or ():
+        yield from _not_taken(path, item.get("path", ""), given.get("name", ""), taken)
+
+
+def _projected_fields(path: str, here: str, given: Obj, taken: set[str]) -> Causes:
+    for file in given.get("items") or ():
+        yield from _downward_file(here, file)
+        yield from _not_taken(path, file.get("path", ""), file.get("path", ""), taken)
+
+
+def _not_taken(path: str, file: str, shown: str, taken: set[str]) -> Causes:
+    if file and file in taken:
+        yield Cause.invalid(path, shown, "conflicting duplicate paths")
+    taken.add(file)
+
+
+def _token(path: str, here: str, given: Obj, _: set[str]) -> Causes:
+    seconds = given.get("expirationSeconds", 0)
+    if seconds < LEAST_TOKEN_SECONDS:
+        yield Cause.invalid(f"{here}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+    if seconds > 1 << 32:
+        yield Cause.invalid(f"{here}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+    if given.get("path"):
+        yield from sources.relative_and_free(f"{path}.path", given["path"])
+    else:
+        yield Cause.required(f"{path}.path")
+
+
+def _csi(path: str, given: Obj) -> Causes:
+    yield from sources.driver_name(f"{path}.driver", given.get("driver", ""))
+    if "nodePublishSecretRef" in given:
+        secret = given["nodePublishSecretRef"].get("name", "")
+        if secret:
+            yield from named(f"{path}.name", secret, names.dns1123_subdomain)
+        else:
+            yield Cause.required(f"{path}.nodePublishSecretRef.name")
+
+
+def _ephemeral(path: str, given: Obj) -> Causes:
+    if "volumeClaimTemplate" in given:
+        yield from claim_template(f"{path}.volumeClaimTemplate", given["volumeClaimTemplate"])
+    else:
+        yield Cause.required(f"{path}.volumeClaimTemplate")
+
+
+def _image(path: str, given: Obj) -> Causes:
+    if given.get("pullPolicy") not in PULL_POLICIES:
+        yield Cause.unsupported(f"{path}.pullPolicy", given.get("pullPolicy", ""), PULL_POLICIES)
+
+
+PROJECTIONS = {
+    "secret": _projected_keys,
+    "configMap": _projected_keys,
+    "downwardAPI": _projected_fields,
+    "serviceAccountToken": _token,
+}
+SOURCES = {
+    "emptyDir": Source(_empty),
+    "hostPath": Source(sources.host_path),
+    "gitRepo": Source(_git),
+    "gcePersistentDisk": Source(sources.partitioned("pdName"), "persistentDisk"),
+    "awsElasticBlockStore": Source(sources.partitioned("volumeID")),
+    "secret": Source(_files_of("secretName")),
+    "nfs": Source(sources.nfs),
+    "iscsi": Source(_iscsi),
+    "glusterfs": Source(requiring("endpoints", "path")),
+    "flocker": Source(sources.flocker),
+    "persistentVolumeClaim": Source(requiring("claimName")),
+    "rbd": Source(requiring("monitors", "image")),
+    "cinder": Source(sources.cinder),
+    "cephfs": Source(requiring("monitors"), second="cephFS"),
+    "quobyte": Source(sources.quobyte),
+    "downwardAPI": Source(_downward, second="downwarAPI"),
+    "fc": Source(sources.fibre_channel),
+    "flexVolume": Source(sources.flex),
+    "configMap": Source(_files_of("name")),
+    "azureFile": Source(requiring("secretName", "shareName")),
+    "vsphereVolume": Source(requiring("volumePath")),
+    "photonPersistentDisk": Source(requiring("pdID")),
+    "portworxVolume": Source(requiring("volumeID")),
+    "azureDisk": Source(sources.azure_disk),
+    "storageos": Source(sources.storage_os),
+    "projected": Source(_projected),
+    "scaleIO": Source(requiring("gateway", "system", "volumeName")),
+    "csi": Source(_csi),
+    "ephemeral": Source(_ephemeral),
+    "image": Source(_image),
+}
+
+
+# Where a container sees the pod's volumes: as directories, or raw as block devices.
+
+
+PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+RECURSIONS = ("Disabled", "Enabled", "IfPossible")
+
+
+def mounted(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
+    if "volumeMounts" in container:
+        yield from _mounts(path, container, volumes)
+    if "volumeDevices" in container:
+        yield from _devices(path, container, volumes)
+
+
+def _mounts(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
+    base, seen = f"{path}.volumeMounts", set()
+    raw = {device.get("name", ""): device.get("devicePath", "") for device in container.get("volumeDevices") or ()}
+    for place, mount in enumerate(container["volumeMounts"]):
+        here, name, where = f"{base}[{place}]", mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            yield Cause.required(f"{here}.name")
+        if name not in volumes:
+            yield Cause.not_found(f"{here}.name", name)
+        if not where:
+            yield Cause.required(f"{here}.mountPath")
+        if where in seen:
+            yield Cause.invalid(f"{here}.mountPath", where, "must be unique")
+        seen.add(where)
+        if name in raw:
+            yield Cause.invalid(f"{here}.name", name, "must not already exist in volumeDevices")
+        if where in raw.values():
+            yield Cause.invalid(f"{here}.mountPath", where, "must not already exist as a path in volumeDevices")
+        if len(mount) > 2:  # noqa: PLR2004 -- more than a name and a path
+            yield from _details(base, here, mount, container)
+
+
+def _details(base: str, here: str, mount: Obj, container: Obj) -> Causes:
+    inner, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
+    if inner:
+        yield from relative(f"{base}.subPath", inner)
+    if expression:
+        if inner:
+            yield Cause.invalid(f"{here}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive")
+        yield from relative(f"{base}.subPathExpr", expression)
+    propagation = mount.get("mountPropagation")
+    if propagation is not None:
+        yield from one_of(f"{base}.mountPropagation", propagation, PROPAGATIONS)
+        if propagation == "Bidirectional" and not container.get("securityContext", {}).get("privileged"):
+            why = "Bidirectional mount propagation is available only to privileged containers"
+            yield Cause.forbidden(f"{base}.mountPropagation", why)
+    if "recursiveReadOnly" in mount:
+        yield from _recursion(f"{base}.recursiveReadOnly", mount)
+
+
+def _recursion(path: str, mount: Obj) -> Causes:
+    yield from one_of(path, mount["recursiveReadOnly"], RECURSIONS)
+    if mount["recursiveReadOnly"] in {"Enabled", "IfPossible"}:
+        if not mount.get("readOnly"):
+            yield Cause.forbidden(path, "may only be specified when readOnly is true")
+        if mount.get("mountPropagation", "None") != "None":
+            yield Cause.forbidden(path, "may only be specified when mountPropagation is None or not specified")
+
+
+def _devices(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
+    named: set[str] = set()
+    placed: set[str] = set()
+    mounted = {mount.get("name", ""): mount.get("mountPath", "") for mount in container.get("volumeMounts") or ()}
+    for place, device in enumerate(container["volumeDevices"]):
+        here, name, where = f"{path}.volumeDevices[{place}]", device.get("name", ""), device.get("devicePath", "")
+        yield from _device_name(f"{here}.name", name, named, volumes)
+        yield from _device_path(f"{here}.devicePath", where, placed)
+        if name in mounted:
+            yield Cause.invalid(f"{here}.name", name, "must not already exist in volumeMounts")
+        if where in mounted.values():
+            yield Cause.invalid(f"{here}.devicePath", where, "must not already exist as a path in volumeMounts")
+        if name:
+            named.add(name)
+
+
+def _device_name(path: str, name: str, named: set[str], volumes: dict[str, Obj]) -> Causes:
+    if not name:
+        yield Cause.required(path)
+    if name in named:
+        yield Cause.invalid(path, name, "must be unique")
+    if name not in volumes:
+        yield Cause.not_found(path, name)
+    elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
+        yield Cause.invalid(path, name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
+
+
+def _device_path(path: str, where: str, placed: set[str]) -> Causes:
+    if not where:
+        yield Cause.required(path)
+    if where in placed:
+        yield Cause.invalid(path, where, "must be unique")
+    if where and ".." in where.split("/"):
+        yield Cause.invalid(path, where, "can not contain backsteps ('..')")
+    else:
+        placed.add(where)

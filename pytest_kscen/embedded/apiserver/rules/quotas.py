@@ -1,0 +1,266 @@
+"""ResourceQuotas and LimitRanges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.rules.checks import IMMUTABLE, Causes, named
+from pytest_kscen.embedded.apiserver.rules.fields import (
+    keep_spec,
+    keep_status,
+    round_quantities,
+    without_status,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.resources import (
+    HUGE_PAGES,
+    STANDARD,
+    amount,
+    container_resource_name,
+    is_overcommitted,
+    resource_name,
+)
+from pytest_kscen.objects import names, quantities
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.objects.resources import Obj
+
+NOT_FOR_QUOTA = frozenset({"storage"})
+POD_SCOPES = ("Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
+SCOPES = frozenset({*POD_SCOPES, "BestEffort", "VolumeAttributesClass"})
+POD_RESOURCES = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
+CLAIM_RESOURCES = frozenset({"persistentvolumeclaims", "requests.storage"})
+OPPOSITES = (frozenset({"BestEffort", "NotBestEffort"}), frozenset({"Terminating", "NotTerminating"}))
+EXISTS_ONLY = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"})
+LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
+AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+_EXISTS = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+
+
+def default_quota(obj: Obj) -> None:
+    for kind in ("spec", "status"):
+        for field in ("hard", "used"):
+            if field in (obj.get(kind) or {}):
+                round_quantities(obj[kind][field])
+
+
+def _quota_name(path: str, name: str) -> Causes:
+    yield from resource_name(path, name)
+    known = name in STANDARD - NOT_FOR_QUOTA or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
+    if "/" not in name and not known:
+        yield Cause.invalid(path, name, "must be a standard resource for quota")
+
+
+def _listed(path: str, given: Obj) -> Causes:
+    for name, quantity in given.items():
+        yield from _quota_name(f"{path}[{name}]", name)
+        yield from amount(f"{path}[{name}]", name, quantity)
+
+
+def validate_quota(obj: Obj) -> Causes:
+    spec = obj.get("spec") or {}
+    hard = spec.get("hard") or {}
+    yield from _listed("spec.hard", hard)
+    scopes = spec.get("scopes") or []
+    for scope in scopes:
+        if scope not in SCOPES:
+            yield Cause.invalid("spec.scopes", scopes, "unsupported scope")
+        for name in sorted(hard):
+            if not _fits(scope, name):
+                yield Cause.invalid("spec.scopes", scopes, "unsupported scope applied to resource")
+    yield from _conflicts("spec.scopes", scopes, scopes)
+    if "scopeSelector" in spec:
+        yield from _scope_selector("spec.scopeSelector.matchExpressions", spec, hard)
+
+
+def _fits(scope: str, name: str) -> bool:
+    """Whether a scope means something for a resource."""
+    if name not in STANDARD - NOT_FOR_QUOTA and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
+        return True
+    if scope in POD_SCOPES:
+        return name in POD_RESOURCES
+    if scope == "BestEffort":
+        return name == "pods"
+    return name in CLAIM_RESOURCES if scope == "VolumeAttributesClass" else True
+
+
+def _conflicts(path: str, scopes: list[str], shown: Any) -> Causes:
+    for pair in OPPOSITES:
+        if pair <= set(scopes):
+            yield Cause.invalid(path, shown, "conflicting scopes")
+
+
+def _scope_selector(path: str, spec: Obj, hard: Obj) -> Causes:
+    selector, seen = spec["scopeSelector"], []
+    for part in selector.get("matchExpressions") or ():
+        scope, operator, values = part.get("scopeName", ""), part.get("operator", ""), part.get("values") or []
+        seen.append(scope)
+        if scope not in SCOPES:
+            yield Cause.invalid(f"{path}.scopeName", scope, "unsupported scope")
+        for name in sorted(hard):
+            if not _fits(scope, name):
+                yield Cause.invalid(path, selector, "unsupported scope applied to resource")
+        if scope in EXISTS_ONLY and operator != "Exists":
+            yield Cause.invalid(f"{path}.operator", operator, _EXISTS)
+        if operator in {"In", "NotIn"}:
+            if not values:
+                why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                yield Cause.required(f"{path}.values", why)
+        elif operator in {"Exists", "DoesNotExist"}:
+            if values:
+                why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                yield Cause.invalid(f"{path}.values", values, why)
+        else:
+            yield Cause.invalid(f"{path}.operator", operator, "not a valid selector operator")
+    yield from _conflicts(path, seen, spec.get("scopes"))
+
+
+def update_quota(new: Obj, old: Obj) -> Causes:
+    yield from validate_quota(new)
+    scopes, before = (obj.get("spec", {}).get("scopes") or [] for obj in (new, old))
+    if set(scopes) != set(before):
+        yield Cause.invalid("spec.scopes", scopes or None, IMMUTABLE)
+
+
+def quota_status(new: Obj, _: Obj) -> Causes:
+    for field in ("hard", "used"):
+        yield from _listed(f"status.{field}", (new.get("status") or {}).get(field) or {})
+
+
+def name_limits(obj: Obj, core: Core) -> None:
+    """The one kind that gets a name if it has none."""
+    if not obj["metadata"]["name"]:
+        obj["metadata"]["name"] = core.uid()
+
+
+def default_limits(obj: Obj) -> None:
+    for limit in obj["spec"].get("limits") or ():
+        for field in AMOUNTS:
+            if field in limit:
+                round_quantities(limit[field])
+        if limit.get("type") == "Container":
+            _default_container_limit(limit)
+
+
+def _default_container_limit(limit: Obj) -> None:
+    """The most is the default, the default is what is requested, and so is the least."""
+    default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+    request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
+    for field, value in (("default", default), ("defaultRequest", request)):
+        if value:
+            limit[field] = value
+
+
+def validate_limits(obj: Obj) -> Causes:
+    seen: set[str] = set()
+    for place, limit in enumerate(obj["spec"].get("limits") or ()):
+        path, kind = f"spec.limits[{place}]", limit.get("type", "")
+        yield from _limit_type(f"{path}.type", kind)
+        if kind in seen:
+            yield Cause.duplicate(f"{path}.type", kind)
+        seen.add(kind)
+        yield from _limit_names(path, limit)
+        present = [limit.get(field) or {} for field in AMOUNTS]
+        for name in dict.fromkeys(name for listed in present for name in listed):
+            yield from _one_limit(path, name, {field: (limit.get(field) or {}).get(name) for field in AMOUNTS}, kind)
+
+
+def _limit_type(path: str, kind: str) -> Causes:
+    wrong = names.label_key(kind)
+    yield from named(path, kind, names.label_key)
+    if not wrong and "/" not in kind and kind not in LIMIT_TYPES:
+        yield Cause.invalid(path, kind, "must be a standard limit type or fully qualified")
+
+
+def _limit_names(path: str, limit: Obj) -> Causes:
+    kind = limit.get("type", "")
+    check = container_resource_name if kind in {"Pod", "Container"} else resource_name
+    for field in AMOUNTS:
+        if kind == "Pod" and field in {"default", "defaultRequest"}:
+            if limit.get(field):
+                yield Cause.forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
+        elif field == "maxLimitRequestRatio" and kind == "PersistentVolumeClaim" and not _has_storage(limit):
+            why = "either minimum or maximum storage value is required, but neither was provided"
+            yield Cause.required(f"{path}.limits", why)
+            yield from _named_amounts(f"{path}.{field}", limit.get(field), check)
+        else:
+            yield from _named_amounts(f"{path}.{field}", limit.get(field), check)
+
+
+def _has_storage(limit: Obj) -> bool:
+    return any("storage" in (limit.get(field) or {}) for field in ("min", "max"))
+
+
+def _named_amounts(path: str, listed: Obj | None, check: Any) -> Causes:
+    for name in listed or ():
+        yield from check(f"{path}[{name}]", name)
+
+
+def _one_limit(path: str, name: str, given: dict[str, str | None], kind: str) -> Causes:
+    """The amounts of one resource lie in order: least, request, default, most."""
+    if kind == "Pod":
+        given = {**given, "default": None, "defaultRequest": None}
+    for field, shown, low, low_words, high, high_words in ORDER:
+        lower, higher = given[low], given[high]
+        if lower is not None and higher is not None and quantities.compare(lower, higher) > 0:
+            why = f"{low_words} value {lower} is greater than {high_words} value {higher}"
+            yield Cause.invalid(f"{path}.{field}[{name}]", given[shown], why)
+    ratio = given["maxLimitRequestRatio"]
+    if ratio is not None:
+        yield from _ratio(f"{path}.maxLimitRequestRatio[{name}]", ratio, given["min"], given["max"])
+    default, request = given["default"], given["defaultRequest"]
+    if default is not None and request is not None and not is_overcommitted(name) and quantities.compare(default, request):
+        why = f"default value {default} must equal to defaultRequest value {request} in {name}"
+        yield Cause.invalid(f"{path}.defaultRequest[{name}]", request, why)
+
+
+def _ratio(path: str, ratio: str, least: str | None, most: str | None) -> Causes:
+    if quantities.compare(ratio, "1") < 0:
+        yield Cause.invalid(path, ratio, f"ratio {ratio} is less than 1")
+    if least is not None and most is not None and quantities.nanos(least):
+        largest = quantities.nanos(most) / quantities.nanos(least)
+        if quantities.nanos(ratio) / quantities.NANO > largest:
+            yield Cause.invalid(path, ratio, f"ratio {ratio} is greater than max/min = {largest:f}")
+
+
+ORDER = (  # where it is told, what is shown, and which amount must not lie above which
+    ("min", "min", "min", "min", "max", "max"),
+    ("defaultRequest", "defaultRequest", "min", "min", "defaultRequest", "default request"),
+    ("defaultRequest", "defaultRequest", "defaultRequest", "default request", "max", "max"),
+    ("defaultRequest", "defaultRequest", "defaultRequest", "default request", "default", "default limit"),
+    ("default", "min", "min", "min", "default", "default"),
+    ("default", "max", "default", "default", "max", "max"),
+)
+
+
+def update_limits(new: Obj, _old: Obj) -> Causes:
+    return validate_limits(new)
+
+
+RULES = {
+    ("", "resourcequotas"): Rules(
+        default=default_quota,
+        prepare_create=without_status,
+        prepare_update=keep_status,
+        validate=validate_quota,
+        validate_update=update_quota,
+        parts={"status": Part(keep_spec, quota_status)},
+        qualified_finalizers=True,
+        generation=None,
+    ),
+    ("", "limitranges"): Rules(
+        empties=("spec.limits",),
+        default=default_limits,
+        prepare_create=name_limits,
+        validate=validate_limits,
+        validate_update=update_limits,
+        qualified_finalizers=True,
+        generation=None,
+        create_on_update=True,
+    ),
+}

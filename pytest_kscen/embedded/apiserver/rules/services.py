@@ -1,0 +1,292 @@
+"""Services: a stable address in front of pods. The addresses themselves are given out in service_addresses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.rules import addresses, checks
+from pytest_kscen.embedded.apiserver.rules.fields import (
+    SERVICE_FIELDS,
+    fill,
+    keep_spec,
+    keep_status,
+)
+from pytest_kscen.embedded.apiserver.rules.networking import balanced
+from pytest_kscen.embedded.apiserver.rules.service_addresses import (
+    address_fields,
+    allocate,
+    is_external,
+    is_headless,
+    needs_health_check,
+    reallocate,
+)
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.embedded.apiserver.rules.checks import Causes
+    from pytest_kscen.objects.resources import Obj
+
+TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+AFFINITIES = ("ClientIP", "None")
+POLICIES = ("Cluster", "Local")
+DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+LONGEST_AFFINITY, DEFAULT_AFFINITY = 86400, 10800
+TOPOLOGY_MODE, OLD_TOPOLOGY_MODE = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
+SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
+_HEALTH = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+
+
+def default(obj: Obj) -> None:
+    spec = obj["spec"]
+    fill(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP" and not _timeout(spec):
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": DEFAULT_AFFINITY}}
+    for port in spec.get("ports") or ():
+        fill(port, {"protocol": "TCP"})
+        if not port.get("targetPort"):
+            port["targetPort"] = port.get("port", 0)
+    if is_external(spec):
+        fill(spec, {"externalTrafficPolicy": "Cluster"})
+    if spec["type"] != "ExternalName" and spec["type"] in TYPES:
+        fill(spec, {"internalTrafficPolicy": "Cluster"})
+    if spec["type"] == "LoadBalancer":
+        fill(spec, {"allocateLoadBalancerNodePorts": True})
+        for one in (obj.get("status") or {}).get("loadBalancer", {}).get("ingress") or ():
+            if one.get("ip"):
+                fill(one, {"ipMode": "VIP"})
+
+
+def _timeout(spec: Obj) -> Any:
+    return spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds") is not None
+
+
+def create(obj: Obj, core: Core) -> None:
+    obj["status"] = {"loadBalancer": {}}
+    obj["spec"] = _own(obj["spec"])
+    allocate(obj, core)
+
+
+def update(new: Obj, old: Obj, core: Core) -> None:
+    keep_status(new, old, core)
+    if new["spec"] is old["spec"]:
+        return
+    new["spec"] = _own(new["spec"])
+    reallocate(new, old, core)
+    if new["spec"]["type"] != "LoadBalancer" and (new.get("status") or {}).get("loadBalancer"):
+        new["status"] = {**new["status"], "loadBalancer": {}}
+
+
+def _own(spec: Obj) -> Obj:
+    """A spec whose ports may be written to."""
+    return {**spec, **({"ports": [dict(port) for port in spec["ports"]]} if spec.get("ports") else {})}
+
+
+def validate(obj: Obj) -> Causes:
+    return _service(obj, {})
+
+
+def _service(obj: Obj, old: Obj) -> Causes:
+    spec, before, notes = obj["spec"], old.get("spec") or {}, obj["metadata"].get("annotations") or {}
+    if TOPOLOGY_MODE in notes and OLD_TOPOLOGY_MODE in notes and notes[TOPOLOGY_MODE] != notes[OLD_TOPOLOGY_MODE]:
+        why = f"must match annotations[{OLD_TOPOLOGY_MODE}] when both are specified"
+        yield Cause.invalid(f"metadata.annotations[{TOPOLOGY_MODE}]", notes[TOPOLOGY_MODE], why)
+    yield from _by_type(spec)
+    yield from _ports(spec)
+    yield from checks.labels("spec.selector", spec.get("selector"))
+    yield from _affinity(spec)
+    yield from address_fields(spec, before)
+    for place, ip in enumerate(spec.get("externalIPs") or ()):
+        wrong = list(addresses.address(f"spec.externalIPs[{place}]", ip, before.get("externalIPs") or ()))
+        yield from wrong or addresses.reachable(f"spec.externalIPs[{place}]", ip)
+    yield from checks.required_one_of("spec.type", spec.get("type"), TYPES)
+    yield from _node_ports(spec)
+    yield from _source_ranges(spec, notes, before, (old.get("metadata") or {}).get("annotations") or {})
+    yield from _balancing(spec)
+    yield from _traffic(spec)
+
+
+def _by_type(spec: Obj) -> Causes:
+    kind = spec.get("type")
+    if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
+        yield Cause.required("spec.ports")
+    if kind in {"LoadBalancer", "NodePort"} and is_headless(spec):
+        yield Cause.invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
+    elif kind == "ExternalName":
+        for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if spec.get(field):
+                yield Cause.forbidden(f"spec.{field}", "may not be set for ExternalName services")
+        name = spec.get("externalName", "").removesuffix(".")
+        yield from checks.required_name("spec.externalName", name, names.dns1123_subdomain)
+
+
+def _ports(spec: Obj) -> Causes:
+    ports = spec.get("ports") or ()
+    seen: set[str] = set()
+    for place, port in enumerate(ports):
+        path, name = f"spec.ports[{place}]", port.get("name", "")
+        if name or len(ports) > 1:
+            yield from checks.required_name(f"{path}.name", name, names.dns1123_label)
+        if name and name in seen:
+            yield Cause.duplicate(f"{path}.name", name)
+        seen.add(name)
+        yield from checks.port_number(f"{path}.port", port.get("port", 0))
+        yield from checks.required_one_of(f"{path}.protocol", port.get("protocol"), checks.PROTOCOLS)
+        yield from checks.port(f"{path}.targetPort", port.get("targetPort", 0))
+        if "appProtocol" in port:
+            yield from checks.named(f"{path}.appProtocol", port["appProtocol"], names.label_key)
+
+
+def _affinity(spec: Obj) -> Causes:
+    affinity, path = spec.get("sessionAffinity"), "spec.sessionAffinityConfig"
+    yield from checks.required_one_of("spec.sessionAffinity", affinity, AFFINITIES)
+    if affinity == "ClientIP":
+        seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
+        if not 0 < seconds <= LONGEST_AFFINITY:
+            why = f"must be greater than 0 and less than {LONGEST_AFFINITY}"
+            yield Cause.invalid(f"{path}.clientIP.timeoutSeconds", seconds, why)
+    elif affinity == "None" and "sessionAffinityConfig" in spec:
+        yield Cause.forbidden(path, "must not be set when session affinity is None")
+
+
+def _node_ports(spec: Obj) -> Causes:
+    taken: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int]] = set()
+    for place, port in enumerate(spec.get("ports") or ()):
+        if spec.get("type") == "ClusterIP" and "nodePort" in port:
+            yield Cause.forbidden(f"spec.ports[{place}].nodePort", "may not be used when `type` is 'ClusterIP'")
+    for place, port in enumerate(spec.get("ports") or ()):
+        key = port.get("protocol", ""), port.get("nodePort", 0)
+        if key[1] and key in taken:
+            yield Cause.duplicate(f"spec.ports[{place}].nodePort", key[1])
+        taken.add(key)
+    for place, port in enumerate(spec.get("ports") or ()):
+        key = port.get("protocol", ""), port.get("port", 0)
+        if key in seen:
+            bare = {"Name": "", "Protocol": key[0], "AppProtocol": None, "Port": key[1], "TargetPort": 0, "NodePort": 0}
+            yield Cause.duplicate(f"spec.ports[{place}]", bare)
+        seen.add(key)
+
+
+def _source_ranges(spec: Obj, notes: Obj, before: Obj, old_notes: Obj) -> Causes:
+    ranges, path = spec.get("loadBalancerSourceRanges") or (), "spec.LoadBalancerSourceRanges"
+    annotated = f"metadata.annotations[{SOURCE_RANGES}]"
+    if (ranges or SOURCE_RANGES in notes) and spec.get("type") != "LoadBalancer":
+        yield Cause.forbidden(path if ranges else annotated, _BALANCERS_ONLY)
+    if ranges:
+        known = [text.strip() for text in before.get("loadBalancerSourceRanges") or ()]
+        for place, text in enumerate(ranges):
+            yield from addresses.block(f"{path}[{place}]", text.strip(), known)
+    elif SOURCE_RANGES in notes and notes[SOURCE_RANGES] != old_notes.get(SOURCE_RANGES) and notes[SOURCE_RANGES].strip():
+        for text in notes[SOURCE_RANGES].split(","):
+            yield from addresses.block(annotated, text.strip())
+
+
+def _balancing(spec: Obj) -> Causes:
+    balanced_, nodes = spec.get("type") == "LoadBalancer", "allocateLoadBalancerNodePorts"
+    if nodes in spec and not balanced_:
+        yield Cause.forbidden(f"spec.{nodes}", _BALANCERS_ONLY)
+    elif nodes not in spec and balanced_:
+        yield Cause.required(nodes)
+    if "loadBalancerClass" in spec and balanced_:
+        yield from checks.named("spec.loadBalancerClass", spec["loadBalancerClass"], names.label_key)
+    elif "loadBalancerClass" in spec:
+        yield Cause.forbidden("spec.loadBalancerClass", _BALANCERS_ONLY)
+
+
+def _traffic(spec: Obj) -> Causes:
+    external, check = spec.get("externalTrafficPolicy"), spec.get("healthCheckNodePort")
+    if is_external(spec):
+        yield from checks.required_one_of("spec.externalTrafficPolicy", external, POLICIES)
+    elif external:
+        yield Cause.invalid("spec.externalTrafficPolicy", external, "may only be set for externally-accessible services")
+    if not needs_health_check(spec):
+        if check:
+            yield Cause.invalid("spec.healthCheckNodePort", check, _HEALTH)
+    elif check:
+        yield from checks.port_number("spec.healthCheckNodePort", check)
+    else:
+        yield Cause.required("spec.healthCheckNodePort")
+    if "internalTrafficPolicy" in spec:
+        yield from checks.one_of("spec.internalTrafficPolicy", spec["internalTrafficPolicy"], POLICIES)
+    elif spec.get("type") in {"ClusterIP", "NodePort", "LoadBalancer"}:
+        yield Cause.required("spec.internalTrafficPolicy")
+    if "trafficDistribution" in spec:
+        yield from checks.one_of("spec.trafficDistribution", spec["trafficDistribution"], DISTRIBUTIONS)
+
+
+def validate_update(new: Obj, old: Obj) -> Causes:
+    spec, before = new["spec"], old["spec"]
+    if spec is not before:
+        if "ExternalName" not in {spec.get("type"), before.get("type")}:
+            yield from _addresses_stay(spec, before)
+            yield from _families_stay(spec, before)
+        yield from _balancer_stays(spec, before)
+    yield from _service(new, old)
+
+
+def _balancer_stays(spec: Obj, before: Obj) -> Causes:
+    kept, checked = spec.get("type") == before.get("type") == "LoadBalancer", "healthCheckNodePort"
+    if kept and spec.get("loadBalancerClass") != before.get("loadBalancerClass"):
+        yield Cause.invalid("spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set")
+    if needs_health_check(before) and needs_health_check(spec) and spec.get(checked) != before.get(checked):
+        yield Cause.forbidden(f"spec.{checked}", checks.IMMUTABLE)
+
+
+def _addresses_stay(spec: Obj, before: Obj) -> Causes:
+    new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
+    if is_headless(spec) and is_headless(before):
+        return
+    if not new and old:
+        yield Cause.invalid("spec.clusterIPs[0]", None, "primary clusterIP can not be unset")
+    for place, (one, other) in enumerate(zip(new, old, strict=False)):
+        if one != other and (len(new) == len(old) or place == 0):
+            yield Cause.invalid(f"spec.clusterIPs[{place}]", new, "may not change once set")
+
+
+def _families_stay(spec: Obj, before: Obj) -> Causes:
+    new, old = spec.get("ipFamilies") or [], before.get("ipFamilies") or []
+    if is_headless(spec) or is_headless(before):
+        return
+    for place, (one, other) in enumerate(zip(new, old, strict=False)):
+        if one != other and (len(new) == len(old) or place == 0):
+            yield Cause.invalid("spec.ipFamilies[0]", new, "may not change once set")
+
+
+def validate_status(new: Obj, old: Obj) -> Causes:
+    given = (new.get("status") or {}).get("loadBalancer", {}).get("ingress") or ()
+    before = (old.get("status") or {}).get("loadBalancer", {}).get("ingress") or ()
+    if given and new["spec"].get("type") != "LoadBalancer":
+        yield Cause.forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")
+        return
+    yield from balanced("status.loadBalancer.ingress", given, before)
+    for place, one in enumerate(given):
+        path, mode = f"status.loadBalancer.ingress[{place}].ipMode", one.get("ipMode")
+        if mode is None and one.get("ip"):
+            yield Cause.required(path, "must be specified when `ip` is set")
+        elif mode is not None and not one.get("ip"):
+            yield Cause.forbidden(path, "may not be specified when `ip` is not set")
+        elif mode is not None:
+            yield from checks.one_of(path, mode, ("Proxy", "VIP"))
+
+
+RULES = {
+    ("", "services"): Rules(
+        default=default,
+        prepare_create=create,
+        prepare_update=update,
+        validate=validate,
+        validate_update=validate_update,
+        parts={"status": Part(keep_spec, validate_status)},
+        name=names.dns1123_label,
+        qualified_finalizers=True,
+        fields=SERVICE_FIELDS,
+        generation=None,
+        create_on_update=True,
+    )
+}

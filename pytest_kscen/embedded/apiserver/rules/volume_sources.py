@@ -1,0 +1,239 @@
+"""Where volumes come from: the sources that pods and PersistentVolumes have in common, most of them a few required fields."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    Causes,
+    named,
+    one_of,
+    required_name,
+    within,
+)
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+LARGEST_FILE_MODE = 0o777
+LONGEST_DRIVER = 63
+LONGEST_ISCSI = 64
+_QUALIFIED_NAMES = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9\-.]+)(:[^,;*&$|\s]+)$"),
+    "eui": re.compile(r"^eui.[A-Za-z0-9]{16}$"),
+    "naa": re.compile(r"^naa.[A-Za-z0-9]{32}$"),
+}
+_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
+_TOO_LONG_FOR_ISCSI = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
+)
+
+
+class Source(NamedTuple):
+    """A kind of volume: its check, and where Kubernetes writes it otherwise than it is called."""
+
+    check: Callable[[str, Obj], Iterable[Cause]]
+    inside: str = ""  # how the path of its own fields is spelt
+    second: str = ""  # and how it is, when there is another source already
+
+
+def only_one(path: str, obj: Obj, sources: Mapping[str, Source]) -> Causes:
+    """Exactly one source, and what is wrong with it; the table's order says which one is the first."""
+    found = [field for field in obj if field in sources]
+    if len(found) > 1:
+        found = [field for field in sources if field in obj]
+    for place, field in enumerate(found):
+        source = sources[field]
+        if place:
+            yield Cause.forbidden(f"{path}.{source.second or field}", "may not specify more than 1 volume type")
+        else:
+            yield from source.check(f"{path}.{source.inside or field}", obj[field])
+    if not found:
+        yield Cause.required(path, "must specify a volume type")
+
+
+def requiring(*fields: str) -> Callable[[str, Obj], Causes]:
+    """A source of which nothing is known but that these fields must be there."""
+
+    def check(path: str, given: Obj) -> Causes:
+        for field in fields:
+            if not given.get(field):
+                yield Cause.required(f"{path}.{field}")
+
+    return check
+
+
+def no_way_up(path: str, value: str) -> Causes:
+    if ".." in value.split("/"):
+        yield Cause.invalid(path, value, "must not contain '..'")
+
+
+def relative(path: str, value: str) -> Causes:
+    """A path that stays below where it starts."""
+    if value.startswith("/"):
+        yield Cause.invalid(path, value, "must be a relative path")
+    yield from no_way_up(path, value)
+
+
+def relative_and_free(path: str, value: str) -> Causes:
+    """The same, and not among the names that the kubelet keeps for itself."""
+    yield from relative(path, value)
+    if value.startswith("..") and not value.startswith("../"):
+        yield Cause.invalid(path, value, "must not start with '..'")
+
+
+def file_mode(path: str, mode: int | None) -> Causes:
+    if mode is not None and not 0 <= mode <= LARGEST_FILE_MODE:
+        yield Cause.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")
+
+
+def host_path(path: str, given: Obj) -> Causes:
+    if not given.get("path"):
+        yield Cause.required(f"{path}.path")
+    yield from no_way_up(f"{path}.path", given.get("path", ""))
+    yield from one_of(f"{path}.type", given.get("type", ""), HOST_PATH_TYPES)
+
+
+def local(path: str, given: Obj) -> Causes:
+    if not given.get("path"):
+        yield Cause.required(f"{path}.path")
+    yield from no_way_up(f"{path}.path", given.get("path", ""))
+
+
+def partitioned(field: str) -> Callable[[str, Obj], Causes]:
+    """A disk of a cloud."""
+
+    def check(path: str, given: Obj) -> Causes:
+        if not given.get(field):
+            yield Cause.required(f"{path}.{field}")
+        if not 0 <= given.get("partition", 0) <= 255:  # noqa: PLR2004
+            yield Cause.invalid(f"{path}.partition", given["partition"], names.within(1, 255))
+
+    return check
+
+
+def nfs(path: str, given: Obj) -> Causes:
+    yield from requiring("server", "path")(path, given)
+    if not given.get("path", "").startswith("/"):
+        yield Cause.invalid(f"{path}.path", given.get("path", ""), "must be an absolute path")
+
+
+def iscsi(path: str, given: Obj, *, hint: str = "") -> Causes:
+    if not given.get("targetPortal"):
+        yield Cause.required(f"{path}.targetPortal")
+    if given.get("iqn"):
+        yield from _qualified(f"{path}.iqn", given["iqn"], hint)
+    else:
+        yield Cause.required(f"{path}.iqn")
+    yield from within(f"{path}.lun", given.get("lun"), 0, 255)
+    if (given.get("chapAuthDiscovery") or given.get("chapAuthSession")) and "secretRef" not in given:
+        yield Cause.required(f"{path}.secretRef")
+    if "initiatorName" in given:
+        yield from _qualified(f"{path}.initiatorname", given["initiatorName"], hint)
+
+
+def too_long_for_iscsi(path: str, shown: str, volume: str, given: Obj) -> Causes:
+    if "initiatorName" in given and len(f"{volume}:{given.get('targetPortal', '')}") > LONGEST_ISCSI:
+        yield Cause.invalid(path, shown, _TOO_LONG_FOR_ISCSI)
+
+
+def _qualified(path: str, value: str, hint: str) -> Causes:
+    pattern = _QUALIFIED_NAMES.get(value[:3])
+    if pattern is None:
+        yield Cause.invalid(path, value, f"must be valid format{hint}")
+    elif not pattern.search(value):
+        yield Cause.invalid(path, value, "must be valid format")
+
+
+def fibre_channel(path: str, given: Obj) -> Causes:
+    targets, identifiers = given.get("targetWWNs"), given.get("wwids")
+    if not targets and not identifiers:
+        yield Cause.required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both")
+    if targets and identifiers:
+        yield Cause.invalid(f"{path}.targetWWNs", targets, "targetWWNs and wwids can not be specified simultaneously")
+    if targets and "lun" not in given:
+        yield Cause.required(f"{path}.lun", "lun is required if targetWWNs is specified")
+    elif targets:
+        yield from within(f"{path}.lun", given["lun"], 0, 255)
+
+
+def quobyte(path: str, given: Obj) -> Causes:
+    registry = given.get("registry", "")
+    if not registry:
+        yield Cause.required(f"{path}.registry", _PAIRS)
+    elif len(given.get("tenant", "")) > 64:  # noqa: PLR2004
+        yield Cause.required(f"{path}.tenant", "must be a UUID and may not exceed a length of 64 characters")
+    else:
+        for pair in registry.split(","):
+            if not re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:]*", pair):
+                yield Cause.invalid(f"{path}.registry", registry, _PAIRS)
+    if not given.get("volume"):
+        yield Cause.required(f"{path}.volume")
+
+
+def flocker(path: str, given: Obj) -> Causes:
+    name, identifier = given.get("datasetName", ""), given.get("datasetUUID", "")
+    if not name and not identifier:
+        yield Cause.required(path, "one of datasetName and datasetUUID is required")
+    if name and identifier:
+        yield Cause.invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously")
+    if "/" in name:
+        yield Cause.invalid(f"{path}.datasetName", name, "must not contain '/'")
+
+
+def flex(path: str, given: Obj) -> Causes:
+    if not given.get("driver"):
+        yield Cause.required(f"{path}.driver")
+    for option in given.get("options") or ():
+        domain = "." + option.partition("/")[0].lower()
+        if domain.endswith((".kubernetes.io", ".k8s.io")):
+            yield Cause.invalid(f"{path}.options[{option}]", option, "kubernetes.io and k8s.io namespaces are reserved")
+
+
+def azure_disk(path: str, given: Obj) -> Causes:
+    yield from requiring("diskName", "diskURI")(path, given)
+    kind, address = given.get("kind"), given.get("diskURI", "")
+    if "cachingMode" in given:
+        yield from one_of(f"{path}.cachingMode", given["cachingMode"], ("None", "ReadOnly", "ReadWrite"))
+    if kind is not None:
+        yield from one_of(f"{path}.kind", kind, ("Dedicated", "Managed", "Shared"))
+    if kind == "Managed" and not address.startswith("/subscriptions/"):
+        managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+        yield Cause.unsupported(f"{path}.diskURI", address, [managed])
+    if kind not in {None, "Managed"} and not address.startswith("https://"):
+        blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+        yield Cause.unsupported(f"{path}.diskURI", address, [blob])
+
+
+def storage_os(path: str, given: Obj) -> Causes:
+    yield from required_name(f"{path}.volumeName", given.get("volumeName"), names.dns1123_label)
+    if given.get("volumeNamespace"):
+        yield from named(f"{path}.volumeNamespace", given["volumeNamespace"], names.dns1123_label)
+    yield from named_secret(path, given)
+
+
+def named_secret(path: str, given: Obj, *fields: str) -> Causes:
+    """A reference to a secret, if there is one, names it (and its namespace, where that is asked for)."""
+    if "secretRef" in given:
+        yield from requiring("name", *fields)(f"{path}.secretRef", given["secretRef"])
+
+
+def cinder(path: str, given: Obj) -> Causes:
+    yield from requiring("volumeID")(path, given)
+    yield from named_secret(path, given)
+
+
+def driver_name(path: str, name: str) -> Causes:
+    """A CSI driver."""
+    if not name:
+        yield Cause.required(path)
+    if len(name.encode()) > LONGEST_DRIVER:
+        yield Cause.too_long(path, LONGEST_DRIVER)
+    for words in names.dns1123_subdomain(name.lower()):
+        yield Cause.invalid(path, name, words)

@@ -1,0 +1,251 @@
+"""Webhook configurations; what they have in common with admission policies is shared from here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pytest_kscen.embedded.apiserver.kinds import Rules
+from pytest_kscen.embedded.apiserver.rules import checks
+from pytest_kscen.embedded.apiserver.rules.fields import fill
+from pytest_kscen.objects import names
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.embedded.apiserver.rules.checks import Causes
+    from pytest_kscen.objects.resources import Obj
+
+GROUP = "admissionregistration.k8s.io"
+FAILURES, MATCHES, SCOPES = ("Fail", "Ignore"), ("Equivalent", "Exact"), ("*", "Cluster", "Namespaced")
+SIDE_EFFECTS = ("None", "NoneOnDryRun")
+ALL_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
+OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+REVIEWS = ("v1", "v1beta1")
+REINVOCATIONS = ("IfNeeded", "Never")
+MOST_CONDITIONS = 64
+LONGEST_WAIT = 30
+SELECTORS = ("namespaceSelector", "objectSelector")
+_FORM = "; desired format: https://host[/path]"
+
+
+def default(obj: Obj) -> None:
+    for hook in obj.get("webhooks") or ():
+        fill(hook, {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10})
+        default_scope(hook.get("rules"))
+        for selector in SELECTORS:
+            if selector not in hook:
+                hook[selector] = {}
+        service = (hook.get("clientConfig") or {}).get("service")
+        if service:
+            fill(service, {"port": 443})
+
+
+def default_mutating(obj: Obj) -> None:
+    default(obj)
+    for hook in obj.get("webhooks") or ():
+        fill(hook, {"reinvocationPolicy": "Never"})
+
+
+def default_scope(rules: Sequence[Obj] | None) -> None:
+    for rule in rules or ():
+        fill(rule, {"scope": "*"})
+
+
+def validate(obj: Obj) -> Causes:
+    return _webhooks(obj, None)
+
+
+def validate_update(new: Obj, old: Obj) -> Causes:
+    if new.get("webhooks") is not old.get("webhooks"):
+        yield from _webhooks(new, old)
+
+
+def _webhooks(obj: Obj, old: Obj | None) -> Causes:
+    before = (old or {}).get("webhooks") or ()
+    strict_effects = all(hook.get("sideEffects") in SIDE_EFFECTS for hook in before)
+    seen: set[str] = set()
+    for place, hook in enumerate(obj.get("webhooks") or ()):
+        path, name = f"webhooks[{place}]", hook.get("name", "")
+        yield from _webhook(path, hook, SIDE_EFFECTS if strict_effects else ALL_SIDE_EFFECTS)
+        yield from _review_versions(f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or [])
+        if name and name in seen:
+            yield Cause.duplicate(f"{path}.name", name)
+        seen.add(name)
+
+
+def _webhook(path: str, hook: Obj, effects: Sequence[str]) -> Causes:
+    yield from _qualified(f"{path}.name", hook.get("name", ""))
+    for place, rule in enumerate(hook.get("rules") or ()):
+        yield from one_rule(f"{path}.rules[{place}]", rule)
+    yield from checks.one_of(f"{path}.failurePolicy", hook.get("failurePolicy"), FAILURES)
+    yield from checks.one_of(f"{path}.matchPolicy", hook.get("matchPolicy"), MATCHES)
+    if "sideEffects" in hook:
+        yield from checks.one_of(f"{path}.sideEffects", hook["sideEffects"], effects)
+    else:
+        yield Cause.required(f"{path}.sideEffects", f"must specify one of {', '.join(effects)}")
+    if not 1 <= hook["timeoutSeconds"] <= LONGEST_WAIT:
+        why = "the timeout value must be between 1 and 30 seconds"
+        yield Cause.invalid(f"{path}.timeoutSeconds", hook["timeoutSeconds"], why)
+    for selector in SELECTORS:
+        yield from checks.selector(f"{path}.{selector}", hook.get(selector))
+    if "reinvocationPolicy" in hook:
+        yield from checks.one_of(f"{path}.reinvocationPolicy", hook["reinvocationPolicy"], REINVOCATIONS)
+    yield from client(f"{path}.clientConfig", hook.get("clientConfig") or {})
+    yield from match_conditions(f"{path}.matchConditions", hook.get("matchConditions") or ())
+
+
+def _qualified(path: str, name: str) -> Causes:
+    if not name:
+        yield Cause.required(path)
+    elif wrong := names.dns1123_subdomain(name):
+        yield Cause.invalid(path, name, ",".join(wrong))
+    elif name.count(".") < 2:  # noqa: PLR2004
+        yield Cause.invalid(path, name, "should be a domain with at least three segments separated by dots")
+
+
+def one_rule(path: str, rule: Obj) -> Causes:
+    operations = rule.get("operations") or []
+    if not operations:
+        yield Cause.required(f"{path}.operations")
+    if len(operations) > 1 and "*" in operations:
+        yield Cause.invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations")
+    for place, operation in enumerate(operations):
+        yield from checks.one_of(f"{path}.operations[{place}]", operation, OPERATIONS)
+    for field, words in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
+        given = rule.get(field) or []
+        if not given:
+            yield Cause.required(f"{path}.{field}")
+        if len(given) > 1 and "*" in given:
+            yield Cause.invalid(f"{path}.{field}", given, f"if '*' is present, must not specify other {words}")
+    for place, version in enumerate(rule.get("apiVersions") or ()):
+        if not version:
+            yield Cause.required(f"{path}.apiVersions[{place}]")
+    yield from _resources(f"{path}.resources", rule.get("resources") or [])
+    if "scope" in rule:
+        yield from checks.one_of(f"{path}.scope", rule["scope"], SCOPES)
+
+
+def _resources(path: str, given: list[str]) -> Causes:
+    if not given:
+        yield Cause.required(path)
+    every_part: set[str] = set()
+    of_every: set[str] = set()
+    plain = False
+    for place, text in enumerate(given):
+        resource, slash, part = text.partition("/")
+        if not text:
+            yield Cause.required(f"{path}[{place}]")
+        elif not slash:
+            plain = text != "*"
+        else:
+            if resource in every_part:
+                yield Cause.invalid(f"{path}[{place}]", text, f"if '{resource}/*' is present, must not specify {text}")
+            if part in of_every:
+                yield Cause.invalid(f"{path}[{place}]", text, f"if '*/{part}' is present, must not specify {text}")
+            every_part |= {resource} if part == "*" else set()
+            of_every |= {part} if resource == "*" else set()
+    if len(given) > 1 and "*/*" in given:
+        yield Cause.invalid(path, given, "if '*/*' is present, must not specify other resources")
+    if "*" in given and plain:
+        why = "if '*' is present, must not specify other resources without subresources"
+        yield Cause.invalid(path, given, why)
+
+
+def client(path: str, given: Obj) -> Causes:
+    if ("url" in given) == ("service" in given):
+        yield Cause.required(path, "exactly one of url or service is required")
+    elif "url" in given:
+        yield from _url(f"{path}.url", given["url"])
+    else:
+        yield from _service(f"{path}.service", given["service"])
+
+
+def _url(path: str, text: str) -> Causes:
+    try:
+        url = urlsplit(text)
+    except ValueError as error:
+        yield Cause.required(path, f"url must be a valid URL: {error}{_FORM}")
+        return
+    if url.scheme != "https":
+        yield Cause.invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+    user, at, host = url.netloc.rpartition("@")
+    if not host:
+        yield Cause.invalid(path, host, f"host must be specified{_FORM}")
+    if at:
+        yield Cause.invalid(path, user, "user information is not permitted in the URL")
+    if url.fragment:
+        yield Cause.invalid(path, url.fragment, "fragments are not permitted in the URL")
+    if url.query:
+        yield Cause.invalid(path, url.query, "query parameters are not permitted in the URL")
+
+
+def _service(path: str, given: Obj) -> Causes:
+    for told, field in (("name", "namespace"), ("namespace", "name")):  # Kubernetes mistakes one for the other
+        if not given.get(field):
+            yield Cause.required(f"{path}.{told}")
+    port, route = given.get("port", 0), given.get("path", "")
+    if not 1 <= port <= checks.LARGEST_PORT:
+        yield Cause.invalid(f"{path}.port", port, f"port is not valid: {names.within(1, checks.LARGEST_PORT)}")
+    if route in {"", "/"}:
+        return
+    if route == "//":
+        yield Cause.invalid(f"{path}.path", route, "segment[0] may not be empty")
+        return
+    if not route.startswith("/"):
+        yield Cause.invalid(f"{path}.path", route, "must start with a '/'")
+    for place, step in enumerate(route[1:].removesuffix("/").split("/")):
+        if not step:
+            yield Cause.invalid(f"{path}.path", route, f"segment[{place}] may not be empty")
+        for words in names.dns1123_subdomain(step) if step else ():
+            yield Cause.invalid(f"{path}.path", route, f"segment[{place}]: {words}")
+
+
+def _review_versions(path: str, given: list[str]) -> Causes:
+    if not given:
+        yield Cause.required(path, f"must specify one of {', '.join(REVIEWS)}")
+        return
+    for place, version in enumerate(given):
+        if version in given[:place]:
+            yield Cause.invalid(f"{path}[{place}]", version, "duplicate version")
+        else:
+            yield from checks.named(f"{path}[{place}]", version, names.dns1035_label)
+    if not set(given) & set(REVIEWS):
+        yield Cause.invalid(path, given, f"must include at least one of {', '.join(REVIEWS)}")
+
+
+def match_conditions(path: str, given: Sequence[Obj]) -> Causes:
+    if len(given) > MOST_CONDITIONS:
+        yield Cause.too_many(path, len(given), MOST_CONDITIONS)
+    seen: set[str] = set()
+    for place, condition in enumerate(given):
+        here, name = f"{path}[{place}]", condition.get("name", "")
+        if not condition.get("expression", "").strip():
+            yield Cause.required(f"{here}.expression")
+        yield from checks.required_name(f"{here}.name", name, names.label_key)
+        if name and name in seen:
+            yield Cause.duplicate(f"{here}.name", name)
+        seen.add(name)
+
+
+def webhooks_changed(new: Obj, old: Obj) -> bool:
+    return new.get("webhooks") != old.get("webhooks")
+
+
+RULES = {
+    (GROUP, "validatingwebhookconfigurations"): Rules(
+        default=default,
+        validate=validate,
+        validate_update=validate_update,
+        generation=webhooks_changed,
+        unconditional_update=False,
+    ),
+    (GROUP, "mutatingwebhookconfigurations"): Rules(
+        default=default_mutating,
+        validate=validate,
+        validate_update=validate_update,
+        generation=webhooks_changed,
+        unconditional_update=False,
+    ),
+}

@@ -1,0 +1,233 @@
+"""All rules of a schema, put to a value branch by branch, each beside the old value it can be compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
+
+from pytest_kscen.cel.syntax import paths_read
+from pytest_kscen.embedded.apiserver.schema.cel_rules import (
+    RULES,
+    BadRule,
+    Rule,
+    Situation,
+    compiled_rule,
+    conversion_by,
+    rule_faults,
+    type_by,
+    with_head,
+)
+from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED
+from pytest_kscen.embedded.apiserver.schema.validation import UNKNOWN, counterparts
+from pytest_kscen.objects.patches import same_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_kscen.cel.syntax import Path
+    from pytest_kscen.objects.errors import Cause
+    from pytest_kscen.objects.resources import Obj
+
+    Pair: TypeAlias = tuple[Any, Any]
+    Question: TypeAlias = str | tuple[Any, ...]
+    Ask = Callable[[Any, str, Any, Pair | None], Sequence[Cause]]
+
+REMEMBERED = 1_000
+LONGEST = 1024  # bytes of a question that is remembered
+LONGEST_TEXT = 128  # characters of a text that is remembered as it is
+
+NO_CAUSES: Sequence[Cause] = ()
+
+
+def rules_asker(schema: Obj, *, is_root: bool = False) -> Ask | None:
+    """What asks the rules of a schema about `(value, path, old, around)`; nothing, if there are none in it.
+
+    `around` is the nearest value that holds this one and has a known old one, with that; nothing, if there is none.
+    """
+    own = _own_rules(schema, is_root=is_root) if schema.get(RULES) else None
+    below: dict[type, Ask] = {kind: asker for kind, asker in ((list, _elements(schema)), (dict, _members(schema))) if asker}
+    if not (own or below):
+        return None
+    compares = _compares(schema)
+    stayed: dict[int, Any] = {}  # what was let through beside itself, by its id
+
+    def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+        if value is None or (value is old and (not compares or stayed.get(id(value), UNKNOWN) is value)):
+            return NO_CAUSES  # nothing to ask, or nothing that has not been let through before
+        if old is not UNKNOWN:
+            around = value, old
+        found = own(value, path, old, around) if own else NO_CAUSES
+        if (parts := below.get(type(value))) and (more := parts(value, path, old, around)):
+            found = [*found, *more]
+        if value is old and not found:
+            if len(stayed) == REMEMBERED:
+                stayed.clear()
+            stayed[id(value)] = value
+        return found
+
+    return ask
+
+
+def _compares(schema: Any) -> bool:
+    """Whether some rule in here may speak of the old value."""
+    if not isinstance(schema, dict):
+        return False
+    below = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or NOTHING).values()]
+    return any("oldSelf" in said["rule"] for said in schema.get(RULES) or ()) or any(map(_compares, below))
+
+
+def _elements(schema: Obj) -> Ask | None:
+    inner = _inner(schema.get("items"))
+    if not inner:
+        return None
+
+    def ask(value: list[Any], path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+        found: Sequence[Cause] = NO_CAUSES
+        for place, (part, before) in enumerate(zip(value, counterparts(schema, value, old), strict=True)):
+            if below := inner(part, f"{path}[{place}]", before, around):
+                found = [*found, *below]
+        return found
+
+    return ask
+
+
+def _members(schema: Obj) -> Ask | None:
+    properties = schema.get("properties") or NOTHING
+    fields = {name: found for name, inner in properties.items() if (found := _inner(inner))}
+    others = _inner(schema.get("additionalProperties"))
+    if not fields and not others:
+        return None
+
+    def ask(value: Obj, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+        olds = old if isinstance(old, dict) else NOTHING
+        found: Sequence[Cause] = NO_CAUSES
+        for name, part in value.items():
+            if name in fields:
+                below = fields[name](part, f"{path}.{name}" if path else name, olds.get(name, UNKNOWN), around)
+            elif others and name not in properties:
+                below = others(part, f"{path}[{name}]", olds.get(name, UNKNOWN), around)
+            else:
+                continue
+            if below:
+                found = [*found, *below]
+        return found
+
+    return ask
+
+
+def _inner(schema: Any) -> Ask | None:
+    return rules_asker(schema, is_root=bool(schema.get(EMBEDDED))) if isinstance(schema, dict) else None
+
+
+def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
+    """The rules of one place, compiled when a value first comes. What they agreed to once is not put to them again."""
+    whole = with_head(schema) if is_root else schema
+    convert, kind = conversion_by(whole), schema.get("type", "")
+    compiled: list[Rule] = []
+    paths: list[Path] = []
+    old_paths: list[Path] = []
+    looked_at: frozenset[str] | None = None
+    agreed: set[Question] = set()
+
+    def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+        nonlocal looked_at
+        if not compiled:
+            compiled.extend(_compiled(schema, is_root=is_root))
+            paths.extend(_paths(compiled, "self"))
+            old_paths.extend(_paths(compiled, "oldSelf"))
+            both = [*paths, *old_paths]
+            looked_at = None if () in both else frozenset(each[0] for each in both)
+        has_old = old is not UNKNOWN and old is not None
+        question = _question(value, paths, old, old_paths if has_old else ())
+        if question not in agreed:
+            was_lenient = False
+
+            def unchanged() -> bool:
+                nonlocal was_lenient
+                was_lenient = around is not None and same_json(*around)
+                return was_lenient
+
+            as_cel = convert(_cut(value, looked_at)) if convert else value
+            old_as_cel = (convert(_cut(old, looked_at)) if convert else old) if has_old else None
+            situation = Situation(value, as_cel, old_as_cel, has_old, unchanged)
+            faults = [fault for rule in compiled for fault in rule_faults(rule, situation, path, kind)]
+            if faults or was_lenient or not question:
+                return faults
+            if len(agreed) == REMEMBERED:
+                agreed.clear()
+            agreed.add(question)
+        return NO_CAUSES
+
+    return ask
+
+
+def _paths(rules: list[Rule], variable: str) -> set[Path]:
+    """The places that rules look at; all, where CEL spells one otherwise."""
+    programs = [program for rule in rules for program in (rule.program, rule.message) if program]
+    found = {path for program in programs for path in paths_read(program.tree, variable)}
+    return {()} if any("__" in step for path in found for step in path) else found
+
+
+class _Nothing:
+    """Why there is nothing at a path, and what is written of it. (The hash of an enum's members takes a call.)"""
+
+    def __init__(self, *, spelt: bool | None) -> None:
+        self.spelt = spelt
+
+
+NO_FIELD, NO_OBJECT = _Nothing(spelt=None), _Nothing(spelt=False)
+DISTINCT = frozenset([str, bool, type(None), _Nothing])
+"""Types of which no two have equal values."""
+
+
+def _question(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> Question:
+    """All that rules could see of a value and of the old one; nothing, if that is too much to remember."""
+    seen = _seen(value, paths)
+    if old_paths:
+        seen += _seen(old, old_paths)
+    for each in seen:
+        if type(each) not in DISTINCT or (type(each) is str and len(each) > LONGEST_TEXT):
+            return _spelt(seen)
+    return tuple(seen)
+
+
+def _spelt(seen: list[Any]) -> str:
+    """As text: orjson's bytes hold four KiB each, however short they are."""
+    try:
+        asked = orjson.dumps([each.spelt if type(each) is _Nothing else [each] for each in seen])
+    except TypeError:  # no plain JSON
+        return ""
+    return asked.decode() if len(asked) <= LONGEST else ""
+
+
+def _seen(value: Any, paths: Sequence[Path]) -> list[Any]:
+    """What is at each path."""
+    found = []
+    for path in paths:
+        part = value
+        for step in path:
+            if type(part) is dict:
+                part = part.get(step, NO_FIELD)
+            elif part is not NO_FIELD:
+                part = NO_OBJECT
+        found.append(part)
+    return found
+
+
+def _cut(value: Any, fields: frozenset[str] | None) -> Any:
+    """So much of a value as anybody looks at: it takes time to make CEL's values of the rest."""
+    if fields is None or type(value) is not dict:
+        return value
+    return {name: part for name, part in value.items() if name in fields}
+
+
+def _compiled(schema: Obj, *, is_root: bool) -> Iterator[Rule]:
+    type_ = type_by(schema, is_root=is_root)
+    for said in schema[RULES]:
+        try:
+            if type_ and said["rule"].strip():
+                yield compiled_rule(said, type_, schema)
+        except BadRule:  # it was let in before, and never holds anybody up
+            continue

@@ -1,0 +1,314 @@
+"""Rules in a schema (x-kubernetes-validations): compiled, told what is wrong with them, and put to values.
+
+A rule that speaks of `oldSelf` is asked only where there is an old value to compare with; any other passes over what
+an update has left as it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.cel import EvaluationError, Mistakes, Program, compile_expression
+from pytest_kscen.cel.functions.conversions import duration, timestamp
+from pytest_kscen.cel.parsing import RESERVED
+from pytest_kscen.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+)
+from pytest_kscen.cel.values import NONE, MapList, Optional, SetList
+from pytest_kscen.embedded.apiserver.schema.keywords import NOWHERE
+from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED, BadPath, schema_at
+from pytest_kscen.objects.errors import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.objects.resources import Obj
+    Convert = Callable[[Any], Any]
+
+
+
+
+RULES = "x-kubernetes-validations"
+LONGEST_MESSAGE = 5 * 1024
+NO_OVERLOAD = "call arguments did not match a supported operator, function or macro signature for rule"
+
+
+class BadRule(ValueError):
+    """A rule that cannot be compiled, or its message."""
+
+    def __init__(self, words: str, part: str = "rule") -> None:
+        super().__init__(words)
+        self.part = part
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule at one place of a schema."""
+
+    said: Obj
+    program: Program
+    message: Program | None
+    path: str
+
+    @property
+    def uses_old(self) -> bool:
+        return "oldSelf" in self.program.uses
+
+    @property
+    def takes_none(self) -> bool:
+        return bool(self.said.get("optionalOldSelf"))
+
+    @property
+    def title(self) -> str:
+        return str(self.said.get("message") or self.said["rule"]).strip()
+
+
+def compiled_rule(said: Obj, type_: Type, schema: Obj) -> Rule:
+    old = optional_of(type_) if said.get("optionalOldSelf") else type_
+    variables = {"self": type_, "oldSelf": old}
+    program = _compiled(said["rule"], variables, "compilation failed: ")
+    if program.type != BOOL:
+        raise BadRule("cel expression must evaluate to a bool")
+    message = None
+    if said.get("messageExpression"):
+        message = _compiled(said["messageExpression"], variables, "messageExpression compilation failed: ", "messageExpression")
+        if message.type != STRING:
+            raise BadRule("messageExpression must evaluate to a string", "messageExpression")
+    return Rule(said, program, message, _path(said, schema))
+
+
+def _compiled(source: str, variables: dict[str, Type], prefix: str, part: str = "rule") -> Program:
+    try:
+        return compile_expression(source, variables)
+    except Mistakes as mistakes:
+        raise BadRule(f"{prefix}{mistakes}", part) from None
+    except EvaluationError as mistake:
+        raise BadRule(f"program instantiation failed: {mistake}", part) from None
+
+
+def _path(said: Obj, schema: Obj) -> str:
+    if not said.get("fieldPath"):
+        return ""
+    try:
+        return schema_at(said["fieldPath"], schema)[0]
+    except BadPath:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where a rule is asked: the value as JSON and as CEL has it, the old one, and whether nothing has changed."""
+
+    value: Any
+    as_cel: Any
+    old_as_cel: Any
+    has_old: bool
+    unchanged: Callable[[], bool]
+
+
+def rule_faults(rule: Rule, at: Situation, path: str, kind: str) -> Iterator[Cause]:
+    if rule.uses_old and not at.has_old and not rule.takes_none:
+        return
+    variables = {"self": at.as_cel, "oldSelf": _old(rule, at)}
+    try:
+        holds = rule.program.value(variables)
+    except EvaluationError as mistake:
+        words = f"{mistake} evaluating rule: {rule.title}"
+        if str(mistake).startswith("no such overload"):
+            words = f"'{mistake}': {NO_OVERLOAD}: {rule.title}"
+        yield Cause.invalid(path or NOWHERE, kind, words)
+        return
+    if holds is True or (not rule.uses_old and at.unchanged()):
+        return
+    where = f"{path}.{rule.path}" if path and rule.path else path or rule.path or NOWHERE
+    value = OMITTED if kind in {"object", "array"} else at.value
+    yield _cause(rule.said.get("reason", ""), where, value, _message(rule, variables))
+
+
+OMITTED: Any = object()
+"""Stands for a value that is too large to show."""
+
+
+def _cause(reason: str, path: str, value: Any, words: str) -> Cause:
+    if reason == "FieldValueForbidden":
+        return Cause.forbidden(path, words)
+    if reason == "FieldValueRequired":
+        return Cause.required(path, words)
+    if reason == "FieldValueDuplicate":
+        return Cause(path, "Duplicate value", reason) if value is OMITTED else Cause.duplicate(path, value)
+    return Cause(path, f"Invalid value: {words}") if value is OMITTED else Cause.invalid(path, value, words)
+
+
+def _old(rule: Rule, at: Situation) -> Any:
+    if not rule.takes_none:
+        return at.old_as_cel
+    return Optional(at.old_as_cel, there=True) if at.has_old else NONE
+
+
+def _message(rule: Rule, variables: dict[str, Any]) -> str:
+    if rule.message:
+        try:
+            words = str(rule.message.value(variables)).strip()
+        except EvaluationError:
+            words = ""
+        if words and "\n" not in words and len(words.encode()) <= LONGEST_MESSAGE:
+            return words
+    return rule.title if rule.said.get("message") else f"failed rule: {rule.title}"
+
+
+# A structural schema seen by CEL: what types its values have there, and how JSON becomes such
+# values.
+
+
+FORMATS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+SCALARS = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
+SPELLABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_./-]*")
+KEYWORDS = RESERVED | {"true", "false", "null", "in"}
+HEAD: Obj = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": {"type": "object", "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}}},
+}
+
+
+def with_head(schema: Obj) -> Obj:
+    """A resource's schema with what every resource has."""
+    properties = schema.get("properties") or NOTHING
+    head = {**HEAD, "metadata": (properties.get("metadata", {}).get("properties") and properties["metadata"]) or HEAD["metadata"]}
+    return {**schema, "properties": {**properties, **head}}
+
+
+def type_by(schema: Obj, name: str = "selfType", *, is_root: bool = False) -> Type | None:
+    """The type of a schema's values; nothing for those that CEL does not see."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return DYN
+    if is_root or schema.get(EMBEDDED):
+        schema = with_head(schema)
+    kind = schema.get("type", "")
+    if kind == "array":
+        element = type_by(schema.get("items") or NOTHING, f"{name}.@idx")
+        return list_of(element) if element else None
+    if kind == "object":
+        return _object(schema, name)
+    if kind == "string":
+        return FORMATS.get(schema.get("format", ""), STRING)
+    return SCALARS.get(kind)
+
+
+def _object(schema: Obj, name: str) -> Type | None:
+    more = schema.get("additionalProperties")
+    if isinstance(more, dict):
+        value = type_by(more, f"{name}.@elem")
+        return map_of(STRING, value) if value else None
+    fields: dict[str, Type] = {}
+    for field, inner in (schema.get("properties") or NOTHING).items():
+        spelled, found = escaped(field), type_by(inner, f"{name}.{field}")
+        if spelled and found:
+            fields[spelled] = fields[field] = found
+    return Type(name, (), fields)
+
+
+def escaped(name: str) -> str:
+    """A field's name as CEL spells it; empty if it cannot."""
+    if name in KEYWORDS:
+        return f"__{name}__"
+    if not SPELLABLE.fullmatch(name):
+        return ""
+    return name.replace("__", "__underscores__").replace(".", "__dot__").replace("-", "__dash__").replace("/", "__slash__")
+
+
+def conversion_by(schema: Obj) -> Convert | None:
+    """What makes CEL's values of JSON, where those differ; nothing where they are the same."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return None
+    kind = schema.get("type", "")
+    if kind == "array":
+        return _of_lists(schema)
+    if kind == "object":
+        return _of_objects(schema)
+    if kind == "string":
+        return TEXTS.get(schema.get("format", ""))
+    return _number if kind == "number" else None
+
+
+def _number(value: Any) -> Any:
+    return float(value) if type(value) is int else value
+
+
+def _octets(value: Any) -> Any:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return value
+
+
+def _read(read: Callable[[str], Any], suffix: str = "") -> Convert:
+    def convert(value: Any) -> Any:
+        try:
+            return read(value + suffix) if isinstance(value, str) else value
+        except EvaluationError:
+            return value
+
+    return convert
+
+
+TEXTS: dict[str, Convert] = {
+    "byte": _octets,
+    "duration": _read(duration),
+    "date": _read(timestamp, "T00:00:00Z"),
+    "date-time": _read(timestamp),
+}
+
+
+def _of_lists(schema: Obj) -> Convert | None:
+    element, kind = conversion_by(schema.get("items") or NOTHING), schema.get("x-kubernetes-list-type")
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    if element is None and kind not in {"set", "map"}:
+        return None
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        parts = [element(part) for part in value] if element else value
+        if kind == "set":
+            return SetList(parts)
+        if kind == "map":
+            keyed = MapList(parts)
+            keyed.keys = keys
+            return keyed
+        return parts
+
+    return convert
+
+
+def _of_objects(schema: Obj) -> Convert | None:
+    properties = schema.get("properties") or NOTHING
+    fields = {name: found for name, inner in properties.items() if (found := conversion_by(inner))}
+    more = schema.get("additionalProperties")
+    others = conversion_by(more) if isinstance(more, dict) else None
+    if not fields and others is None:
+        return None
+
+    def converted(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        converters = ((name, part, fields.get(name, None if name in properties else others)) for name, part in value.items())
+        return {name: convert(part) if convert else part for name, part, convert in converters}
+
+    return converted

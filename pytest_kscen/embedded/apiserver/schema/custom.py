@@ -1,0 +1,260 @@
+"""The schema of one version of a custom kind: decoding, and judging by the definition's own words."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.metadata import wrong_annotations, wrong_labels
+from pytest_kscen.embedded.apiserver.schema.cel_evaluation import rules_asker
+from pytest_kscen.embedded.apiserver.schema.decode_errors import Stranger, Undecodable, Unfit
+from pytest_kscen.embedded.apiserver.schema.fast_path import Doubt, fits_by, taken_by
+from pytest_kscen.embedded.apiserver.schema.keywords import NOWHERE, Verdict
+from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.structural import (
+    EMBEDDED,
+    root_walk,
+    without_custom_strangers,
+)
+from pytest_kscen.embedded.apiserver.schema.validation import (
+    UNKNOWN,
+    judge_by,
+    repetitions,
+    visitor,
+)
+from pytest_kscen.objects.errors import Cause
+from pytest_kscen.objects.go_values import plain
+from pytest_kscen.objects.names import dns1035_label, path_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_kscen.embedded.apiserver.schema.cel_evaluation import Ask
+    from pytest_kscen.embedded.apiserver.schema.fast_path import Fits
+    from pytest_kscen.embedded.apiserver.schema.keywords import Check
+    from pytest_kscen.embedded.apiserver.schema.scalars import Walk
+    from pytest_kscen.embedded.apiserver.schema.validation import Visit
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# The fields that a definition's scale subresource stands on: numbers of replicas, and a
+# selector in a string.
+
+
+MOST = (1 << 31) - 1
+GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}", dict: "map[string]interface {}"}
+
+
+def scale_faults(scale: Mapping[str, Any], obj: Obj, *, status_alone: bool = False) -> Iterator[Cause]:
+    if not status_alone:
+        yield from _wrong_replicas(scale["specReplicasPath"], obj)
+    yield from _wrong_replicas(scale["statusReplicasPath"], obj)
+    if path := scale.get("labelSelectorPath"):
+        _, why = _found(path, obj, str)
+        if why:
+            yield Cause.invalid(path, "", why)
+
+
+def _wrong_replicas(path: str, obj: Obj) -> Iterator[Cause]:
+    replicas, why = _found(path, obj, int)
+    if why:
+        yield Cause.invalid(path, 0, why)
+    elif replicas is not None and replicas < 0:
+        yield Cause.invalid(path, replicas, "should be a non-negative integer")
+    elif replicas is not None and replicas > MOST:
+        yield Cause.invalid(path, replicas, f"should be less than or equal to {MOST}")
+
+
+def _found(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
+    """The value at a path, or why there can be none."""
+    value: Any = obj
+    steps = path.removeprefix(".").split(".")
+    for depth, step in enumerate(steps):
+        if not isinstance(value, dict):
+            where = "." + ".".join(steps[: depth + 1])
+            return None, f"{where} accessor error: {plain(value)} is of the type {_go(value)}, expected map[string]interface{{}}"
+        if step not in value:
+            return None, ""
+        value = value[step]
+    if type(value) is not wanted:
+        return None, f".{'.'.join(steps)} accessor error: {plain(value)} is of the type {_go(value)}, expected {GO_TYPES[wanted]}"
+    return value, ""
+
+
+def _go(value: Any) -> str:
+    return GO_TYPES.get(type(value), "<nil>")
+
+
+# Resources inside custom objects: they say what they are, and their metadata is Kubernetes'
+# own.
+
+
+
+def embedded_faults(schema: Obj) -> Visit | None:
+    return _visit if schema.get(EMBEDDED) else None
+
+
+def _visit(value: Any, path: str) -> Iterator[Cause]:
+    if not isinstance(value, dict):
+        return
+    for name in ("apiVersion", "kind"):
+        if name not in value:
+            yield Cause.required(f"{path}.{name}")
+    for name, part in value.items():
+        if name in FAULTS:
+            yield from FAULTS[name](part, f"{path}.{name}")
+
+
+def _of_version(value: Any, path: str) -> Iterator[Cause]:
+    if not value:
+        yield Cause.invalid(path, value, "must not be empty")
+    elif value.count("/") > 1:
+        yield Cause.invalid(path, value, f"unexpected GroupVersion string: {value}")
+
+
+def _of_kind(value: Any, path: str) -> Iterator[Cause]:
+    if not value:
+        yield Cause.invalid(path, value, "must not be empty")
+    elif wrong := dns1035_label(value.lower()):
+        yield Cause.invalid(path, value, f"may have mixed case, but should otherwise match: {','.join(wrong)}")
+
+
+def _of_metadata(value: Any, path: str) -> Iterator[Cause]:
+    if name := value.get("name"):
+        for words in path_segment(name):
+            yield Cause.invalid(f"{path}.name", name, words)
+    yield from wrong_labels(f"{path}.labels", value.get("labels") or {})
+    yield from wrong_annotations(f"{path}.annotations", value.get("annotations") or {})
+
+
+FAULTS = {"apiVersion": _of_version, "kind": _of_kind, "metadata": _of_metadata}
+
+
+
+HEAD = ("apiVersion", "kind", "metadata")
+BLOCKING = {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+)
+
+UNASKED = Cause.invalid(NOWHERE, None, UNCHECKED)
+"""What stands instead of the rules' causes, where an object is too wrong for them."""
+
+
+class CustomSchema:
+    """A `machinery.kinds.Schema`. Each of its parts is compiled when it is first needed."""
+
+    def __init__(self, kind: str, version: str, structure: Obj, scale: Obj = NOTHING) -> None:
+        self._kind, self._version, self._scale = kind, version, scale
+        self.structure = structure
+        self._seen: tuple[Obj, Obj | None] = NOTHING, None
+        """What was taken last, and beside what."""
+
+    @cached_property
+    def _take(self) -> Walk | None:
+        return taken_by(self.structure)
+
+    @cached_property
+    def _walk(self) -> Walk:
+        return root_walk(self.structure)
+
+    @cached_property
+    def _judge(self) -> Check:
+        return judge_by(self.structure)
+
+    @cached_property
+    def _judge_status(self) -> Check:
+        return judge_by((self.structure.get("properties") or NOTHING).get("status") or NOTHING)
+
+    @cached_property
+    def _fits(self) -> Fits:
+        return fits_by(self.structure)
+
+    @cached_property
+    def _status_fits(self) -> Fits:
+        return fits_by((self.structure.get("properties") or NOTHING).get("status") or NOTHING)
+
+    @cached_property
+    def _repetitions(self) -> Visit | None:
+        return visitor(self.structure, repetitions)
+
+    @cached_property
+    def _embedded(self) -> Visit | None:
+        return visitor(self.structure, embedded_faults)
+
+    @cached_property
+    def _rules(self) -> Ask | None:
+        return rules_asker(self.structure, is_root=True)
+
+    def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
+        new: Obj
+        if self._take is not None:  # which takes no more than a glance to see that the object fits too
+            try:
+                new = self._take(obj, old)
+            except (Doubt, Stranger, Unfit):
+                pass
+            else:
+                self._seen = new, old
+                return new
+        strangers: list[str] = []
+        try:
+            try:
+                new = self._walk(obj, old)
+            except Stranger:
+                new = self._walk(without_custom_strangers(obj, self.structure, strangers), old)
+        except Unfit as misfit:
+            raise Undecodable(self._kind, self._version, str(misfit)) from None
+        told = [f'unknown field "{path}"' for path in strangers]
+        if told and strictness == "Strict":
+            raise Undecodable(self._kind, self._version, f"strict decoding error: {', '.join(told)}")
+        if strictness == "Warn":
+            warnings += told
+        return new
+
+    def _beside(self, old: Obj | None) -> Obj | None:
+        """What a new object need only be compared with: the old one, and over it what was found to fit beside it."""
+        seen = self._seen_beside(old)
+        if seen is None:
+            return old
+        return {**(old or NOTHING), **{name: part for name, part in seen.items() if name not in HEAD}}
+
+    def _status_beside(self, old: Obj | None) -> Any:
+        """The same of the status alone."""
+        seen = self._seen_beside(old)
+        return seen["status"] if seen and "status" in seen else (old or NOTHING).get("status", UNKNOWN)
+
+    def _seen_beside(self, old: Obj | None) -> Obj | None:
+        seen, beside = self._seen
+        return seen if beside is None or beside is old else None
+
+    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
+        """Of a status, the status alone is judged."""
+        status = subresource == "status"
+        known: Any = UNKNOWN if old is None else old
+        if status:
+            is_fine = self._status_fits(new.get("status", UNKNOWN), self._status_beside(old))
+        else:
+            beside = self._beside(old)
+            is_fine = self._fits(new, UNKNOWN if beside is None else beside)
+        causes = [] if is_fine else list(self._shape_faults(new, old, status=status))
+        if self._scale:
+            causes += scale_faults(self._scale, new, status_alone=status)
+        if self._embedded and not status:
+            causes += self._embedded(new, "")
+        if not is_fine and self._repetitions and (found := list(self._repetitions(new, ""))):
+            causes += found if old is None or not any(self._repetitions(old, "")) else ()
+        if self._rules:
+            is_nameless = not new["metadata"].get("name")  # which is told elsewhere
+            is_blocked = is_nameless or (causes and any(cause.reason in BLOCKING for cause in causes))
+            causes += [UNASKED] if is_blocked else self._rules(new, "", known, None)
+        return causes
+
+    def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
+        verdict = Verdict()
+        if not status:
+            self._judge(new, "", UNKNOWN if old is None else old, verdict)
+        elif "status" in new:
+            self._judge_status(new["status"], "", (old or NOTHING).get("status", UNKNOWN), verdict)
+        for cause in verdict.faults.values():
+            yield cause("status" if status else "")

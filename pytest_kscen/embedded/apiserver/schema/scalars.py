@@ -1,0 +1,265 @@
+"""Scalars and the types that Kubernetes writes as scalars: what comes out is what the real server would print.
+
+A walk takes a value and the old object's value at the same place; None is what it gives for nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.embedded.apiserver.schema.decode_errors import Illegible, Mismatch, Unfit
+from pytest_kscen.embedded.apiserver.schema.formats import INSTANT
+from pytest_kscen.objects.quantities import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    Walk = Callable[[Any, Any], Any]
+
+
+
+
+NOTHING: dict[str, Any] = {}
+RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2}T)(\d{1,2}:\d{2}:\d{2})(?:[.,](\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))")
+PIECES = (
+    *((r"\d{4}", "2006"), ("-", "-"), (r"\d{2}", "01"), ("-", "-"), (r"\d{2}", "02"), ("T", "T")),
+    *((r"\d{1,2}", "15"), (":", ":"), (r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05")),
+)
+ENDS = {
+    0: ((r"([.,]\d+)?(Z|[+-]\d{2}:\d{2})", "Z07:00"),),
+    6: ((r"[.,]\d{6}", ".000000"), (r"Z|[+-]\d{2}:\d{2}", "Z07:00")),
+}
+LAYOUTS = {digits: "".join(piece for _, piece in (*PIECES, *end)) for digits, end in ENDS.items()}
+BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def repeats(value: Any, old: Any) -> bool:
+    """Whether a value is the old one once more, in the same order, and true for true; told without a look into either."""
+    try:
+        return value == old and orjson.dumps(value) == orjson.dumps(old)
+    except TypeError:  # no plain JSON
+        return False
+
+
+def text(go_type: str, *, keep: bool) -> Walk:
+    """A string; an empty one is nothing, unless it is kept (Go has a pointer to it)."""
+
+    def walk(value: Any, _: Any) -> Any:
+        if type(value) is str:
+            return value if value or keep else None
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return str.__str__(value) or (value if keep else None)
+        raise Mismatch(value, go_type, basic="string")
+
+    return walk
+
+
+def integer(go_type: str, bits: int, *, keep: bool) -> Walk:
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+    def walk(value: Any, _: Any) -> Any:
+        if type(value) is int and low <= value <= high:
+            return value if value or keep else None
+        if value is None:
+            return None
+        raise Mismatch(value, go_type, literal=type(value) in {int, float}, basic=f"int{bits}")
+
+    return walk
+
+
+def boolean(go_type: str, *, keep: bool) -> Walk:
+    def walk(value: Any, _: Any) -> Any:
+        if value is True:
+            return True
+        if value is False:
+            return False if keep else None
+        if value is None:
+            return None
+        raise Mismatch(value, go_type)
+
+    return walk
+
+
+def number(go_type: str, *, keep: bool) -> Walk:
+    def walk(value: Any, _: Any) -> Any:
+        if type(value) in {int, float}:
+            whole = int(value) if value == int(value) else value
+            return whole if whole or keep else None
+        if value is None:
+            return None
+        raise Mismatch(value, go_type)
+
+    return walk
+
+
+def octets(go_type: str, *, keep: bool) -> Walk:
+    """Base64, or, as Go takes it too, a list of numbers."""
+
+    def walk(value: Any, _: Any) -> Any:
+        if isinstance(value, str):
+            return _canonical_base64(value) if value or keep else None
+        if value is None:
+            return None
+        if isinstance(value, list):
+            return base64.b64encode(bytes(map(_octet, value))).decode()
+        raise Mismatch(value, go_type)
+
+    return walk
+
+
+def _octet(value: Any) -> int:
+    if value is None:
+        return 0
+    if type(value) is not int or value not in range(256):
+        raise Mismatch(value, "uint8", literal=type(value) in {int, float})
+    return value
+
+
+@lru_cache(maxsize=4096)
+def _canonical_base64(value: str) -> str:
+    try:
+        decoded = base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise Illegible(value, _first_bad_byte(value)) from None
+    return base64.b64encode(decoded).decode()
+
+
+def _first_bad_byte(value: str) -> int:
+    """Where Go's decoder gives up: at the first foreign character, or at the start of an unfinished group of four."""
+    digits = 0
+    for place, letter in enumerate(value):
+        if letter in "\r\n":
+            continue
+        if letter == "=" and digits % 4 >= 2:  # noqa: PLR2004 - padding needs two digits before it
+            rest = value[place + 1 :].replace("\n", "").replace("\r", "")
+            wanted = 3 - digits % 4
+            if len(rest) < wanted:
+                return len(value)
+            return place if wanted and rest[0] != "=" else place + 1 + wanted
+        if letter not in BASE64:
+            return place
+        digits += 1
+    return len(value) - digits % 4
+
+
+def moment(digits: int) -> Walk:
+    """A timestamp with so many digits of a second's fraction, in UTC."""
+    length = len("2006-01-02T15:04:05.Z") + digits if digits else len("2006-01-02T15:04:05Z")
+
+    def walk(value: Any, _: Any) -> Any:
+        if type(value) is str:
+            return value if len(value) == length and INSTANT.fullmatch(value) else _in_utc(value, digits)
+        if value is None:
+            return None
+        raise Mismatch(value, "string", final=True)
+
+    return walk
+
+
+@lru_cache(maxsize=512)
+def _in_utc(value: str, digits: int) -> str:
+    parts = RFC3339.fullmatch(value)
+    try:
+        if parts is None or (digits and len(parts[3] or "") != digits):
+            raise ValueError  # noqa: TRY301 - both refusals are worded below
+        when = datetime.fromisoformat(f"{parts[1]}{parts[2]:0>8}")
+        if parts[5]:
+            away = timedelta(hours=int(parts[6]), minutes=int(parts[7]))
+            when += -away if parts[5] == "+" else away
+    except (ValueError, OverflowError):
+        raise Unfit(_unparsable(value, digits)) from None
+    fraction = f".{parts[3]}" if digits else ""
+    return f"{when.isoformat()}{fraction}Z"
+
+
+def _unparsable(value: str, digits: int) -> str:
+    """Go names the part of the layout that the text stopped following."""
+    rest = value
+    for pattern, piece in (*PIECES, *ENDS[digits]):
+        found = re.match(pattern, rest)
+        if found is None:
+            return f'parsing time "{value}" as "{LAYOUTS[digits]}": cannot parse "{rest}" as "{piece}"'
+        rest = rest[found.end() :]
+    if rest:
+        return f'parsing time "{value}": extra text: "{rest}"'
+    return f'parsing time "{value}": {_out_of_range(value)} out of range'
+
+
+def _out_of_range(value: str) -> str:
+    limits = {"month": (5, 12), "hour": (11, 23), "minute": (14, 59), "second": (17, 59)}
+    found = [part for part, (start, most) in limits.items() if int(value[start : start + 2]) > most]
+    return found[0] if found else "day"
+
+
+def int_or_string(value: Any, _: Any) -> Any:
+    if type(value) is str or value is None:
+        return value
+    if type(value) is int and -(1 << 31) <= value < 1 << 31:
+        return value
+    raise Mismatch(value, "int32", literal=type(value) in {int, float}, final=True)
+
+
+def span(value: Any, _: Any) -> Any:
+    """metav1.Duration: kept as written, if Go can read it."""
+    if type(value) is str or value is None:
+        return value
+    raise Mismatch(value, "string", final=True)
+
+
+def opaque(value: Any, old: Any) -> Any:
+    """Any JSON: a copy of what is not the old object's own."""
+    if value is old:
+        return value
+    if type(value) is dict:
+        before = old if type(old) is dict else NOTHING
+        return {name: opaque(part, before.get(name)) for name, part in value.items()}
+    if type(value) is list:
+        return [opaque(part, None) for part in value]
+    return value
+
+
+# Types with a JSON form of their own.
+
+
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+
+
+def quantity(value: Any, _: Any) -> Any:
+    if value is None:
+        return None
+    if type(value) not in {str, int, float}:
+        raise Unfit(NO_QUANTITY)
+    try:
+        return canonical(str(value))
+    except ValueError as complaint:
+        raise Unfit(str(complaint)) from None
+
+
+NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+SPECIAL: dict[str, Walk] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": quantity,
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": int_or_string,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": opaque,
+    f"{META}.Time": moment(0),
+    f"{META}.MicroTime": moment(6),
+    f"{META}.Duration": span,
+    f"{META}.FieldsV1": opaque,
+    f"{EXTENSIONS}.JSON": opaque,
+}
+SPECIAL_ZEROS: dict[str, Callable[[], Any]] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": lambda: "0",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": lambda: 0,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": lambda: None,
+    f"{META}.Time": lambda: None,
+    f"{EXTENSIONS}.JSON": lambda: None,
+}

@@ -1,0 +1,333 @@
+"""Judging custom objects: a schema becomes lists of checks, in the order in which the real server makes them.
+
+On an update, what is wrong but was so before is let through ("ratcheting"), as far as old and new can be told to be
+the same part: fields by name, and the elements of lists that are maps by their keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.schema import keywords
+from pytest_kscen.embedded.apiserver.schema.keywords import (
+    Verdict,
+    as_json,
+    enum_check,
+    has_text_format,
+    number_check,
+    string_checks,
+    type_check,
+)
+from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.objects.errors import Cause
+from pytest_kscen.objects.patches import same_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.embedded.apiserver.schema.keywords import Check
+    from pytest_kscen.objects.resources import Obj
+    Plan = tuple[tuple[Check, ...], int]
+    Visit = Callable[[Any, str], Iterator[Cause]]
+
+
+
+
+COMBINATIONS = ("anyOf", "oneOf", "allOf", "not")
+UNKNOWN: Any = object()
+"""Stands for the old value where there is none to compare with."""
+
+
+def judge_by(schema: Obj) -> Check:
+    """A check of everything that a schema says, which lets through what was as wrong before."""
+    plans: dict[type, Plan] = {}
+
+    def judge(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+        if value is old:
+            return
+        if not plans:
+            plans.update(_plans(schema))
+        checks, counted = plans[type(value)]
+        before = len(verdict.faults)
+        for check in checks:
+            check(value, path, old, verdict)
+        verdict.matches += counted
+        if len(verdict.faults) > before and old is not UNKNOWN and same_json(value, old):
+            verdict.forget(before)
+
+    return judge
+
+
+def _strict(schema: Obj) -> Check:
+    """The same for an alternative, which is not let through as a whole; only what is in it may be."""
+    plans: dict[type, Plan] = {}
+
+    def judge(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+        if not plans:
+            plans.update(_plans(schema))
+        checks, counted = plans[type(value)]
+        for check in checks:
+            check(value, path, old, verdict)
+        verdict.matches += counted
+
+    return judge
+
+
+def _plans(schema: Obj) -> dict[type, Plan]:
+    """The checks by the type of the value, for most keywords speak of one type alone.
+
+    The real server counts each check that is made, also those that have nothing to look at: the type, the combinations
+    (twice), the enum, what is the value's own, and the value as a whole.
+    """
+    types, enums = _some(type_check(schema)), _some(enum_check(schema))
+    head = (*types, *_combinations(schema))
+    counted = len(types) + 4
+    texts = tuple(string_checks(schema))
+    numbers: Plan = (*head, number_check(schema), *enums), counted + 1
+    return {
+        str: ((*head, *texts, *enums), counted + 1 + has_text_format(schema)),
+        int: numbers,
+        float: numbers,
+        bool: ((*head, *enums), counted),
+        list: ((*head, _list_check(schema), *enums), counted + 1),
+        dict: ((*head, *enums, _object_check(schema)), counted + 1),
+        type(None): ((*types, *enums), 0),
+    }
+
+
+def _some(check: Check | None) -> tuple[Check, ...]:
+    return (check,) if check else ()
+
+
+def _object_check(schema: Obj) -> Check:
+    properties: dict[str, Check] = {name: judge_by(inner) for name, inner in schema.get("properties", NOTHING).items()}
+    more = schema.get("additionalProperties")
+    others = judge_by(more) if isinstance(more, dict) else None
+    forbids_others = more is False
+    least, most = schema.get("minProperties"), schema.get("maxProperties")
+    wanted: list[str] = schema.get("required") or []
+
+    def check(value: Obj, path: str, old: Any, verdict: Verdict) -> None:
+        before = old if type(old) is dict else NOTHING
+        if least is not None and len(value) < least:
+            keywords.invalid(verdict, path, len(value), f"should have at least {least} properties")
+        if most is not None and len(value) > most:
+            keywords.too_many(verdict, path, len(value), most, "properties")
+        for name, part in value.items():
+            judge, was = properties.get(name, others), before.get(name, UNKNOWN)
+            if judge:
+                if part is not was:
+                    judge(part, f"{path}.{name}" if path else name, was, verdict)
+            elif forbids_others and name not in properties:
+                words = f"{path}.{name} in body is a forbidden property"
+                keywords.invalid_as(verdict, path, name, words)
+        for name in wanted:
+            if name not in value:
+                keywords.required(verdict, f"{path}.{name}")
+
+    return check
+
+
+def _list_check(schema: Obj) -> Check:
+    items = schema.get("items")
+    judge = judge_by(items) if isinstance(items, dict) else None
+    least, most = schema.get("minItems"), schema.get("maxItems")
+
+    def check(value: list[Any], path: str, old: Any, verdict: Verdict) -> None:
+        if judge:
+            before = counterparts(schema, value, old)
+            for place, part in enumerate(value):
+                judge(part, f"{path}[{place}]", before[place], verdict)
+        if least is not None and len(value) < least:
+            keywords.invalid(verdict, path, len(value), f"should have at least {least} items")
+        if most is not None and len(value) > most:
+            keywords.too_many(verdict, path, len(value), most, "items")
+        verdict.matches += 1
+
+    return check
+
+
+def counterparts(schema: Obj, new: list[Any], old: Any) -> list[Any]:
+    """The old elements that those of a list are to be compared with: of the same key, where the list is a map."""
+    if type(old) is not list or schema.get("x-kubernetes-list-type") != "map":
+        return [UNKNOWN] * len(new)
+    by_key: dict[Any, Any] = {}
+    for part in old:
+        by_key.setdefault(_key(schema, part), part)
+    return [by_key.get(_key(schema, part), UNKNOWN) for part in new]
+
+
+def _key(schema: Obj, element: Any) -> Any:
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    return repr([element.get(key) for key in keys]) if type(element) is dict else None
+
+
+def _combinations(schema: Obj) -> Iterator[Check]:
+    """Of several failed alternatives, the one in which most was right is told."""
+    for name, combination in zip(COMBINATIONS, (_any_of, _one_of, _all_of), strict=False):
+        if schema.get(name):
+            yield combination(schema[name])
+    if isinstance(schema.get("not"), dict):
+        yield _not(schema["not"])
+
+
+def _tried(judges: list[Check], value: Any, path: str, old: Any) -> Iterator[Verdict]:
+    for judge in judges:
+        verdict = Verdict()
+        judge(value, path, old, verdict)
+        yield verdict
+
+
+def _best(failures: list[Verdict]) -> Verdict:
+    return max(failures, key=lambda verdict: verdict.matches)
+
+
+def _any_of(alternatives: list[Obj]) -> Check:
+    judges = [_strict(alternative) for alternative in alternatives]
+
+    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+        failures = []
+        for tried in _tried(judges, value, path, old):
+            if not tried.faults:
+                verdict.merge(tried)
+                return
+            failures.append(tried)
+        keywords.plainly(verdict, f'"{path}" must validate at least one schema (anyOf)')
+        verdict.merge(_best(failures))
+
+    return check
+
+
+def _one_of(alternatives: list[Obj]) -> Check:
+    judges = [_strict(alternative) for alternative in alternatives]
+
+    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+        all_tried = list(_tried(judges, value, path, old))
+        valid = [tried for tried in all_tried if not tried.faults]
+        if len(valid) == 1:
+            verdict.merge(valid[0])
+            return
+        found = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
+        keywords.plainly(verdict, f'"{path}" must validate one and only one schema (oneOf). {found}')
+        if not valid:
+            verdict.merge(_best(all_tried))
+
+    return check
+
+
+def _all_of(parts: list[Obj]) -> Check:
+    judges = [_strict(part) for part in parts]
+
+    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+        valid = 0
+        for tried in _tried(judges, value, path, old):
+            valid += not tried.faults
+            verdict.merge(tried)
+        if valid < len(judges):
+            keywords.plainly(verdict, f'"{path}" must validate all the schemas (allOf){"" if valid else ". None validated"}')
+
+    return check
+
+
+def _not(schema: Obj) -> Check:
+    judge = _strict(schema)
+
+    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+        tried = Verdict()
+        judge(value, path, old, tried)
+        if not tried.faults:
+            keywords.plainly(verdict, f'"{path}" must not validate the schema (not)')
+
+    return check
+
+
+# Walking a value along those branches of its schema alone where there is something to see.
+
+
+
+def visitor(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | None:
+    """What visits values of this schema. `own` makes the visit of one place, or nothing; so does this."""
+    here = own(schema)
+    items = visitor(schema["items"], own) if isinstance(schema.get("items"), dict) else None
+    properties = schema.get("properties") or NOTHING
+    fields = {name: found for name, inner in properties.items() if (found := visitor(inner, own))}
+    more = schema.get("additionalProperties")
+    others = visitor(more, own) if isinstance(more, dict) else None
+    if not (here or items or fields or others):
+        return None
+
+    def visit(value: Any, path: str) -> Iterator[Cause]:
+        if here:
+            yield from here(value, path)
+        if isinstance(value, list) and items:
+            for place, part in enumerate(value):
+                yield from items(part, f"{path}[{place}]")
+        elif isinstance(value, dict):
+            for name, part in value.items():
+                if inner := fields.get(name):
+                    yield from inner(part, f"{path}.{name}" if path else name)
+                elif others and name not in properties:
+                    yield from others(part, f"{path}[{name}]")
+
+    return visit
+
+
+# Lists that are sets or maps hold nothing twice.
+
+
+
+def repetitions(schema: Obj) -> Visit | None:
+    """A visit that finds repetitions, where the schema's list is a set or a map."""
+    kind = schema.get("x-kubernetes-list-type")
+    if kind not in {"set", "map"}:
+        return None
+    keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
+
+    def visit(value: Any, path: str) -> Iterator[Cause]:
+        if isinstance(value, list):
+            yield from _in_set(value, path) if kind == "set" else _in_map(keys, value, path)
+
+    return visit
+
+
+def _in_set(elements: list[Any], path: str) -> Iterator[Cause]:
+    for place in _seconds(elements):
+        yield Cause.duplicate(f"{path}[{place}]", _sorted(elements[place]))
+
+
+def _in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause]:
+    for place, element in enumerate(elements):
+        if element is not None and not isinstance(element, dict):
+            yield Cause.invalid(f"{path}[{place}]", element, "must be an object for an array of list-type map")
+            return
+    keys = [{name: element[name] for name in wanted if name in element} if element else {} for element in elements]
+    for place in _seconds(keys):
+        yield Cause.duplicate(f"{path}[{place}]", _sorted(keys[place]))
+
+
+def _seconds(elements: list[Any]) -> Iterator[int]:
+    """Where each value that is there more than once is there for the second time."""
+    if _are_distinct_texts(elements):
+        return
+    seen: dict[str, int] = {}
+    for place, element in enumerate(elements):
+        text = as_json(element)
+        seen[text] = seen.get(text, 0) + 1
+        if seen[text] == 2:  # noqa: PLR2004 - the second time
+            yield place
+
+
+def _are_distinct_texts(elements: list[Any]) -> bool:
+    """Whether these are texts, or maps of texts with the same names, no two alike: what nearly all lists are."""
+    kind = type(elements[0]) if elements else str
+    if kind is dict:
+        names = elements[0].keys()
+        if not all(type(one) is dict and one.keys() == names for one in elements):
+            return False
+        elements = [tuple(one.values()) for one in elements]
+        return all(type(part) is str for one in elements for part in one) and len(set(elements)) == len(elements)
+    return kind is str and all(type(one) is str for one in elements) and len(set(elements)) == len(elements)
+
+
+def _sorted(value: Any) -> Any:
+    return dict(sorted(value.items())) if isinstance(value, dict) else value

@@ -1,0 +1,321 @@
+"""Subresources of pods: binding, eviction, log, and exec, attach and portforward (always refused)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Never
+
+from pytest_kscen.embedded.apiserver import decoding
+from pytest_kscen.embedded.apiserver.admission import Review
+from pytest_kscen.embedded.apiserver.core import key_of
+from pytest_kscen.embedded.apiserver.decoding import decode
+from pytest_kscen.embedded.apiserver.kinds import refuse_other_uid
+from pytest_kscen.embedded.apiserver.verbs.deleting import admit, carry_out, check_preconditions
+from pytest_kscen.embedded.apiserver.verbs.reading import current
+from pytest_kscen.kube.api import Answer, Options
+from pytest_kscen.objects.conditions import condition, is_true, set_condition
+from pytest_kscen.objects.errors import (
+    ApiError,
+    BadRequest,
+    Cause,
+    Conflict,
+    ServiceUnavailable,
+    TooManyRequests,
+    forbidden,
+    invalid,
+    quoted,
+)
+from pytest_kscen.objects.resources import POD_DISRUPTION_BUDGETS, PODS, Obj, Resource
+from pytest_kscen.objects.selectors import matches_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.embedded.apiserver.kinds import Kind
+    from pytest_kscen.embedded.apiserver.store import Key
+    from pytest_kscen.kube.api import Request
+
+
+
+
+BOUND: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+async def bind_by_body(core: Core, _kind: Kind, request: Request) -> Answer:
+    """The older way: a Binding on its own names the pod."""
+    binding = decode(decoding.binding_kind(), request, request.body, None)
+    name = binding["metadata"].get("name")
+    if not name:
+        raise BadRequest("Name parameter required.")
+    request = replace(request, resource=PODS, name=name, subresource="binding")
+    return await _bind(core, core.kind_of(request), request, binding)
+
+
+async def bind(core: Core, kind: Kind, request: Request) -> Answer:
+    binding = decode(decoding.binding_kind(), request, request.body, None)
+    if binding["metadata"].get("name", "") != request.name:
+        raise BadRequest("name in URL does not match name in Binding object")
+    return await _bind(core, kind, request, binding)
+
+
+async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answer:
+    _refuse_odd_target(binding.get("target") or {})
+    review = Review("CREATE", request, core, binding, None)
+    await core.admission.admit(review)
+    pod = current(core, kind, request)
+    refuse_other_uid(kind, request, binding["metadata"], pod)
+    if why := _why_not(pod):
+        message = f"Operation cannot be fulfilled on pods/binding {quoted(request.name)}: {why}"
+        raise Conflict(message, details={"name": request.name, "kind": "pods/binding"})
+    if not request.options.dry_run:
+        core.store.commit(key_of(kind, request, request.name), _bound(pod, binding, core.now()))
+    return Answer(BOUND, 201)
+
+
+def _refuse_odd_target(target: Obj) -> None:
+    kind = target.get("kind", "")
+    if kind not in {"", "Node"}:
+        raise ApiError(f'target.kind: Unsupported value: {quoted(kind)}: supported values: "Node", "<empty>"')
+    if not target.get("name"):
+        raise ApiError("target.name: Required value")
+
+
+def _why_not(pod: Obj) -> str:
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if spec.get("nodeName"):
+        return f"pod {name} is already assigned to node {quoted(spec['nodeName'])}"
+    if spec.get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def _bound(pod: Obj, binding: Obj, now: str) -> Obj:
+    metadata = dict(pod["metadata"])
+    for name in ("annotations", "labels"):
+        if given := binding["metadata"].get(name):
+            metadata[name] = {**(metadata.get(name) or {}), **given}
+    status = dict(pod.get("status") or {})
+    status.pop("nominatedNodeName", None)
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    status["conditions"] = set_condition(status.get("conditions"), scheduled, now)
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": binding["target"]["name"]}, "status": status}
+
+
+# eviction: a deletion of a pod that asks its disruption budget first, and notes there that the
+# pod is going.
+
+
+MOST_DISRUPTED = 2000
+VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
+EVICTED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+GOING = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "lastProbeTime": None,
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+
+
+async def evict(core: Core, kind: Kind, request: Request) -> Answer:
+    body = request.body
+    if isinstance(body, dict) and body.get("apiVersion") == "policy/v1beta1":
+        body = {**body, "apiVersion": "policy/v1"}
+    eviction = decode(decoding.eviction_kind(), request, body, None)
+    if eviction["metadata"].get("name", "") != request.name:
+        raise BadRequest("name in URL does not match name in Eviction object")
+    options = _delete_options(request, eviction.get("deleteOptions") or {})
+    review = Review("CREATE", request, core, eviction, None)
+    await core.admission.admit(review)
+    await _end(core, kind, replace(request, verb="delete", subresource="", body=None, options=options))
+    return Answer(EVICTED, 201)
+
+
+async def _end(core: Core, kind: Kind, deletion: Request) -> None:
+    """Nothing is written before all have agreed; the budget is asked again then, for a gatekeeper may have taken his time."""
+    while True:
+        pod = current(core, kind, deletion)
+        check_preconditions(kind, deletion.name, deletion.options, pod)
+        _budget_of(core, pod)
+        await admit(core, deletion, pod)
+        if core.store.get(key_of(kind, deletion, deletion.name)) is pod:
+            break
+    budget = _budget_of(core, pod)
+    if not deletion.options.dry_run:
+        if budget:
+            core.store.commit(_key(budget), _with_disruption(budget, deletion.name, core.now()))
+        pod = core.store.commit(key_of(kind, deletion, deletion.name), _going(pod, core.now()))
+    carry_out(core, kind, deletion, pod)
+
+
+def _key(budget: Obj) -> Key:
+    resource, metadata = POD_DISRUPTION_BUDGETS, budget["metadata"]
+    return resource.group, resource.plural, metadata["namespace"], metadata["name"]
+
+
+def _going(pod: Obj, now: str) -> Obj:
+    status = {**(pod.get("status") or {})}
+    status["conditions"] = set_condition(status.get("conditions"), GOING, now)
+    return {**pod, "metadata": {**pod["metadata"]}, "status": status}
+
+
+def _delete_options(request: Request, given: Obj) -> Options:
+    preconditions = given.get("preconditions") or {}
+    return Options(
+        dry_run=request.options.dry_run or bool(given.get("dryRun")),
+        grace_period=given.get("gracePeriodSeconds"),
+        propagation=given.get("propagationPolicy") or "",
+        orphan_dependents=given.get("orphanDependents"),
+        precondition_uid=preconditions.get("uid") or "",
+        precondition_version=preconditions.get("resourceVersion") or "",
+    )
+
+
+def _is_unprotected(pod: Obj) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in {"Succeeded", "Failed", "Pending"} or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _budget_of(core: Core, pod: Obj) -> Obj | None:
+    """The budget that the eviction is charged to, if there is one; a refusal if it does not allow it."""
+    if _is_unprotected(pod):
+        return None
+    namespace = pod["metadata"]["namespace"]
+    resource = POD_DISRUPTION_BUDGETS
+    budgets = [
+        budget
+        for budget in core.store.all(resource.group, resource.plural, namespace)
+        if matches_selector(budget["spec"].get("selector"), pod["metadata"].get("labels"))
+    ]
+    if len(budgets) > 1:
+        raise ApiError("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+    if not budgets or (not is_true(pod, "Ready") and _lets_unhealthy_go(budgets[0])):
+        return None
+    _refuse_violation(budgets[0])
+    return budgets[0]
+
+
+def _lets_unhealthy_go(budget: Obj) -> bool:
+    status = budget.get("status") or {}
+    desired = status.get("desiredHealthy", 0)
+    always = bool(budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow")
+    return always or bool(status.get("currentHealthy", 0) >= desired > 0)
+
+
+def _refuse_violation(budget: Obj) -> None:
+    metadata, status = budget["metadata"], budget.get("status") or {}
+    name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+        raise _violation(f"The disruption budget {name} is still being processed by the server.", retryAfterSeconds=10)
+    if len(status.get("disruptedPods") or ()) > MOST_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden(POD_DISRUPTION_BUDGETS._replace(plural="poddisruptionbudget"), name, why)
+    if allowed == 0:
+        raise _violation(_why_none_is_allowed(name, budget))
+
+
+def _why_none_is_allowed(name: str, budget: Obj) -> str:
+    status, found = budget.get("status") or {}, condition(budget, "DisruptionAllowed") or {}
+    desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    message = found.get("message") if found.get("status") == "False" else ""
+    if message and found.get("reason") == "SyncFailed":
+        return f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+    if healthy <= desired:
+        return f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+    reason = f" ({found['reason']}): {message}" if message else ""
+    return f"The disruption budget {name} does not allow evicting pods currently{reason}"
+
+
+def _violation(why: str, **more: int) -> TooManyRequests:
+    return TooManyRequests(VIOLATES, details={"causes": [{"reason": "DisruptionBudget", "message": why}], **more})
+
+
+def _with_disruption(budget: Obj, pod: str, now: str) -> Obj:
+    """The budget with one disruption less to allow, until its controller has seen the pod go."""
+    status = dict(budget["status"])
+    status["disruptionsAllowed"] -= 1
+    status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: now}
+    if status["disruptionsAllowed"] == 0:
+        generation = status.get("observedGeneration", 0)
+        insufficient = {"type": "DisruptionAllowed", "status": "False", "observedGeneration": generation,
+                        "reason": "InsufficientPods", "message": ""}  # fmt: skip
+        status["conditions"] = set_condition(status.get("conditions"), insufficient, now)
+    return {**budget, "metadata": {**budget["metadata"]}, "status": status}
+
+
+# log: what a container has written, read from its kubelet; what is wrong with the question is
+# said without one.
+
+
+LOG_OPTIONS = Resource("", "v1", "", "PodLogOptions")
+LOG_CONTAINER_LISTS = (("containers", ", choose one of: "), ("initContainers", " or one of the init containers: "),
+         ("ephemeralContainers", " or one of the ephemeral containers: "))  # fmt: skip
+LOG_LEAST = {"tailLines": (0, "must be greater than or equal to 0"), "sinceSeconds": (1, "must be greater than 0"),
+         "limitBytes": (1, "must be greater than 0")}  # fmt: skip
+
+
+async def read_log(core: Core, kind: Kind, request: Request) -> Answer:
+    options = dict(request.options.extra)
+    if causes := list(_wrong_log_options(options)):
+        raise invalid(LOG_OPTIONS, request.name, causes)
+    pod = current(core, kind, request)
+    container = container_of(pod, options.get("container", ""))
+    if not pod["spec"].get("nodeName"):
+        return Answer("", 204)
+    if core.logs is None:
+        raise ServiceUnavailable(f"no kubelet of this cluster keeps logs: the pod {request.name} has none to read")
+    if options.get("follow") in ("true", "1"):
+        return Answer(core.logs.follow(request.namespace, request.name, container, options))
+    return Answer(await core.logs.read(request.namespace, request.name, container, options))
+
+
+def _wrong_log_options(options: Mapping[str, str]) -> Iterator[Cause]:
+    for name, (least, why) in LOG_LEAST.items():
+        if name in options and (value := _whole_log_number(options[name])) < least:
+            yield Cause.invalid(name, value, why)
+    if "sinceSeconds" in options and "sinceTime" in options:
+        yield Cause.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")
+    if options.get("stream"):
+        yield Cause.forbidden("stream", "may not be specified")
+
+
+def _whole_log_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BadRequest(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax") from None
+
+
+def container_of(pod: Obj, asked: str) -> str:
+    """The container that is meant; the only one of a pod need not be named."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    found = {which: [each["name"] for each in spec.get(which) or ()] for which, _ in LOG_CONTAINER_LISTS}
+    if asked:
+        if not any(asked in names for names in found.values()):
+            raise BadRequest(f"container {asked} is not valid for pod {name}")
+        return asked
+    if [len(names) for names in found.values()] == [1, 0, 0]:
+        return str(found["containers"][0])
+    choice = "".join(f"{words}[{' '.join(found[which])}]" for which, words in LOG_CONTAINER_LISTS if found[which])
+    raise BadRequest(f"a container name must be specified for pod {name}{choice}")
+
+
+# exec, attach and portforward: streams to a kubelet, which the embedded cluster's kubelets do
+# not serve. The refusals are those of an API server whose caller cannot be connected.
+
+
+SIMULATED = "a connection into a container needs its processes, and this cluster's are simulated: its log can be read"
+
+
+async def refuse_upgrade(core: Core, kind: Kind, request: Request) -> Never:
+    pod = current(core, kind, request)
+    if request.subresource != "portforward":
+        container_of(pod, dict(request.options.extra).get("container", ""))
+    if not pod["spec"].get("nodeName"):
+        raise BadRequest(f"pod {request.name} does not have a host assigned")
+    if "upgrade" in dict(request.options.extra):
+        raise ServiceUnavailable(SIMULATED)
+    raise BadRequest("Upgrade request required")

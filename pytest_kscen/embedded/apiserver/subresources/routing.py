@@ -1,0 +1,57 @@
+"""Who answers a request for a subresource, or for a resource that is asked and never kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.subresources import pods, proxy, reviews, scale
+from pytest_kscen.embedded.apiserver.subresources import reviews as tokens
+from pytest_kscen.embedded.apiserver.verbs import reading, updating
+from pytest_kscen.objects.errors import MethodNotAllowed, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pytest_kscen.embedded.apiserver.core import Core
+    from pytest_kscen.embedded.apiserver.kinds import Kind
+    from pytest_kscen.kube.api import Answer, Request
+
+    Handler = Callable[[Core, Kind, Request], Awaitable[Answer]]
+
+ON_THE_OBJECT: dict[str, Handler] = {"get": reading.get, "update": updating.update, "patch": updating.patch}
+OF_THEIR_OWN: dict[str, dict[str, Handler]] = {
+    "scale": {"get": scale.get, "update": scale.update, "patch": scale.patch},
+    "binding": {"create": pods.bind},
+    "eviction": {"create": pods.evict},
+    "log": {"get": pods.read_log},
+    "token": {"create": tokens.issue_token},
+    "exec": dict.fromkeys(("get", "create"), pods.refuse_upgrade),
+    "attach": dict.fromkeys(("get", "create"), pods.refuse_upgrade),
+    "portforward": dict.fromkeys(("get", "create"), pods.refuse_upgrade),
+    "proxy": dict.fromkeys(("get", "create", "update", "patch", "delete"), proxy.proxy),
+}
+UNSTORED: dict[tuple[str, str], dict[str, Handler]] = {
+    ("", "bindings"): {"create": pods.bind_by_body},
+    ("", "componentstatuses"): {"get": reviews.component, "list": reviews.components},
+    ("authentication.k8s.io", "selfsubjectreviews"): {"create": reviews.who_am_i},
+    ("authentication.k8s.io", "tokenreviews"): {"create": reviews.whose_token},
+    ("authorization.k8s.io", "localsubjectaccessreviews"): {"create": reviews.may},
+    ("authorization.k8s.io", "selfsubjectaccessreviews"): {"create": reviews.may},
+    ("authorization.k8s.io", "selfsubjectrulesreviews"): {"create": reviews.rules},
+    ("authorization.k8s.io", "subjectaccessreviews"): {"create": reviews.may},
+}
+
+
+def handler_of(kind: Kind, request: Request) -> Handler:
+    part = kind.subresources.get(request.subresource)
+    if part is None:
+        raise NotFound("the server could not find the requested resource", details={})
+    handler = OF_THEIR_OWN.get(request.subresource, ON_THE_OBJECT).get(request.verb)
+    if handler is None or request.verb not in part.verbs:
+        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+    return handler
+
+
+def unstored(kind: Kind, request: Request) -> Handler:
+    """Who answers for a resource that is never kept."""
+    return UNSTORED[kind.home][request.verb]

@@ -1,0 +1,265 @@
+"""Non-resource URLs: discovery (by group and aggregated), version, health; OpenAPI is passed to wire.openapi."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.kinds import stability
+from pytest_kscen.embedded.apiserver.recorded import version
+from pytest_kscen.embedded.apiserver.wire.media_types import (
+    AS_DISCOVERY,
+    CORE_DISCOVERY,
+    CORE_RESOURCES,
+    GROUP,
+    GROUPS,
+    PLAIN,
+    VERSION,
+    accepted,
+)
+from pytest_kscen.embedded.apiserver.wire.openapi import schemas_of
+from pytest_kscen.embedded.apiserver.wire.requests import unknown_resource, wrong_method
+from pytest_kscen.embedded.apiserver.wire.responses import Reply, WireAnswer, encoded, tagged, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_kscen.embedded.apiserver.kinds import Kind, Kinds, Subresource
+    from pytest_kscen.embedded.apiserver.wire.queries import Query
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# What is served, told to clients: group by group as they used to ask for it, and all at once as
+# they do today.
+
+
+
+def groups_of(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
+    """Group -> version -> kinds: groups as they came (the built-in ones, then those of definitions), newest version first."""
+    found: dict[str, dict[str, list[Kind]]] = {}
+    for kind in kinds:
+        found.setdefault(kind.resource.group, {}).setdefault(kind.resource.version, []).append(kind)
+    return {group: dict(sorted(versions.items(), key=_stability, reverse=True)) for group, versions in found.items()}
+
+
+def _stability(item: tuple[str, Any]) -> tuple[int, int, int]:
+    return stability(item[0])
+
+
+# --- group by group ---
+
+
+def core_versions(address: str) -> Obj:
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    }
+
+
+def group_list(kinds: Kinds) -> Obj:
+    groups = [_group(name, versions) for name, versions in groups_of(kinds).items() if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def group_of(kinds: Kinds, name: str) -> Obj | None:
+    versions = groups_of(kinds).get(name)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
+
+
+def _group(name: str, versions: Iterable[str]) -> Obj:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def resource_list(kinds: Kinds, group: str, version: str) -> Obj | None:
+    served = groups_of(kinds).get(group, {}).get(version)
+    if not served:
+        return None
+    rows = [row for kind in served for row in (_row(kind), *_part_rows(kind))]
+    head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
+    return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": rows}
+
+
+def _row(kind: Kind) -> Obj:
+    resource = kind.resource
+    return {
+        "name": resource.plural,
+        "singularName": kind.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(kind.verbs),
+        **_names(kind),
+    }
+
+
+def _names(kind: Kind) -> Obj:
+    named = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
+    return {name: words for name, words in named.items() if words}
+
+
+def _part_rows(kind: Kind) -> list[Obj]:
+    return [
+        {
+            "name": f"{kind.resource.plural}/{name}",
+            "singularName": "",
+            "namespaced": kind.resource.namespaced,
+            **_home(part),
+            "kind": part.kind or kind.resource.kind,
+            "verbs": list(part.verbs),
+        }
+        for name, part in kind.subresources.items()
+    ]
+
+
+def _home(part: Subresource) -> Obj:
+    """Group and version of a subresource's own kind."""
+    group, _, version = part.api_version.rpartition("/")
+    return {"group": group, "version": version} if part.api_version else {}
+
+
+# --- all at once ---
+
+
+def aggregated(kinds: Kinds, *, core: bool, version: str) -> Obj:
+    items = [_aggregated_group(name, versions) for name, versions in groups_of(kinds).items() if bool(name) is not core]
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}, "items": items}
+
+
+def _aggregated_group(name: str, versions: dict[str, list[Kind]]) -> Obj:
+    listed = [
+        {"version": version, "resources": [_aggregated_row(kind) for kind in served], "freshness": "Current"}
+        for version, served in versions.items()
+    ]
+    return {"metadata": {"name": name} if name else {}, "versions": listed}
+
+
+def _aggregated_row(kind: Kind) -> Obj:
+    resource = kind.resource
+    home = {"group": resource.group, "version": resource.version} if kind.custom else {"group": "", "version": ""}
+    parts = [
+        {
+            "subresource": name,
+            "responseKind": {**home, **_home(part), "kind": part.kind or resource.kind},
+            "verbs": list(part.verbs),
+        }
+        for name, part in kind.subresources.items()
+    ]
+    return {
+        "resource": resource.plural,
+        "responseKind": {**home, "kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(kind.verbs),
+        **_names(kind),
+        **({"subresources": parts} if parts else {}),
+    }
+
+
+# Whether the server lives and is ready: it is, as soon as it answers.
+
+
+CHECKS = {
+    "healthz": ("ping", "log", "etcd"),
+    "livez": ("ping", "log", "etcd"),
+    "readyz": ("ping", "log", "etcd", "etcd-readiness", "informer-sync", "shutdown"),
+}
+
+
+def health_of(path: str, query: Query) -> WireAnswer | None:
+    """The answer of /healthz, /livez and /readyz, and of the checks under them; None for other paths."""
+    endpoint, slash, check = path.removeprefix("/").partition("/")
+    checks = CHECKS.get(endpoint)
+    if not checks:
+        return None
+    if slash:
+        return text("ok") if check in checks else None
+    excluded = query.texts("exclude")
+    if query.flag("verbose") is None:
+        return text("ok")
+    lines = [f"[+]{name} excluded: ok" if name in excluded else f"[+]{name} ok" for name in checks]
+    return text("\n".join([*lines, f"{endpoint} check passed", ""]))
+
+
+
+BUILD = "+kscen"
+OPEN = ("/healthz", "/livez", "/readyz", "/version")
+OFFERS = {
+    ("api", False): CORE_DISCOVERY,
+    ("api", True): CORE_RESOURCES,
+    ("apis", False): GROUPS,
+    ("apis", True): GROUP,
+    ("version", False): VERSION,
+}
+FRESHNESS = {"Vary": "Accept", "Cache-Control": "public"}
+
+
+class Elsewhere:
+    """The rooms beside the resources."""
+
+    def __init__(self, kinds: Kinds, address: str) -> None:
+        self._kinds = kinds
+        self._address = address
+
+    def is_strange(self, group: str) -> bool:
+        """Whether nothing of this group is served."""
+        return bool(group) and not any(kind.resource.group == group for kind in self._kinds)
+
+    def answer(self, method: str, path: str, query: Query, headers: Mapping[str, str]) -> WireAnswer:
+        first, *rest = path.strip("/").split("/")
+        if first in ("api", "apis", "version") and not path.startswith("//"):
+            return self._described(method, first, rest, headers)
+        if path == "/":
+            return encoded(Reply({"paths": self._paths()}), PLAIN)
+        found = schemas_of(self._kinds, path, query, headers) if first == "openapi" else health_of(path, query)
+        return found or not_found()
+
+    def _described(self, method: str, first: str, rest: list[str], headers: Mapping[str, str]) -> WireAnswer:
+        if method != "GET" and (first, rest) != ("apis", []):
+            raise wrong_method()
+        described = version_of_server() if (first, rest) == ("version", []) else self._discovered(first, rest)
+        if described is None:
+            if first == "apis" and self.is_strange(rest[0]):
+                return not_found()
+            raise unknown_resource()
+        media = accepted(headers.get("accept", ""), OFFERS[first, bool(rest)])
+        if media.transform == AS_DISCOVERY:
+            body = aggregated(self._kinds, core=first == "api", version=media.version)
+            answer = encoded(Reply(body), media)
+            answer.headers.update(FRESHNESS)
+            return tagged(answer, headers)
+        return encoded(Reply(described), media)
+
+    def _discovered(self, first: str, rest: list[str]) -> Obj | None:
+        match first, rest:
+            case "api", []:
+                return core_versions(self._address)
+            case "api", [name]:
+                return resource_list(self._kinds, "", name)
+            case "apis", []:
+                return group_list(self._kinds)
+            case "apis", [group]:
+                return group_of(self._kinds, group)
+            case "apis", [group, name]:
+                return resource_list(self._kinds, group, name)
+        return None
+
+    def _paths(self) -> list[str]:
+        groups = groups_of(self._kinds)
+        own = [path for group, versions in groups.items() if group for path in _paths_of(group, versions)]
+        return sorted(["/api", "/api/v1", "/apis", "/apis/", *own, "/openapi/v2", "/openapi/v3", *OPEN])
+
+
+def _paths_of(group: str, versions: Any) -> list[str]:
+    return [f"/apis/{group}", *(f"/apis/{group}/{name}" for name in versions)]
+
+
+def version_of_server() -> dict[str, str]:
+    """The recorded release, with our mark on it."""
+    recorded = version()
+    return {**recorded, "gitVersion": recorded["gitVersion"].partition("+")[0] + BUILD}
+
+
+def not_found() -> WireAnswer:
+    """What Go's router says where nothing is."""
+    return text("404 page not found\n", 404)

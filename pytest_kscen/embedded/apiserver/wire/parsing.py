@@ -1,0 +1,308 @@
+"""Parse JSON and YAML as Go does: duplicate fields, numbers, and Go's messages for malformed text."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+
+
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_NUMBER = re.compile(rb"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_WORDS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
+_HEX = b"0123456789abcdefABCDEF"
+END = "unexpected end of JSON input"
+DEEPEST = 10_000
+
+
+class _Refusal(Exception):
+    pass
+
+
+def why_malformed(text: bytes) -> str:
+    """The scanner's complaint; empty if it has none."""
+    try:
+        position = _Scanner(text).value(0, "looking for beginning of value")
+        position = _skip(text, position)
+        if position < len(text):
+            raise _invalid(text, position, "after top-level value")
+    except _Refusal as refusal:
+        return str(refusal)
+    except RecursionError:
+        return "exceeded max depth"
+    return ""
+
+
+def _skip(text: bytes, position: int) -> int:
+    found = _SPACE.match(text, position)
+    return found.end() if found else position
+
+
+def _invalid(text: bytes, position: int, where: str) -> _Refusal:
+    if position >= len(text):
+        return _Refusal(END)
+    code = text[position]
+    shown = {ord("'"): r"'\''", ord('"'): "'\"'"}.get(code) or f"'{_quoted(code)}'"
+    return _Refusal(f"invalid character {shown} {where}")
+
+
+def _quoted(code: int) -> str:
+    known = {7: r"\a", 8: r"\b", 9: r"\t", 10: r"\n", 11: r"\v", 12: r"\f", 13: r"\r", 92: r"\\"}
+    if code in known:
+        return known[code]
+    letter = chr(code)
+    return letter if letter.isprintable() else f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"  # noqa: PLR2004  # ASCII
+
+
+class _Scanner:
+    """Walks a text as far as it is JSON."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    def value(self, position: int, where: str) -> int:
+        text = self._text
+        position = _skip(text, position)
+        first = text[position] if position < len(text) else -1
+        if first == ord("{"):
+            return self._members(position + 1)
+        if first == ord("["):
+            return self._items(position + 1)
+        if first == ord('"'):
+            return self._string(position + 1)
+        if first in _WORDS:
+            return self._word(position, _WORDS[first])
+        if first == ord("-") or ord("0") <= first <= ord("9"):
+            return self._number(position)
+        raise _invalid(text, position, where)
+
+    def _members(self, position: int) -> int:
+        text = self._text
+        position = _skip(text, position)
+        if text[position : position + 1] == b"}":
+            return position + 1
+        while True:
+            position = _skip(text, position)
+            if text[position : position + 1] != b'"':
+                raise _invalid(text, position, "looking for beginning of object key string")
+            position = _skip(text, self._string(position + 1))
+            if text[position : position + 1] != b":":
+                raise _invalid(text, position, "after object key")
+            position = _skip(text, self.value(position + 1, "looking for beginning of value"))
+            following = text[position : position + 1]
+            position += 1
+            if following == b"}":
+                return position
+            if following != b",":
+                raise _invalid(text, position - 1, "after object key:value pair")
+
+    def _items(self, position: int) -> int:
+        text = self._text
+        position = _skip(text, position)
+        if text[position : position + 1] == b"]":
+            return position + 1
+        while True:
+            position = _skip(text, self.value(position, "looking for beginning of value"))
+            following = text[position : position + 1]
+            position += 1
+            if following == b"]":
+                return position
+            if following != b",":
+                raise _invalid(text, position - 1, "after array element")
+
+    def _string(self, position: int) -> int:
+        text = self._text
+        while position < len(text):
+            code = text[position]
+            if code == ord('"'):
+                return position + 1
+            if code < ord(" "):
+                raise _invalid(text, position, "in string literal")
+            position = self._escape(position + 1) if code == ord("\\") else position + 1
+        raise _Refusal(END)
+
+    def _escape(self, position: int) -> int:
+        text = self._text
+        if text[position : position + 1] == b"u":
+            for place in range(position + 1, position + 5):
+                if text[place : place + 1] not in [bytes([digit]) for digit in _HEX]:
+                    raise _invalid(text, place, "in \\u hexadecimal character escape")
+            return position + 5
+        if text[position : position + 1] not in [bytes([letter]) for letter in b'bfnrt\\/"']:
+            raise _invalid(text, position, "in string escape code")
+        return position + 1
+
+    def _word(self, position: int, word: bytes) -> int:
+        for offset, letter in enumerate(word):
+            if self._text[position + offset : position + offset + 1] != bytes([letter]):
+                where = f"in literal {word.decode()} (expecting '{chr(letter)}')"
+                raise _invalid(self._text, position + offset, where)
+        return position + len(word)
+
+    def _number(self, position: int) -> int:
+        found = _NUMBER.match(self._text, position)
+        if not found:
+            raise _invalid(self._text, position + 1, "in numeric literal")
+        rest = self._text[found.end() : found.end() + 1]
+        if rest == b"." or (rest in (b"e", b"E") and not found[3]):
+            return self._broken_number(found.end(), rest)
+        return found.end()
+
+    def _broken_number(self, position: int, rest: bytes) -> int:
+        if rest == b".":
+            raise _invalid(self._text, position + 1, "after decimal point in numeric literal")
+        signed = self._text[position + 1 : position + 2] in (b"+", b"-")
+        raise _invalid(self._text, position + 1 + signed, "in exponent of numeric literal")
+
+
+# Fields that a body names twice: what they say is put together as Go does it, and the client is
+# told.
+
+
+MOST = 100
+_ODD_KEY = re.compile(rb'"[ \t\r\n]+:|\\u')
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object as it was written."""
+
+
+def parsed_json(body: bytes) -> tuple[Any, list[str]]:
+    """What a body says, and each field that is there again, as `duplicate field "a.b"`."""
+    parsed = orjson.loads(body)
+    if not _ODD_KEY.search(body) and body.count(b'":') == orjson.dumps(parsed).count(b'":'):
+        return parsed, []
+    written = json.loads(body, object_pairs_hook=Pairs)
+    doubles = [f'duplicate field "{path}"' for path in _doubles(written, "")][:MOST]
+    return (_merged(written) if doubles else parsed), doubles
+
+
+def _doubles(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, Pairs):
+        seen: dict[str, None] = {}
+        for name, part in value:
+            here = f"{path}.{name}" if path else name
+            if name in seen:
+                yield here
+            seen[name] = None
+            yield from _doubles(part, here)
+    elif isinstance(value, list):
+        for position, part in enumerate(value):
+            yield from _doubles(part, f"{path}[{position}]")
+
+
+def _merged(value: Any, into: Any = None) -> Any:
+    """Objects of the same name become one; of all else the last counts."""
+    if isinstance(value, Pairs):
+        found = into if isinstance(into, dict) else {}
+        for name, part in value:
+            found[name] = _merged(part, found.get(name))
+        return found
+    return [_merged(part) for part in value] if isinstance(value, list) else value
+
+
+# Numbers as Go writes them in JSON.
+
+
+LARGEST_PLAIN = 1e21  # from here on a number has an exponent
+
+
+def go_number(number: float) -> float:
+    """Without a fraction if it has none."""
+    return int(number) if number.is_integer() and abs(number) < LARGEST_PLAIN else number
+
+
+# YAML as Kubernetes reads it: the first document, keys are strings, and no dates or base-60
+# numbers.
+
+
+
+BOOL, INT, FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_LETTER = re.compile(r"^[yYnN]$")
+_WHOLE = re.compile(r"^[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
+_REAL = re.compile(r"^[-+]?(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$")
+_DROPPED = (INT, FLOAT, "tag:yaml.org,2002:timestamp")
+
+
+def load_yaml(body: bytes) -> tuple[Any, list[str]]:
+    """What a document says, and the keys that it sets twice."""
+    loader = _loader()(body)
+    try:
+        return (loader.get_data() if loader.check_data() else None), loader.doubles
+    except (ValueError, TypeError, RecursionError) as error:
+        raise yaml.YAMLError(str(error)) from error
+    finally:
+        loader.dispose()
+
+
+@cache
+def _loader() -> Any:
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc]  # the base is chosen when it runs
+        def __init__(self, stream: bytes) -> None:
+            super().__init__(stream)
+            self.doubles: list[str] = []
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002, ARG002
+            self.flatten_mapping(node)
+            found: dict[str, Any] = {}
+            for key_node, value_node in node.value:
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise yaml.YAMLError("invalid map key: keys are texts, numbers or booleans")
+                key = _name(self.construct_object(key_node, deep=True))
+                value = self.construct_object(value_node, deep=True)
+                if key in found:
+                    self.doubles.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
+                found[key] = value
+            return found
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in patterns if tag not in _DROPPED]
+        for first, patterns in base.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver(BOOL, _LETTER, list("yYnN"))
+    Loader.bool_values = {**base.bool_values, "y": True, "n": False}
+    Loader.add_implicit_resolver(INT, _WHOLE, list("-+0123456789"))
+    Loader.add_implicit_resolver(FLOAT, _REAL, list("-+.0123456789"))
+    Loader.add_constructor(INT, _whole)
+    Loader.add_constructor(FLOAT, _real)
+    for tag in ("merge", "value"):
+        Loader.add_constructor(f"tag:yaml.org,2002:{tag}", lambda loader, node: loader.construct_scalar(node))
+    Loader.add_constructor("tag:yaml.org,2002:binary", lambda loader, node: loader.construct_yaml_binary(node).decode())
+    Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node))
+    return Loader
+
+
+def _whole(loader: Any, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node)).replace("_", "")
+    digits = text.lstrip("+-")
+    octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+    number = int(digits, 8) if octal else int(digits, 0)
+    return -number if text.startswith("-") else number
+
+
+def _real(loader: Any, node: yaml.ScalarNode) -> float | str:
+    """As it looks once Go has written it as JSON: without a fraction if it has none."""
+    text = str(loader.construct_scalar(node))
+    number = float(text.replace("_", ""))
+    if math.isinf(number):
+        return text
+    return go_number(number)
+
+
+def _name(key: Any) -> str:
+    """JSON's keys are strings."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return "null" if key is None else str(key)

@@ -1,0 +1,262 @@
+"""Parse a query string or a DeleteOptions body into Options, and validate them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from pytest_kscen.embedded.apiserver.schema.compiling import walk_of, without_strangers
+from pytest_kscen.embedded.apiserver.schema.decode_errors import Stranger, Unfit
+from pytest_kscen.kube.api import APPLY_PATCH, DEFAULTS, Options
+from pytest_kscen.objects.errors import BadRequest, Cause, invalid
+from pytest_kscen.objects.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    Rule = Callable[[dict[str, Any]], Iterable[Cause]]
+
+
+
+# Whether a request's options make sense; each options kind has its rules, and all that is wrong
+# is said at once.
+
+
+LONGEST_MANAGER = 128
+POLICIES = ("Foreground", "Background", "Orphan")
+VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+MATCH = "resourceVersionMatch"
+
+
+def judge(kind: str, facts: dict[str, Any]) -> None:
+    """Refuse options that make no sense."""
+    if causes := [cause for rule in RULES[kind] for cause in rule(facts)]:
+        raise invalid(Resource("meta.k8s.io", "v1", "", kind), "", causes)
+
+
+def _dry_run(facts: dict[str, Any]) -> Iterator[Cause]:
+    given = facts["dry_run"]
+    if any(value != "All" for value in given):
+        yield Cause.unsupported("dryRun", given, ["All"])
+
+
+def _manager(facts: dict[str, Any]) -> Iterator[Cause]:
+    manager = facts["options"].field_manager
+    if len(manager.encode()) > LONGEST_MANAGER:
+        yield Cause.too_long("fieldManager", LONGEST_MANAGER)
+    for position, letter in enumerate(manager):
+        if not letter.isprintable():
+            yield Cause.invalid("fieldManager", manager, f"invalid character U+{ord(letter):04X} (at position {position})")
+
+
+def _validation(facts: dict[str, Any]) -> Iterator[Cause]:
+    value = facts["options"].field_validation
+    if value not in VALIDATIONS:
+        yield Cause.unsupported("fieldValidation", value, VALIDATIONS)
+
+
+def _apply(facts: dict[str, Any]) -> Iterator[Cause]:
+    if facts["patch_type"] == APPLY_PATCH:
+        if not facts["options"].field_manager:
+            yield Cause.required("fieldManager", "is required for apply patch")
+    elif facts["force"] is not None:
+        yield Cause.forbidden("force", "may not be specified for non-apply patch")
+
+
+def _propagation(facts: dict[str, Any]) -> Iterator[Cause]:
+    policy = facts["given"].get("propagationPolicy")
+    if policy is not None and facts["given"].get("orphanDependents") is not None:
+        yield Cause.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+    if policy is not None and policy not in POLICIES:
+        yield Cause.unsupported("propagationPolicy", policy, [*POLICIES, "nil"])
+
+
+def _list(facts: dict[str, Any]) -> Iterator[Cause]:
+    options: Options = facts["options"]
+    match = options.resource_version_match
+    if facts["watch"]:
+        yield from _watch(options, match)
+        return
+    if match:
+        if not options.resource_version:
+            yield Cause.forbidden(MATCH, f"{MATCH} is forbidden unless resourceVersion is provided")
+        if options.continue_token:
+            yield Cause.forbidden(MATCH, f"{MATCH} is forbidden when continue is provided")
+        if match not in ("Exact", "NotOlderThan"):
+            yield Cause.unsupported(MATCH, match, ["Exact", "NotOlderThan", ""])
+        if match == "Exact" and options.resource_version == "0":
+            yield Cause.forbidden(MATCH, f'{MATCH} "exact" is forbidden for resourceVersion "0"')
+    if options.send_initial_events is not None:
+        yield Cause.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+
+
+def _watch(options: Options, match: str) -> Iterator[Cause]:
+    initial = options.send_initial_events
+    if initial is None and not match and options.resource_version in ("", "0"):
+        initial, match = True, "NotOlderThan"  # what such a watch means
+    if initial is not None and match != "NotOlderThan":
+        yield Cause.forbidden(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if not match:
+        return
+    if initial is None:
+        yield Cause.forbidden(MATCH, f"{MATCH} is forbidden for watch unless sendInitialEvents is provided")
+    if match != "NotOlderThan":
+        yield Cause.unsupported(MATCH, match, ["NotOlderThan"])
+    if options.continue_token:
+        yield Cause.forbidden(MATCH, f"{MATCH} is forbidden when continue is provided")
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "ListOptions": (_list,),
+    "CreateOptions": (_manager, _dry_run, _validation),
+    "UpdateOptions": (_manager, _dry_run, _validation),
+    "PatchOptions": (_apply, _manager, _dry_run, _validation),
+    "DeleteOptions": (_propagation, _dry_run),
+}
+
+
+
+INT64 = 2**63
+DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+LOG_OPTIONS = (
+    "container", "follow", "previous", "sinceSeconds", "sinceTime", "timestamps", "tailLines", "limitBytes", "stream",
+)  # fmt: skip
+
+
+class Query:
+    """The parameters of a URL; what is given twice counts once, save for lists."""
+
+    def __init__(self, text: str) -> None:
+        self._all: dict[str, list[str]] = {}
+        for name, value in parse_qsl(text, keep_blank_values=True):
+            self._all.setdefault(name, []).append(value)
+
+    def text(self, name: str) -> str:
+        return self._all[name][0] if name in self._all else ""
+
+    def texts(self, name: str) -> list[str]:
+        return self._all.get(name, [])
+
+    def flag(self, name: str) -> bool | None:
+        """Go's reading: all is true but false and 0; None if it is not there."""
+        return self._all[name][0].lower() not in ("false", "0") if name in self._all else None
+
+    def whole(self, name: str) -> int | None:
+        return parse_int(self._all[name][0]) if name in self._all else None
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+
+NO_QUERY = Query("")
+
+
+def parse_int(text: str) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    number = int(text)
+    if not -INT64 <= number < INT64:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return number
+
+
+def list_options(query: Query, *, watch: bool, name: str = "") -> Options:
+    """The name is that of the one object which an old-style watch is about."""
+    if not query and not name:
+        return DEFAULTS
+    timeout = query.whole("timeoutSeconds")
+    options = Options(
+        labels=query.text("labelSelector"),
+        fields=f"metadata.name={name}" if name else query.text("fieldSelector"),
+        limit=query.whole("limit") or 0,
+        continue_token=query.text("continue"),
+        resource_version=query.text("resourceVersion"),
+        resource_version_match=query.text("resourceVersionMatch"),
+        timeout=float(timeout) if timeout and timeout > 0 else None,
+        bookmarks=bool(query.flag("allowWatchBookmarks")),
+        send_initial_events=query.flag("sendInitialEvents"),
+    )
+    judge("ListOptions", {"watch": watch, "options": options})
+    return options
+
+
+def get_options(query: Query) -> Options:
+    """A get has a version, and a log what it wants of the log."""
+    if not query:
+        return DEFAULTS
+    extra = tuple((name, query.text(name)) for name in LOG_OPTIONS if query.texts(name))
+    return Options(resource_version=query.text("resourceVersion"), extra=extra)
+
+
+def write_options(query: Query, verb: str, patch_type: str = "") -> Options:
+    if not query and patch_type != APPLY_PATCH:
+        return DEFAULTS
+    force = query.flag("force") if verb == "patch" else None
+    dry_run = query.texts("dryRun")
+    options = Options(
+        dry_run=bool(dry_run),
+        field_manager=query.text("fieldManager"),
+        field_validation=query.text("fieldValidation") or "Warn",
+        force=bool(force),
+    )
+    name = {"create": "CreateOptions", "update": "UpdateOptions"}.get(verb, "PatchOptions")
+    judge(name, {"options": options, "dry_run": dry_run, "force": force, "patch_type": patch_type})
+    return options
+
+
+def delete_options(query: Query, body: Any) -> Options:
+    """From the body if there is one, else from the query."""
+    given = _from_body(body) if body is not None else _from_query(query)
+    preconditions = given.get("preconditions") or {}
+    options = Options(
+        dry_run=bool(given.get("dryRun")),
+        grace_period=given.get("gracePeriodSeconds"),
+        propagation=given.get("propagationPolicy") or "",
+        orphan_dependents=given.get("orphanDependents"),
+        precondition_uid=preconditions.get("uid") or "",
+        precondition_version=preconditions.get("resourceVersion") or "",
+    )
+    judge("DeleteOptions", {"given": given, "dry_run": given.get("dryRun") or []})
+    return options
+
+
+def with_selection(options: Options, query: Query) -> Options:
+    """A deletecollection says what to delete as a list does."""
+    chosen = list_options(query, watch=bool(query.flag("watch")))
+    if chosen is DEFAULTS:
+        return options
+    names = ("labels", "fields", "limit", "continue_token", "resource_version", "resource_version_match")
+    return replace(options, **{name: getattr(chosen, name) for name in names})
+
+
+def _from_query(query: Query) -> dict[str, Any]:
+    return {
+        "dryRun": query.texts("dryRun"),
+        "gracePeriodSeconds": query.whole("gracePeriodSeconds"),
+        "propagationPolicy": query.text("propagationPolicy") if query.texts("propagationPolicy") else None,
+        "orphanDependents": query.flag("orphanDependents"),
+        "preconditions": {"uid": query.text("uid"), "resourceVersion": query.text("resourceVersion")},
+    }
+
+
+def _from_body(body: dict[str, Any]) -> dict[str, Any]:
+    stated = body.get("kind") or "DeleteOptions"
+    if stated != "DeleteOptions":
+        version = body.get("apiVersion") or "meta.k8s.io/v1"
+        raise BadRequest(f'no kind "{stated}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
+    walk = walk_of(DELETE_OPTIONS)
+    try:
+        try:
+            decoded: dict[str, Any] = walk(body, None)
+        except Stranger:
+            decoded = walk(without_strangers(body, DELETE_OPTIONS, []), None)
+    except Unfit as misfit:
+        raise BadRequest(str(misfit)) from None
+    return decoded
+
+
+def json_type(value: Any) -> str:
+    """What Go calls a JSON value's type."""
+    names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+    return names.get(type(value), "null")

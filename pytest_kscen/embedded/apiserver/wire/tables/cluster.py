@@ -1,0 +1,286 @@
+"""Printer columns of nodes, namespaces, events and other core kinds, and of RBAC, webhooks, policies and API services."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.wire.tables.columns import (
+    AGE,
+    NAME,
+    NONE,
+    UNSET,
+    Column,
+    age,
+    condition,
+    count,
+    duration,
+    integer,
+    number,
+    present,
+    text,
+    whole,
+    wide,
+    written_selector,
+)
+from pytest_kscen.objects.selectors import field_at
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.apiserver.wire.tables.columns import Cell
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+ROLE_PREFIX, ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
+UNKNOWN = "<unknown>"
+
+
+def _node_status(node: Obj) -> str:
+    ready = condition(node, "Ready").get("status")
+    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    return status + ",SchedulingDisabled" * bool(field_at(node, "spec.unschedulable"))
+
+
+def _roles(node: Obj) -> str:
+    labels = node["metadata"].get("labels") or {}
+    roles = {name.removeprefix(ROLE_PREFIX) for name in labels if name.startswith(ROLE_PREFIX)} | {labels.get(ROLE, "")}
+    return ",".join(sorted(roles - {""})) or NONE
+
+
+def _address(type_: str) -> Cell:
+    def cell(node: Obj, _: float) -> str:
+        addresses = field_at(node, "status.addresses") or ()
+        return next((entry["address"] for entry in addresses if entry["type"] == type_), NONE)
+
+    return cell
+
+
+def _kernel(node: Obj) -> str:
+    info = field_at(node, "status.nodeInfo") or {}
+    architecture = info.get("architecture")
+    return (info.get("kernelVersion") or UNKNOWN) + (f" ({architecture})" if architecture else "")
+
+
+# An Event has two spellings, that of the core group and that of events.k8s.io.
+
+
+def _either(obj: Obj, *names: str) -> Any:
+    return next((found for name in names if (found := field_at(obj, name))), None)
+
+
+def _first_seen(event: Obj, now: float) -> str:
+    when = _either(event, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
+    return age(when, now) if when else UNKNOWN
+
+
+def _last_seen(event: Obj, now: float) -> str:
+    when = _either(event, "series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp")
+    return age(when, now) if when else _first_seen(event, now)
+
+
+def _times(event: Obj) -> int:
+    return int(_either(event, "series.count", "count", "deprecatedCount") or 1)
+
+
+def _target(event: Obj) -> str:
+    target = _either(event, "involvedObject", "regarding") or {}
+    name = target.get("name")
+    return str(target.get("kind", "")).lower() + (f"/{name}" if name else "")
+
+
+def _subobject(event: Obj) -> str:
+    return str(_either(event, "involvedObject.fieldPath", "regarding.fieldPath") or "")
+
+
+def _source(event: Obj) -> str:
+    component = _either(event, "source.component", "deprecatedSource.component", "reportingComponent", "reportingController")
+    host = _either(event, "source.host", "deprecatedSource.host", "reportingInstance")
+    return ", ".join(filter(None, (component or "", host)))
+
+
+def _message(event: Obj) -> str:
+    return str(_either(event, "message", "note") or "").strip()
+
+
+EVENTS = (
+    Column("Last Seen", _last_seen),
+    Column("Type", text("type")),
+    Column("Reason", text("reason")),
+    Column("Object", whole(_target)),
+    wide("Subobject", whole(_subobject)),
+    wide("Source", whole(_source)),
+    Column("Message", whole(_message)),
+    wide("First Seen", _first_seen),
+    wide("Count", whole(_times)),
+    Column("Name", text("metadata.name"), format="name", wide=True),
+)
+
+
+def _quota(*, limits: bool) -> Cell:
+    """What is used of what is granted, for the limits or for the rest."""
+
+    def cell(quota: Obj, _: float) -> str:
+        hard, used = field_at(quota, "status.hard") or {}, field_at(quota, "status.used") or {}
+        names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return cell
+
+
+def _health(component: Obj, part: str) -> str:
+    healthy: Obj = next((entry for entry in component.get("conditions") or () if entry["type"] == "Healthy"), {})
+    if part != "status":
+        return str(healthy.get(part, ""))
+    return {"True": "Healthy", None: "Unknown"}.get(healthy.get("status"), "Unhealthy")
+
+
+CLUSTER_TABLES = {
+    ("", "nodes"): (
+        NAME,
+        Column("Status", whole(_node_status)),
+        Column("Roles", whole(_roles)),
+        AGE,
+        Column("Version", text("status.nodeInfo.kubeletVersion")),
+        wide("Internal-IP", _address("InternalIP")),
+        wide("External-IP", _address("ExternalIP")),
+        wide("OS-Image", text("status.nodeInfo.osImage", UNKNOWN)),
+        wide("Kernel-Version", whole(_kernel)),
+        wide("Container-Runtime", text("status.nodeInfo.containerRuntimeVersion", UNKNOWN)),
+    ),
+    ("", "namespaces"): (NAME, Column("Status", text("status.phase")), AGE),
+    ("", "events"): EVENTS,
+    ("events.k8s.io", "events"): EVENTS,
+    ("", "configmaps"): (NAME, Column("Data", count("data", "binaryData")), AGE),
+    ("", "secrets"): (NAME, Column("Type", text("type")), Column("Data", count("data")), AGE),
+    ("", "serviceaccounts"): (NAME, AGE),
+    ("", "resourcequotas"): (NAME, Column("Request", _quota(limits=False)), Column("Limit", _quota(limits=True)), AGE),
+    ("", "componentstatuses"): (
+        NAME,
+        Column("Status", whole(lambda component: _health(component, "status"))),
+        Column("Message", whole(lambda component: _health(component, "message"))),
+        Column("Error", whole(lambda component: _health(component, "error"))),
+    ),
+    ("coordination.k8s.io", "leases"): (NAME, Column("Holder", text("spec.holderIdentity")), AGE),
+    ("node.k8s.io", "runtimeclasses"): (NAME, Column("Handler", text("handler")), AGE),
+}
+
+
+# Columns of what lets in, judges and keeps order at the door.
+
+
+
+def _role(binding: Obj) -> str:
+    return f"{binding['roleRef']['kind']}/{binding['roleRef']['name']}"
+
+
+def _subjects(kind: str) -> Cell:
+    def cell(binding: Obj, _: float) -> str:
+        found = [subject for subject in binding.get("subjects") or () if subject["kind"] == kind]
+        spaced = kind == "ServiceAccount"
+        return ", ".join(f"{subject.get('namespace', '')}/" * spaced + subject["name"] for subject in found)
+
+    return cell
+
+
+def _parameter_kind(policy: Obj) -> str:
+    found = field_at(policy, "spec.paramKind")
+    return f"{found['apiVersion']}/{found['kind']}" if found else UNSET
+
+
+def _parameter(binding: Obj) -> str:
+    found = field_at(binding, "spec.paramRef") or {}
+    if found.get("name"):
+        return f"{found.get('namespace') or '*'}/{found['name']}"
+    return written_selector(found["selector"]) if found.get("selector") else UNSET
+
+
+def _signing(request: Obj) -> str:
+    given = [entry["type"] for entry in field_at(request, "status.conditions") or ()]
+    state = "Denied" if "Denied" in given else "Approved" if "Approved" in given else "Pending"
+    issued = bool(field_at(request, "status.certificate"))
+    return state + ",Failed" * ("Failed" in given) + ",Issued" * issued
+
+
+def _requested(request: Obj) -> str:
+    seconds = field_at(request, "spec.expirationSeconds")
+    return NONE if seconds is None else duration(seconds)
+
+
+def _dangling(schema: Obj) -> str:
+    return str(condition(schema, "Dangling").get("status", "?"))
+
+
+def _service(api_service: Obj) -> str:
+    found = field_at(api_service, "spec.service")
+    return f"{found['namespace']}/{found['name']}" if found else "Local"
+
+
+def _available(api_service: Obj) -> str:
+    found = condition(api_service, "Available")
+    status, reason = str(found.get("status", "Unknown")), found.get("reason")
+    return f"{status} ({reason})" if reason and status != "True" else status
+
+
+BINDING = (
+    NAME,
+    Column("Role", whole(_role)),
+    AGE,
+    wide("Users", _subjects("User")),
+    wide("Groups", _subjects("Group")),
+    wide("ServiceAccounts", _subjects("ServiceAccount")),
+)
+WEBHOOKS = (NAME, integer("Webhooks", count("webhooks")), AGE)
+POLICY_BINDING = (NAME, Column("PolicyName", text("spec.policyName")), Column("ParamRef", whole(_parameter)), AGE)
+QUEUING = "spec.limited.limitResponse.queuing"
+
+ACCESS_TABLES = {
+    ("rbac.authorization.k8s.io", "rolebindings"): BINDING,
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): BINDING,
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): WEBHOOKS,
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): WEBHOOKS,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): (
+        NAME,
+        integer("Mutations", count("spec.mutations")),
+        Column("ParamKind", whole(_parameter_kind)),
+        AGE,
+    ),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): (
+        NAME,
+        integer("Validations", count("spec.validations")),
+        Column("ParamKind", whole(_parameter_kind)),
+        AGE,
+    ),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): POLICY_BINDING,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): POLICY_BINDING,
+    ("certificates.k8s.io", "certificatesigningrequests"): (
+        NAME,
+        AGE,
+        Column("SignerName", text("spec.signerName", NONE)),
+        Column("Requestor", text("spec.username")),
+        Column("RequestedDuration", whole(_requested)),
+        Column("Condition", whole(_signing)),
+    ),
+    ("apiregistration.k8s.io", "apiservices"): (
+        NAME,
+        Column("Service", whole(_service)),
+        Column("Available", whole(_available)),
+        AGE,
+    ),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): (
+        NAME,
+        Column("PriorityLevel", text("spec.priorityLevelConfiguration.name")),
+        Column("MatchingPrecedence", number("spec.matchingPrecedence")),
+        Column("DistinguisherMethod", text("spec.distinguisherMethod.type", NONE)),
+        AGE,
+        Column("MissingPL", whole(_dangling)),
+    ),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): (
+        NAME,
+        Column("Type", text("spec.type")),
+        Column("NominalConcurrencyShares", present("spec.limited.nominalConcurrencyShares", NONE)),
+        Column("Queues", present(f"{QUEUING}.queues", NONE)),
+        Column("HandSize", present(f"{QUEUING}.handSize", NONE)),
+        Column("QueueLengthLimit", present(f"{QUEUING}.queueLengthLimit", NONE)),
+        AGE,
+    ),
+}

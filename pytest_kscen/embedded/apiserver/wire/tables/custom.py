@@ -1,0 +1,204 @@
+"""Columns that a CustomResourceDefinition brings itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.apiserver.wire.tables.columns import NAME, Column, age
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_kscen.embedded.apiserver.wire.tables.columns import Cell
+    from pytest_kscen.objects.resources import Obj
+    Step = Callable[[Any], Iterator[Any]]
+
+
+
+# The part of kubectl's JSONPath that printer columns use: names, indexes, slices, `*`, `..` and
+# filters.
+
+
+_TOKEN = re.compile(
+    r"""\.\.(?P<deep>[\w\-]+|\*)
+      | \.?\[\?\(@(?P<left>[^)=!<>]*?)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<right>"[^"]*"|'[^']*'|[^)]+?))?\s*\)\]
+      | \.?\[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
+      | \.?\[(?P<index>-?\d+)\]
+      | \.?\[(?P<slice>-?\d*:-?\d*(?::-?\d+)?)\]
+      | \.?\[(?P<every>\*)\]
+      | \.(?P<star>\*)
+      | \.?(?P<name>(?:[\w\-/]|\\.)+)
+      | (?P<root>\$|@)""",
+    re.VERBOSE,
+)
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+}
+
+
+@lru_cache(maxsize=1024)
+def compiled(path: str) -> tuple[Step, ...]:
+    """The steps of a path such as `.status.conditions[?(@.type=="Ready")].status`; a ValueError if it is none."""
+    steps: list[Step] = []
+    rest = path.strip().removeprefix("{").removesuffix("}")
+    while rest:
+        token = _TOKEN.match(rest)
+        if not token or not token[0]:
+            raise ValueError(f"{path!r} is no JSONPath that a column can have: it cannot be read from {rest!r} on")
+        if step := _step(token):
+            steps.append(step)
+        rest = rest[token.end() :]
+    return tuple(steps)
+
+
+def found(path: str, obj: Any) -> list[Any]:
+    """All that a path leads to."""
+    values = [obj]
+    for step in compiled(path):
+        values = [part for value in values for part in step(value)]
+    return values
+
+
+def shown(value: Any) -> str:
+    """A value as JSONPath prints it."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _step(token: re.Match[str]) -> Step | None:
+    parts = token.groupdict()
+    if parts["root"]:
+        return None
+    if parts["left"] is not None:
+        return _filter(parts["left"], parts["operator"], parts["right"])
+    if parts["index"] or parts["slice"]:
+        return _items(parts["index"] or parts["slice"])
+    if parts["every"] or parts["star"]:
+        return _children
+    if parts["deep"]:
+        return _deep(parts["deep"])
+    return _member(parts["quoted"] if parts["quoted"] is not None else re.sub(r"\\(.)", r"\1", parts["name"]))
+
+
+def _items(text: str) -> Step:
+    """An index, or bounds with colons between them."""
+    if ":" in text:
+        chosen = slice(*(int(bound) if bound else None for bound in text.split(":")))
+    else:
+        chosen = slice(int(text), int(text) + 1 or None)
+    return lambda value: iter(value[chosen] if isinstance(value, list) else ())
+
+
+def _member(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _children(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _deep(name: str) -> Step:
+    member = _children if name == "*" else _member(name)
+
+    def step(value: Any) -> Iterator[Any]:
+        yield from member(value)
+        for child in _children(value):
+            yield from step(child)
+
+    return step
+
+
+def _filter(left: str, operator: str | None, right: str | None) -> Step:
+    wanted = _literal(right) if right else None
+
+    def holds(item: Any) -> bool:
+        values = found(left.strip(), item) if left.strip() else [item]
+        if operator is None:
+            return bool(values)
+        try:
+            return any(_COMPARED[operator](value, wanted) for value in values)
+        except TypeError:  # an order between unlike things
+            return False
+
+    def step(value: Any) -> Iterator[Any]:
+        return (item for item in _children(value) if holds(item))
+
+    return step
+
+
+def _literal(text: str) -> Any:
+    if text[:1] in ("'", '"'):
+        return text[1:-1]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+
+BY_DEFAULT = ({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},)
+
+
+def custom_columns(definition: Obj, version: str) -> tuple[Column, ...]:
+    """The columns of one version."""
+    served: Obj = next((entry for entry in definition["spec"]["versions"] if entry["name"] == version), {})
+    given: Sequence[Obj] = served.get("additionalPrinterColumns") or BY_DEFAULT
+    return (NAME, *map(_column, given))
+
+
+def _column(given: Obj) -> Column:
+    path = given["jsonPath"]
+    return Column(
+        given["name"],
+        _cell(path, given["type"]),
+        given["type"],
+        given.get("format", ""),
+        wide=bool(given.get("priority")),
+        description=given.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+    )
+
+
+def _cell(path: str, type_: str) -> Cell:
+    def cell(obj: Obj, now: float) -> Any:
+        values = found(path, obj)
+        return _shown(values[0], type_, now) if values else None
+
+    return cell
+
+
+def _shown(value: Any, type_: str, now: float) -> Any:
+    """A value of the column's type, or nothing."""
+    if type_ == "string":
+        return shown(value)
+    if type_ == "date":
+        return _dated(value, now)
+    if type_ == "boolean":
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if type_ == "integer" else value
+
+
+def _dated(value: Any, now: float) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return age(value, now)
+    except ValueError:
+        return "<invalid>"

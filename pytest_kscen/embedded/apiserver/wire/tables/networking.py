@@ -1,0 +1,140 @@
+"""Columns of what leads to pods: services, endpoints, ingresses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.wire.tables.columns import (
+    AGE,
+    NAME,
+    NONE,
+    SHOWN,
+    UNSET,
+    Column,
+    cut,
+    joined,
+    labels,
+    load_balancer,
+    named_default,
+    selector,
+    text,
+    whole,
+    wide,
+)
+from pytest_kscen.objects.selectors import field_at
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+
+def _cluster_ip(service: Obj) -> str:
+    addresses = field_at(service, "spec.clusterIPs") or ()
+    return addresses[0] if addresses else NONE
+
+
+def _external_ip(service: Obj) -> str:
+    spec = service.get("spec") or {}
+    own = ",".join(spec.get("externalIPs") or ())
+    match spec.get("type"):
+        case "ClusterIP" | "NodePort":
+            return own or NONE
+        case "LoadBalancer":
+            return ",".join(filter(None, (load_balancer(service), own))) or "<pending>"
+        case "ExternalName":
+            return str(spec.get("externalName", ""))
+    return "<unknown>"
+
+
+def _service_ports(service: Obj) -> str:
+    pieces = []
+    for port in field_at(service, "spec.ports") or ():
+        outside = f":{port['nodePort']}" if port.get("nodePort") else ""
+        pieces.append(f"{port['port']}{outside}/{port.get('protocol', '')}")
+    return ",".join(pieces) or NONE
+
+
+def _endpoints(endpoints: Obj) -> str:
+    addresses = [
+        (entry["ip"], port)
+        for subset in endpoints.get("subsets") or ()
+        for port in ([port["port"] for port in subset.get("ports") or ()] or [None])
+        for entry in subset.get("addresses") or ()
+    ]
+    if not endpoints.get("subsets"):
+        return NONE
+    return cut([ip if port is None else f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}" for ip, port in addresses])
+
+
+def _slice_ports(endpoint_slice: Obj) -> str:
+    ports = endpoint_slice.get("ports") or ()
+    return cut([str(port.get("port") or port.get("name") or "*") for port in ports]) or UNSET
+
+
+def _slice_endpoints(endpoint_slice: Obj) -> str:
+    endpoints = endpoint_slice.get("endpoints") or ()
+    return cut([address for endpoint in endpoints for address in endpoint.get("addresses") or ()]) or UNSET
+
+
+def _hosts(ingress: Obj) -> str:
+    rules = field_at(ingress, "spec.rules") or ()
+    hosts: list[str] = []
+    for rule in rules:
+        if len(hosts) == SHOWN:
+            return f"{','.join(hosts)} + {len(rules) - SHOWN} more..."
+        if rule.get("host"):
+            hosts.append(rule["host"])
+    return ",".join(hosts) or "*"
+
+
+def _parameters(ingress_class: Obj) -> str:
+    found = field_at(ingress_class, "spec.parameters")
+    if not found:
+        return NONE
+    group = found.get("apiGroup")
+    return str(found["kind"]) + (f".{group}" if group is not None else "") + f"/{found['name']}"
+
+
+def _parent(address: Obj) -> str:
+    found = field_at(address, "spec.parentRef")
+    if not found:
+        return NONE
+    qualified = ".".join(filter(None, (found.get("resource", ""), found.get("group", "")))).lower()
+    return "/".join(filter(None, (qualified, found.get("namespace", ""), found.get("name", ""))))
+
+
+TABLES = {
+    ("", "services"): (
+        NAME,
+        Column("Type", text("spec.type")),
+        Column("Cluster-IP", whole(_cluster_ip)),
+        Column("External-IP", whole(_external_ip)),
+        Column("Port(s)", whole(_service_ports)),
+        AGE,
+        wide("Selector", labels("spec.selector")),
+    ),
+    ("", "endpoints"): (NAME, Column("Endpoints", whole(_endpoints)), AGE),
+    ("discovery.k8s.io", "endpointslices"): (
+        NAME,
+        Column("AddressType", text("addressType")),
+        Column("Ports", whole(_slice_ports)),
+        Column("Endpoints", whole(_slice_endpoints)),
+        AGE,
+    ),
+    ("networking.k8s.io", "ingresses"): (
+        NAME,
+        Column("Class", text("spec.ingressClassName", NONE)),
+        Column("Hosts", whole(_hosts)),
+        Column("Address", whole(load_balancer)),
+        Column("Ports", whole(lambda ingress: "80, 443" if field_at(ingress, "spec.tls") else "80")),
+        AGE,
+    ),
+    ("networking.k8s.io", "ingressclasses"): (
+        named_default("ingressclass.kubernetes.io/is-default-class"),
+        Column("Controller", text("spec.controller")),
+        Column("Parameters", whole(_parameters)),
+        AGE,
+    ),
+    ("networking.k8s.io", "networkpolicies"): (NAME, Column("Pod-Selector", selector("spec.podSelector")), AGE),
+    ("networking.k8s.io", "ipaddresses"): (NAME, Column("ParentRef", whole(_parent))),
+    ("networking.k8s.io", "servicecidrs"): (NAME, Column("CIDRs", joined("spec.cidrs")), AGE),
+}

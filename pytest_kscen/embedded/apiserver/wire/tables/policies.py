@@ -1,0 +1,123 @@
+"""Printer columns of quotas, limits, priority classes, autoscalers and device claims."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.apiserver.wire.tables.columns import (
+    AGE,
+    NAME,
+    NONE,
+    UNSET,
+    Column,
+    boolean,
+    flag,
+    integer,
+    number,
+    text,
+    whole,
+)
+from pytest_kscen.objects.selectors import field_at
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+SHOWN = 2
+UNKNOWN = "<unknown>"
+PARTS = {
+    "External": "external",
+    "Pods": "pods",
+    "Object": "object",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+}
+
+
+def targets(scaler: Obj) -> str:
+    spec, status = scaler.get("spec") or {}, scaler.get("status") or {}
+    if "targetCPUUtilizationPercentage" in spec:  # autoscaling/v1
+        return _percent("cpu", status.get("currentCPUUtilizationPercentage"), spec["targetCPUUtilizationPercentage"])
+    metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
+    shown = [_metric(metric, current[place] if place < len(current) else {}) for place, metric in enumerate(metrics[:SHOWN])]
+    more = f" + {len(metrics) - SHOWN} more..." if len(metrics) > SHOWN else ""
+    return ", ".join(shown) + more or NONE
+
+
+def _metric(metric: Obj, current: Obj) -> str:
+    part = PARTS.get(metric.get("type", ""))
+    if part is None:
+        return "<unknown type>"
+    aim = metric[part].get("target") or {}
+    stands = (current.get(part) or {}).get("current") or {}
+    if part in ("resource", "containerResource"):
+        name = metric[part]["name"]
+        if "averageValue" in aim:
+            return f"{name}: {stands.get('averageValue', UNKNOWN)}/{aim['averageValue']}"
+        return _percent(name, stands.get("averageUtilization"), aim.get("averageUtilization"))
+    if part == "pods":
+        return f"{stands.get('averageValue', UNKNOWN)}/{aim.get('averageValue')}"
+    if "averageValue" in aim:
+        return f"{stands.get('averageValue', UNKNOWN)}/{aim['averageValue']} (avg)"
+    return f"{stands.get('value', UNKNOWN)}/{aim.get('value')}"
+
+
+def _percent(name: str, stands: int | None, aim: int | None) -> str:
+    shown = UNKNOWN if stands is None else f"{stands}%"
+    return f"{name}: {shown}/{'<auto>' if aim is None else f'{aim}%'}"
+
+
+# Columns of what limits, ranks, scales and hands out devices.
+
+
+
+def _claim_state(claim: Obj) -> str:
+    deleted = bool(claim["metadata"].get("deletionTimestamp"))
+    if not field_at(claim, "status.allocation"):
+        return "deleted" if deleted else "pending"
+    reserved = bool(field_at(claim, "status.reservedFor"))
+    return "deleted," * deleted + "allocated" + ",reserved" * reserved
+
+
+def _amount(budget: Obj, path: str) -> str:
+    found = field_at(budget, path)
+    return "N/A" if found is None else str(found)
+
+
+TABLES = {
+    ("policy", "poddisruptionbudgets"): (
+        NAME,
+        Column("Min Available", whole(lambda budget: _amount(budget, "spec.minAvailable"))),
+        Column("Max Unavailable", whole(lambda budget: _amount(budget, "spec.maxUnavailable"))),
+        integer("Allowed Disruptions", number("status.disruptionsAllowed")),
+        AGE,
+    ),
+    ("scheduling.k8s.io", "priorityclasses"): (
+        NAME,
+        integer("Value", number("value")),
+        boolean("Global-Default", flag("globalDefault")),
+        AGE,
+        Column("PreemptionPolicy", text("preemptionPolicy")),
+    ),
+    ("autoscaling", "horizontalpodautoscalers"): (
+        NAME,
+        Column("Reference", whole(lambda scaler: "{kind}/{name}".format(**scaler["spec"]["scaleTargetRef"]))),
+        Column("Targets", whole(targets)),
+        Column("MinPods", whole(lambda scaler: str(scaler["spec"].get("minReplicas", UNSET)))),
+        Column("MaxPods", number("spec.maxReplicas")),
+        Column("Replicas", number("status.currentReplicas")),
+        AGE,
+    ),
+    ("resource.k8s.io", "deviceclasses"): (NAME, AGE),
+    ("resource.k8s.io", "resourceclaims"): (NAME, Column("State", whole(_claim_state)), AGE),
+    ("resource.k8s.io", "resourceclaimtemplates"): (NAME, AGE),
+    ("resource.k8s.io", "resourceslices"): (
+        NAME,
+        Column("Node", text("spec.nodeName")),
+        Column("Driver", text("spec.driver")),
+        Column("Pool", text("spec.pool.name")),
+        AGE,
+    ),
+}

@@ -1,0 +1,310 @@
+"""Printer columns of pods and of the controllers that create them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clock import epoch_of
+from pytest_kscen.embedded.apiserver.wire.tables.columns import (
+    AGE,
+    NAME,
+    NONE,
+    UNSET,
+    Column,
+    age,
+    boolean,
+    condition,
+    containers,
+    count,
+    duration,
+    integer,
+    labels,
+    number,
+    selector,
+    since,
+    text,
+    whole,
+    wide,
+)
+from pytest_kscen.objects.selectors import field_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+JOB_STATES = (("Complete", "Complete"), ("Failed", "Failed"), ("", "Terminating"), ("Suspended", "Suspended"),
+              ("FailureTarget", "FailureTarget"), ("SuccessCriteriaMet", "SuccessCriteriaMet"))  # fmt: skip
+
+
+def _ready(obj: Obj) -> str:
+    return f"{field_at(obj, 'status.readyReplicas') or 0}/{field_at(obj, 'spec.replicas') or 0}"
+
+
+def _job_status(job: Obj) -> str:
+    """The first of its states that holds; the deletion mark stands among the conditions."""
+    for type_, state in JOB_STATES:
+        holds = condition(job, type_).get("status") == "True" if type_ else job["metadata"].get("deletionTimestamp")
+        if holds:
+            return state
+    return "Running"
+
+
+def _completions(job: Obj) -> str:
+    spec = job.get("spec") or {}
+    done = field_at(job, "status.succeeded") or 0
+    if spec.get("completions") is not None:
+        return f"{done}/{spec['completions']}"
+    parallelism = spec.get("parallelism") or 0
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _job_duration(job: Obj, now: float) -> str:
+    began, ended = field_at(job, "status.startTime"), field_at(job, "status.completionTime")
+    if not began:
+        return ""
+    return duration((epoch_of(ended) if ended else now) - epoch_of(began))
+
+
+def _suspended(cron_job: Obj) -> str:
+    found = field_at(cron_job, "spec.suspend")
+    return UNSET if found is None else str(found)
+
+
+def _controller(revision: Obj) -> str:
+    owners = revision["metadata"].get("ownerReferences") or ()
+    owner = next((owner for owner in owners if owner.get("controller")), None)
+    if owner is None:
+        return NONE
+    group = owner["apiVersion"].rpartition("/")[0]
+    return f"{owner['kind']}.{group}/".lower().replace("./", "/") + str(owner["name"])
+
+
+REPLICAS = (
+    NAME,
+    integer("Desired", number("spec.replicas")),
+    integer("Current", number("status.replicas")),
+    integer("Ready", number("status.readyReplicas")),
+    AGE,
+    *containers(),
+)
+
+WORKLOAD_TABLES = {
+    ("apps", "replicasets"): (*REPLICAS, wide("Selector", selector())),
+    ("", "replicationcontrollers"): (*REPLICAS, wide("Selector", labels("spec.selector"))),
+    ("apps", "deployments"): (
+        NAME,
+        Column("Ready", whole(_ready)),
+        Column("Up-to-date", number("status.updatedReplicas")),
+        Column("Available", number("status.availableReplicas")),
+        AGE,
+        *containers(),
+        wide("Selector", selector(default="")),
+    ),
+    ("apps", "statefulsets"): (NAME, Column("Ready", whole(_ready)), AGE, *containers()),
+    ("apps", "daemonsets"): (
+        NAME,
+        integer("Desired", number("status.desiredNumberScheduled")),
+        integer("Current", number("status.currentNumberScheduled")),
+        integer("Ready", number("status.numberReady")),
+        integer("Up-to-date", number("status.updatedNumberScheduled")),
+        integer("Available", number("status.numberAvailable")),
+        Column("Node Selector", labels("spec.template.spec.nodeSelector")),
+        AGE,
+        *containers(),
+        wide("Selector", selector()),
+    ),
+    ("apps", "controllerrevisions"): (
+        NAME,
+        Column("Controller", whole(_controller)),
+        Column("Revision", number("revision")),
+        AGE,
+    ),
+    ("batch", "jobs"): (
+        NAME,
+        Column("Status", whole(_job_status)),
+        Column("Completions", whole(_completions)),
+        Column("Duration", _job_duration),
+        AGE,
+        *containers(),
+        wide("Selector", selector()),
+    ),
+    ("batch", "cronjobs"): (
+        NAME,
+        Column("Schedule", text("spec.schedule")),
+        Column("Timezone", text("spec.timeZone", NONE)),
+        boolean("Suspend", whole(_suspended)),
+        integer("Active", count("status.active")),
+        Column("Last Schedule", since("status.lastScheduleTime", NONE)),
+        AGE,
+        *containers("spec.jobTemplate.spec.template.spec.containers"),
+        wide("Selector", selector("spec.jobTemplate.spec.selector")),
+    ),
+    ("", "podtemplates"): (
+        NAME,
+        *(Column(column.name, column.cell) for column in containers("template.spec.containers")),
+        Column("Pod Labels", labels("template.metadata.labels")),
+    ),
+}
+
+
+# A pod in one line: how many of its containers are ready, what it is doing or failing at, how
+# often it was restarted.
+
+
+FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(slots=True)
+class Summary:
+    """What the containers' states add up to."""
+
+    reason: str
+    total: int = 0
+    ready: int = 0
+    restarts: int = 0
+    last_restart: str = ""
+    sidecar_restarts: int = 0
+    sidecar_last_restart: str = ""
+    errors: list[str] = field(default_factory=list)
+    running: bool = False
+
+
+def summary_of(pod: Obj) -> Summary:
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    inits = spec.get("initContainers") or ()
+    sidecars = [container["name"] for container in inits if container.get("restartPolicy") == "Always"]
+    summary = Summary(_first_reason(pod, status), total=len(spec.get("containers") or ()) + len(sidecars))
+    initializing = _look_at_inits(summary, status.get("initContainerStatuses") or (), sidecars, len(inits))
+    if not initializing or condition(pod, "Initialized").get("status") == "True":
+        _look_at_containers(summary, status.get("containerStatuses") or ())
+        if summary.reason == "Completed":
+            summary.reason = _completed(summary, is_ready=condition(pod, "Ready").get("status") == "True")
+    if pod["metadata"].get("deletionTimestamp"):
+        summary.reason = _ending(summary.reason, status)
+    return summary
+
+
+def _first_reason(pod: Obj, status: Obj) -> str:
+    if condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
+        return "SchedulingGated"
+    return str(status.get("reason") or status.get("phase") or "")
+
+
+def _look_at_inits(summary: Summary, statuses: Iterable[Obj], sidecars: list[str], count: int) -> bool:
+    """Whether the pod is still initializing, or has failed to."""
+    for position, status in enumerate(statuses):
+        is_sidecar = status["name"] in sidecars
+        _count_restarts(summary, status, is_sidecar=is_sidecar)
+        state = status.get("state") or {}
+        ended, waiting = state.get("terminated"), (state.get("waiting") or {}).get("reason", "")
+        if ended is not None and not ended.get("exitCode"):
+            continue
+        if is_sidecar and status.get("started"):
+            summary.ready += bool(status.get("ready"))
+            continue
+        if ended is not None:
+            summary.reason = f"Init:{_why_ended(ended)}"
+        elif waiting and waiting != "PodInitializing":
+            summary.reason = f"Init:{waiting}"
+        else:
+            summary.reason = f"Init:{position}/{count}"
+        return True
+    return False
+
+
+def _look_at_containers(summary: Summary, statuses: Any) -> None:
+    summary.restarts, summary.last_restart = summary.sidecar_restarts, summary.sidecar_last_restart
+    for status in reversed(statuses):
+        _count_restarts(summary, status, is_sidecar=False)
+        state = status.get("state") or {}
+        waiting, ended = (state.get("waiting") or {}).get("reason"), state.get("terminated")
+        if waiting:
+            summary.reason = waiting
+        elif ended is not None:
+            summary.reason = _why_ended(ended)
+            summary.errors = [summary.reason] if ended.get("exitCode") else summary.errors
+        elif status.get("ready") and "running" in state:
+            summary.running = True
+            summary.ready += 1
+
+
+def _count_restarts(summary: Summary, status: Obj, *, is_sidecar: bool) -> None:
+    count = status.get("restartCount") or 0
+    when = field_at(status, "lastState.terminated.finishedAt") or ""
+    summary.restarts += count
+    summary.last_restart = max(summary.last_restart, when)
+    if is_sidecar:
+        summary.sidecar_restarts += count
+        summary.sidecar_last_restart = max(summary.sidecar_last_restart, when)
+
+
+def _why_ended(ended: Obj) -> str:
+    if ended.get("reason"):
+        return str(ended["reason"])
+    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
+
+
+def _completed(summary: Summary, *, is_ready: bool) -> str:
+    """One container has completed: what of the others?"""
+    if summary.running and is_ready:
+        return "Running"
+    if summary.errors:
+        return summary.errors[-1]
+    return "NotReady" if summary.running else "Completed"
+
+
+def _ending(reason: str, status: Obj) -> str:
+    if status.get("reason") == "NodeLost":
+        return "Unknown"
+    return reason if status.get("phase") in FINISHED else "Terminating"
+
+
+def _pod_ready(pod: Obj) -> str:
+    summary = summary_of(pod)
+    return f"{summary.ready}/{summary.total}"
+
+
+def _restarts(pod: Obj, now: float) -> str:
+    summary = summary_of(pod)
+    when = f" ({age(summary.last_restart, now)} ago)" if summary.restarts and summary.last_restart else ""
+    return f"{summary.restarts}{when}"
+
+
+def _readiness_gates(pod: Obj) -> str:
+    gates = field_at(pod, "spec.readinessGates") or ()
+    passed = [gate for gate in gates if condition(pod, gate["conditionType"]).get("status") == "True"]
+    return f"{len(passed)}/{len(gates)}" if gates else NONE
+
+
+def _address(pod: Obj) -> str:
+    addresses = field_at(pod, "status.podIPs") or ()
+    return (addresses[0].get("ip") if addresses else "") or NONE
+
+
+POD_COLUMNS = (
+    NAME,
+    Column("Ready", whole(_pod_ready)),
+    Column("Status", whole(lambda pod: summary_of(pod).reason)),
+    Column("Restarts", _restarts),
+    AGE,
+    wide("IP", whole(_address)),
+    wide("Node", text("spec.nodeName", NONE)),
+    wide("Nominated Node", text("status.nominatedNodeName", NONE)),
+    wide("Readiness Gates", whole(_readiness_gates)),
+)
+
+POD_ROW_CONDITIONS = {
+    "Succeeded": {"type": "Completed", "status": "True", "reason": "Succeeded", "message": "The pod has completed successfully."},
+    "Failed": {"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."},
+}
+
+
+def pod_row_conditions(pod: Obj) -> list[Obj]:
+    """What a row says about a pod that is over."""
+    phase = field_at(pod, "status.phase")
+    return [POD_ROW_CONDITIONS[phase]] if phase in POD_ROW_CONDITIONS else []

@@ -1,0 +1,128 @@
+"""Claims in use by pods, and volumes bound to claims, are not deleted under them: a finalizer holds them until then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.indexes import claims_of, pods_by_claim
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.errors import AlreadyExists
+from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+
+
+OF_CLAIMS, OF_VOLUMES = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+
+
+class Protection:
+    """Both controllers."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
+        self._pods = bench.informers.of(PODS)
+        self._pods_by_claim = pods_by_claim(bench.informers)
+        self._claim_queue = bench.controller(self._look_at_claim, self._claims, self._pods)
+        self._volume_queue = bench.controller(self._look_at_volume, self._volumes)
+        follow(self._claim_queue, self._claims)
+        follow(self._volume_queue, self._volumes)
+        self._pods.on_change(self._pod_changed)
+
+    async def run(self) -> None:
+        await asyncio.gather(self._claim_queue.run(), self._volume_queue.run())
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        """A pod that is over, or gone, may have been a claim's last."""
+        if old and (new is None or is_over(new)):
+            for ref in claims_of(old):
+                self._claim_queue.enqueue(ref)
+
+    async def _look_at_claim(self, ref: Ref) -> None:
+        claim = self._claims.objects.get(ref)
+        if claim:
+            in_use = any(not is_over(pod) for pod in self._pods_by_claim.of(ref))
+            await self._hold(PERSISTENT_VOLUME_CLAIMS, claim, OF_CLAIMS, in_use=in_use)
+
+    async def _look_at_volume(self, ref: Ref) -> None:
+        volume = self._volumes.objects.get(ref)
+        if volume:
+            in_use = (volume.get("status") or {}).get("phase") == "Bound"
+            await self._hold(PERSISTENT_VOLUMES, volume, OF_VOLUMES, in_use=in_use)
+
+    async def _hold(self, resource: Resource, obj: Obj, finalizer: str, *, in_use: bool) -> None:
+        metadata = obj["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if not metadata.get("deletionTimestamp"):
+            wanted = finalizers if finalizer in finalizers else [*finalizers, finalizer]
+        else:
+            wanted = finalizers if in_use else [name for name in finalizers if name != finalizer]
+        if wanted != finalizers:
+            await self._bench.api.update(resource, {**obj, "metadata": {**metadata, "finalizers": wanted}})
+
+
+def is_over(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+
+
+# Generic ephemeral volumes: a claim for each, of the pod's own, that goes with the pod.
+
+
+
+class EphemeralVolumes:
+    """The controller."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._pods = bench.informers.of(PODS)
+        self._controller = bench.controller(self._make, self._pods)
+        self._pods.on_change(self._pod_changed)
+
+    def _pod_changed(self, new: Obj | None, _: Obj | None) -> None:
+        if new and any("ephemeral" in volume for volume in new["spec"].get("volumes") or ()):
+            self._controller.enqueue(Ref.of(new))
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    async def _make(self, ref: Ref) -> None:
+        pod = self._pods.objects.get(ref)
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
+            return
+        for volume in pod["spec"].get("volumes") or ():
+            if "ephemeral" in volume:
+                try:
+                    await self._bench.api.create(PERSISTENT_VOLUME_CLAIMS, claim_for(pod, volume))
+                except AlreadyExists:
+                    continue
+
+
+def claim_for(pod: Obj, volume: Obj) -> Obj:
+    metadata, template = pod["metadata"], volume["ephemeral"]["volumeClaimTemplate"]
+    given = template.get("metadata") or {}
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": f"{metadata['name']}-{volume['name']}",
+            "namespace": metadata["namespace"],
+            "ownerReferences": [owner],
+            **{name: given[name] for name in ("labels", "annotations") if name in given},
+        },
+        "spec": template["spec"],
+    }

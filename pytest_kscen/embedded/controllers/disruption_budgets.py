@@ -1,0 +1,237 @@
+"""Disruption budgets: how many pods may be evicted right now. The eviction itself is the API server's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import epoch_of
+from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controllers.ownership import Selection, controller_of, namespaced
+from pytest_kscen.embedded.controllers.pod_state import is_ready, share
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.conditions import condition, set_condition
+from pytest_kscen.objects.errors import MethodNotAllowed, NotFound
+from pytest_kscen.objects.resources import (
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+from pytest_kscen.objects.selectors import matches_selector
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# The arithmetic of a disruption budget. Pure.
+
+
+PATIENCE = 120.0  # seconds that an evicted pod may take to be marked as deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How many pods there should be, and how many of them healthy."""
+
+    expected: int
+    healthy: int
+
+
+def counts_owners(budget: Obj) -> bool:
+    """Whether the size of the workloads has to be known: a plain number of pods speaks for itself."""
+    spec = budget["spec"]
+    return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+
+
+def need(budget: Obj, pods: int, owners: int) -> Need:
+    """`owners` is the sum of the sizes of the workloads that the pods belong to."""
+    spec = budget["spec"]
+    if (most := spec.get("maxUnavailable")) is not None:
+        return Need(owners, max(0, owners - share(most, owners, up=True)))
+    least = spec.get("minAvailable", 0)
+    return Need(owners, share(least, owners, up=True)) if isinstance(least, str) else Need(pods, least)
+
+
+def still_evicted(budget: Obj, pods: list[Obj], now: float) -> tuple[dict[str, str], list[Obj]]:
+    """The evictions whose pods are not marked as deleted yet, and the pods for which that took too long."""
+    listed = (budget.get("status") or {}).get("disruptedPods") or {}
+    waiting, overdue = {}, []
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        if pod["metadata"].get("deletionTimestamp") or name not in listed:
+            continue
+        if epoch_of(listed[name]) + PATIENCE < now:
+            overdue.append(pod)
+        else:
+            waiting[name] = listed[name]
+    return waiting, overdue
+
+
+def healthy(pods: list[Obj], evicted: dict[str, str]) -> int:
+    staying = (pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
+    return sum(is_ready(pod) and pod["metadata"]["name"] not in evicted for pod in staying)
+
+
+def status_of(budget: Obj, wanted: Need, current: int, evicted: dict[str, str], now: str) -> Obj:
+    allowed = max(0, current - wanted.healthy) if wanted.expected > 0 else 0
+    generation = budget["metadata"].get("generation", 1)
+    return {
+        "conditions": _allowed(budget, "SufficientPods" if allowed else "InsufficientPods", now),
+        "currentHealthy": current,
+        "desiredHealthy": wanted.healthy,
+        **({"disruptedPods": evicted} if evicted else {}),
+        "disruptionsAllowed": allowed,
+        "expectedPods": wanted.expected,
+        "observedGeneration": generation,
+    }
+
+
+def failed(budget: Obj, message: str, now: str) -> Obj:
+    """When nothing is known for sure nothing may be evicted."""
+    conditions = _allowed(budget, "SyncFailed", now, message)
+    return {**(budget.get("status") or {}), "disruptionsAllowed": 0, "conditions": conditions}
+
+
+def _allowed(budget: Obj, reason: str, now: str, message: str = "") -> list[Obj]:
+    words = {
+        "type": "DisruptionAllowed",
+        "status": "True" if reason == "SufficientPods" else "False",
+        "reason": reason,
+        "message": message,
+        "observedGeneration": budget["metadata"].get("generation", 1),
+    }
+    old = condition(budget, "DisruptionAllowed")
+    if old and all(old.get(name, "") == value for name, value in words.items()):
+        return list(budget["status"]["conditions"])
+    return set_condition((budget.get("status") or {}).get("conditions"), words, now)
+
+
+# The life of a disruption budget: whenever one of its pods changes, count again how many may
+# go.
+
+
+UNMANAGED = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB "
+    "cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set "
+    '".spec.minAvailable" field of the PDB to an integer value.'
+)
+
+
+class UnscalableError(Exception):
+    """An owner whose size nobody can tell."""
+
+
+class DisruptionBudgets:
+    """The controller."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._budgets, pods = bench.informers.of(POD_DISRUPTION_BUDGETS), bench.informers.of(PODS)
+        self._scalables = {row.kind: bench.informers.of(row) for row in (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)}
+        self._by_namespace, self._selection = namespaced(self._budgets), Selection(pods)
+        self._controller = bench.controller(self._reconcile, self._budgets, pods, *self._scalables.values())
+        follow(self._controller, self._budgets)
+        pods.on_change(self._pod_changed)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        near = self._by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
+        if not near or (new and old and _matters(new) == _matters(old)):
+            return
+        for budget in near:
+            selector = budget["spec"].get("selector")
+            if any(pod and matches_selector(selector, pod["metadata"].get("labels")) for pod in (new, old)):
+                self._controller.enqueue(Ref.of(budget))
+
+    async def _reconcile(self, ref: Ref) -> float | None:
+        budget = self._budgets.objects.get(ref)
+        if budget is None:
+            return None
+        selector = budget["spec"].get("selector")
+        pods = self._selection.of(selector, ref.namespace) if selector is not None else []
+        if not pods:
+            self._bench.recorder.normal(budget, "NoPods", "No matching pods found")
+        evicted, overdue = still_evicted(budget, pods, self._bench.now())
+        for pod in overdue:
+            message = f"Pod was expected by PDB {ref.namespace}/{ref.name} to be deleted but it wasn't"
+            self._bench.recorder.warning(pod, "NotDeleted", message)
+        try:
+            owners = await self._size_of_owners(budget, pods) if counts_owners(budget) else 0
+        except UnscalableError as error:
+            await self._fail(budget, str(error))
+            return None
+        wanted = need(budget, len(pods), owners)
+        current = healthy(pods, evicted)
+        await self._write(budget, status_of(budget, wanted, current, evicted, self._bench.timestamp()))
+        return min((epoch_of(since) + PATIENCE - self._bench.now() for since in evicted.values()), default=None)
+
+    async def _fail(self, budget: Obj, why: str) -> None:
+        message = f"Failed to calculate the number of expected pods: {why}"
+        self._bench.recorder.warning(budget, "CalculateExpectedPodCountFailed", message)
+        await self._write(budget, failed(budget, why, self._bench.timestamp()))
+
+    async def _write(self, budget: Obj, status: Obj) -> None:
+        if status != budget.get("status"):
+            await self._bench.api.update(POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status")
+
+    # --- how many pods there should be ---
+
+    async def _size_of_owners(self, budget: Obj, pods: list[Obj]) -> int:
+        sizes: dict[str, int] = {}
+        known: list[str] = []
+        unmanaged = 0
+        for pod in pods:
+            reference = controller_of(pod)
+            if reference is None:
+                unmanaged += 1
+            elif reference["uid"] not in known:
+                size, root = await self._size_of(reference, pod["metadata"]["namespace"])
+                sizes[root] = size
+                known.append(reference["uid"])
+        if unmanaged:
+            self._bench.recorder.warning(budget, "UnmanagedPods", UNMANAGED.format(_as_go_prints(budget["spec"]["selector"])))
+        return sum(sizes.values())
+
+    async def _size_of(self, reference: Obj, namespace: str) -> tuple[int, str]:
+        """The size of a workload and the uid of whoever decides it: for a ReplicaSet that is its Deployment."""
+        picture = self._scalables.get(reference["kind"])
+        if picture is None or picture.resource.api_version != reference["apiVersion"]:
+            return await self._scale_of(reference, namespace), reference["uid"]
+        owner = picture.get(reference["name"], namespace)
+        if owner is None or owner["metadata"]["uid"] != reference["uid"]:
+            return 0, reference["uid"]
+        above = controller_of(owner)
+        if above and above["kind"] == DEPLOYMENTS.kind:
+            return await self._size_of(above, namespace)
+        return owner["spec"].get("replicas", 1), reference["uid"]
+
+    async def _scale_of(self, reference: Obj, namespace: str) -> int:
+        try:
+            resource = await self._bench.api.resource_of(reference["apiVersion"], reference["kind"])
+        except NotFound as error:
+            raise UnscalableError(error.message) from error
+        try:
+            scale = await self._bench.api.get(resource, reference["name"], namespace, subresource="scale")
+        except (NotFound, MethodNotAllowed) as error:
+            raise UnscalableError(f"{resource.qualified} does not implement the scale subresource") from error
+        return int((scale.get("spec") or {}).get("replicas", 0))
+
+
+def _matters(pod: Obj) -> tuple[object, ...]:
+    metadata = pod["metadata"]
+    return metadata.get("labels"), bool(metadata.get("deletionTimestamp")), is_ready(pod), controller_of(pod)
+
+
+def _as_go_prints(selector: Obj) -> str:
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    parts = "".join(
+        f"LabelSelectorRequirement{{Key:{part['key']},Operator:{part['operator']},Values:[{' '.join(part.get('values') or ())}],}},"
+        for part in selector.get("matchExpressions") or ()
+    )
+    return f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{parts}}},}}"

@@ -1,0 +1,240 @@
+"""EndpointSlices: a Service's backends in parts of a hundred. A backend stays in the slice where it is. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kscen.embedded.controllers.ownership import reference_to
+from pytest_kscen.embedded.controllers.pod_state import is_finished, is_ready
+from pytest_kscen.objects.resources import ENDPOINT_SLICES, SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# The pods behind a Service: who counts, at which address and ports, and in what condition.
+# Pure.
+
+
+FAMILIES = {4: "IPv4", 6: "IPv6"}
+ZONE = "topology.kubernetes.io/zone"
+
+
+class Port(NamedTuple):
+    """A port of a Service as one pod serves it."""
+
+    name: str
+    protocol: str
+    number: int
+    app: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One pod behind a Service, at one address."""
+
+    pod: Obj
+    address: str
+    ports: tuple[Port, ...]
+    hostname: str
+
+    @property
+    def is_ready(self) -> bool:
+        return is_ready(self.pod)
+
+    @property
+    def is_terminating(self) -> bool:
+        return bool(self.pod["metadata"].get("deletionTimestamp"))
+
+    @property
+    def target(self) -> Obj:
+        metadata = self.pod["metadata"]
+        return {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
+
+    @property
+    def uid(self) -> str:
+        return str(self.pod["metadata"]["uid"])
+
+
+def families_of(service: Obj) -> list[str]:
+    families: list[str] = service["spec"].get("ipFamilies") or ["IPv4"]
+    return families
+
+
+def is_headless(service: Obj) -> bool:
+    return bool(service["spec"].get("clusterIP") == "None")
+
+
+def publishes_all(service: Obj) -> bool:
+    return bool(service["spec"].get("publishNotReadyAddresses"))
+
+
+def backends_of(service: Obj, pods: Iterable[Obj], family: str) -> list[Backend]:
+    """In the order of their names."""
+    found = []
+    for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"]):
+        address = None if is_finished(pod) else _address(pod, family)
+        if address is None:
+            continue
+        ports = tuple(port for wanted in service["spec"].get("ports") or () if (port := _port(wanted, pod)))
+        found.append(Backend(pod, address, ports, _hostname(service, pod)))
+    return found
+
+
+def _address(pod: Obj, family: str) -> str | None:
+    status = pod.get("status") or {}
+    addresses = [row["ip"] for row in status.get("podIPs") or ()] or list(filter(None, [status.get("podIP")]))
+    return next((address for address in addresses if FAMILIES[ipaddress.ip_address(address).version] == family), None)
+
+
+def _port(wanted: Obj, pod: Obj) -> Port | None:
+    """A named target port is looked up in the pod's containers."""
+    target, protocol = wanted.get("targetPort") or wanted["port"], wanted.get("protocol", "TCP")
+    number = _named_port(pod, target, protocol) if isinstance(target, str) else target
+    return Port(wanted.get("name", ""), protocol, number, wanted.get("appProtocol", "")) if number else None
+
+
+def _named_port(pod: Obj, name: str, protocol: str) -> int | None:
+    for container in pod["spec"].get("containers") or ():
+        for port in container.get("ports") or ():
+            if port.get("name") == name and port.get("protocol", "TCP") == protocol:
+                return int(port["containerPort"])
+    return None
+
+
+def _hostname(service: Obj, pod: Obj) -> str:
+    spec = pod["spec"]
+    return str(spec["hostname"]) if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"] else ""
+
+
+
+FULL = 100
+SERVICE_NAME = "kubernetes.io/service-name"
+HEADLESS = "service.kubernetes.io/headless"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+MANAGER = "endpointslice-controller.k8s.io"
+
+
+@dataclass(slots=True)
+class Changes:
+    """What has to be written."""
+
+    create: list[Obj] = field(default_factory=list)
+    update: list[Obj] = field(default_factory=list)
+    delete: list[Obj] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A Service in one family of addresses, and the zones of the nodes behind it."""
+
+    service: Obj
+    family: str
+    zones: Mapping[str, str] = field(default_factory=dict)
+
+
+def changes(wanted: Wanted, backends: list[Backend], there: list[Obj]) -> Changes:
+    """From the slices that are there to those that should be; a Service without backends keeps one empty slice."""
+    groups: dict[tuple[Port, ...], dict[str, Obj]] = {}
+    for backend in backends:
+        groups.setdefault(backend.ports, {})[backend.uid] = _endpoint(wanted, backend)
+    groups = groups or {(): {}}
+    found, left = Changes(), sorted(there, key=lambda one: str(one["metadata"]["name"]))
+    for ports, endpoints in groups.items():
+        printed = _printed(ports)
+        fitting = [one for one in left if (one.get("ports") or []) == printed]
+        left = [one for one in left if one not in fitting]
+        _fill(found, wanted, printed, endpoints, fitting)
+    found.delete += left
+    _reuse(found)
+    return found
+
+
+def _reuse(found: Changes) -> None:
+    """Rather than delete a slice and create another, make the one the other."""
+    while found.create and found.delete:
+        new, old = found.create.pop(0), found.delete.pop(0)
+        metadata = {**old["metadata"], "labels": new["metadata"]["labels"]}
+        found.update.append({**old, "metadata": metadata, "endpoints": new["endpoints"], "ports": new["ports"]})
+
+
+def _fill(found: Changes, wanted: Wanted, ports: list[Obj], endpoints: dict[str, Obj], slices: list[Obj]) -> None:
+    """Spread the endpoints of one set of ports over its slices."""
+    waiting = dict(endpoints)
+    parts: list[tuple[Obj | None, list[Obj]]] = []
+    for one in slices:
+        uids = [(endpoint.get("targetRef") or {}).get("uid") for endpoint in one.get("endpoints") or ()]
+        parts.append((one, [waiting.pop(uid) for uid in uids if uid in waiting]))
+    for _, kept in parts:
+        while waiting and len(kept) < FULL:
+            kept.append(waiting.pop(next(iter(waiting))))
+    rest = list(waiting.values())
+    parts += [(None, rest[start : start + FULL]) for start in range(0, len(rest), FULL)]
+    if not parts:
+        parts = [(None, [])]
+    for place, (there, kept) in enumerate(parts):
+        if there is None:
+            found.create.append(_slice(wanted, ports, kept))
+        elif not kept and (endpoints or place):
+            found.delete.append(there)
+        elif (renewed := _renewed(wanted.service, there, ports, kept)) != there:
+            found.update.append(renewed)
+
+
+def _slice(wanted: Wanted, ports: list[Obj], endpoints: list[Obj]) -> Obj:
+    service, metadata = wanted.service, wanted.service["metadata"]
+    return {
+        "apiVersion": ENDPOINT_SLICES.api_version,
+        "kind": ENDPOINT_SLICES.kind,
+        "metadata": {
+            "generateName": f"{metadata['name']}-",
+            "namespace": metadata["namespace"],
+            "labels": labels_of(service),
+            "ownerReferences": [reference_to(service, SERVICES)],
+        },
+        "addressType": wanted.family,
+        "endpoints": endpoints or None,
+        "ports": ports or None,
+    }
+
+
+def _renewed(service: Obj, one: Obj, ports: list[Obj], endpoints: list[Obj]) -> Obj:
+    same = (one.get("endpoints") or []) == endpoints and (one.get("ports") or []) == ports
+    body = {} if same else {"endpoints": endpoints or None, "ports": ports or None}
+    return {**one, "metadata": {**one["metadata"], "labels": labels_of(service)}, **body}
+
+
+def labels_of(service: Obj) -> dict[str, str]:
+    own = service["metadata"].get("labels") or {}
+    headless = {HEADLESS: ""} if is_headless(service) else {}
+    return {**own, MANAGED_BY: MANAGER, SERVICE_NAME: service["metadata"]["name"], **headless}
+
+
+def _endpoint(wanted: Wanted, backend: Backend) -> Obj:
+    node = backend.pod["spec"].get("nodeName")
+    ready = publishes_all(wanted.service) or (backend.is_ready and not backend.is_terminating)
+    endpoint: dict[str, Any] = {
+        "addresses": [backend.address],
+        "conditions": {"ready": ready, "serving": backend.is_ready, "terminating": backend.is_terminating},
+        "targetRef": backend.target,
+        **({"hostname": backend.hostname} if backend.hostname else {}),
+        **({"nodeName": node} if node else {}),
+        **({"zone": wanted.zones[node]} if node in wanted.zones else {}),
+    }
+    return endpoint
+
+
+def _printed(ports: tuple[Port, ...]) -> list[Obj]:
+    return [
+        {"name": port.name, "protocol": port.protocol, "port": port.number, **({"appProtocol": port.app} if port.app else {})}
+        for port in ports
+    ]
+
+
+def zone_of(node: Obj) -> str:
+    return (node["metadata"].get("labels") or {}).get(ZONE) or ""

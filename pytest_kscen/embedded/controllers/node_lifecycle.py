@@ -1,0 +1,355 @@
+"""The node lifecycle controller. A node is heard by its lease and its status; one that is silent for 50 s is Unknown.
+
+Its conditions call for taints at once; the taint that drives pods away is given one node after the other, as its zone
+allows. A node that is ready again loses them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clock import epoch_of
+from pytest_kscen.embedded.controllers.taint_eviction import (
+    NOT_READY,
+    UNREACHABLE,
+    has,
+    not_executed,
+    not_scheduled,
+    of_controller,
+    swapped,
+)
+from pytest_kscen.embedded.indexes import pods_by_node
+from pytest_kscen.embedded.node_matching import same
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import LEASES, NODES, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Never
+
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# How fast nodes may be emptied: slower, or not at all, where many have fallen silent, for then
+# the network is to blame.
+
+
+RATE, REDUCED_RATE = 0.1, 0.01  # nodes per second
+LARGE = 50  # nodes; a smaller zone that is partially disrupted is left alone
+UNHEALTHY, AT_LEAST = 0.55, 3  # of its nodes, and so many
+
+
+class State(Enum):
+    """A zone's."""
+
+    NORMAL = "Normal"
+    PARTIAL = "PartialDisruption"
+    FULL = "FullDisruption"
+
+
+def zone_of(node: Obj) -> str:
+    labels = node["metadata"].get("labels") or {}
+    return f"{labels.get('topology.kubernetes.io/region', '')}:{labels.get('topology.kubernetes.io/zone', '')}"
+
+
+def state_of(ready: int, unready: int) -> State:
+    if not ready and unready:
+        return State.FULL
+    if unready >= AT_LEAST and unready / (ready + unready) >= UNHEALTHY:
+        return State.PARTIAL
+    return State.NORMAL
+
+
+def rate_of(state: State, nodes: int, *, all_full: bool) -> float:
+    if state is State.FULL:
+        return 0.0 if all_full else RATE
+    if state is State.PARTIAL:
+        return REDUCED_RATE if nodes > LARGE else 0.0
+    return RATE
+
+
+@dataclass(slots=True)
+class Limiter:
+    """One token at most."""
+
+    rate: float = RATE
+    tokens: float = 1.0
+    since: float = 0.0
+
+    def set(self, rate: float, now: float) -> None:
+        """A new rate begins with a token, unless the old one had none left."""
+        if rate != self.rate:
+            had_one = self.rate <= 0 or self._fill(now) >= 1
+            self.rate, self.tokens, self.since = rate, 1.0 if had_one else 0.0, now
+
+    def take(self, now: float) -> bool:
+        if self.rate <= 0 or self._fill(now) < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+    def _fill(self, now: float) -> float:
+        self.tokens = min(1.0, self.tokens + (now - self.since) * self.rate)
+        self.since = now
+        return self.tokens
+
+
+# Nodes in trouble: pods are driven away from one after the other, as its zone allows, until it
+# is ready again.
+
+
+DRIVES_AWAY = {"False": not_executed(NOT_READY), "Unknown": not_executed(UNREACHABLE)}
+
+
+class Driver:
+    """Gives and takes the taints that execute."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._nodes = bench.informers.of(NODES)
+        self._troubled: dict[str, None] = {}
+        self._limiters: dict[str, Limiter] = {}
+        self._all_are_down = False
+
+    def see(self, node: Obj) -> None:
+        """Look after this node if it is not ready, or was not and still has the taint."""
+        if ready_status(node) != "True" or any(has(node, taint) for taint in DRIVES_AWAY.values()):
+            self._troubled[node["metadata"]["name"]] = None
+
+    def forget(self, name: str) -> None:
+        self._troubled.pop(name, None)
+
+    async def look(self) -> bool:
+        """Once over all nodes in trouble; whether some are ready again after all were down."""
+        if not self._troubled:
+            return False
+        were_down = self._all_are_down
+        self._judge_zones()
+        for name in list(self._troubled):
+            try:
+                await self._drive_away_or_welcome(name)
+            except NotFound:
+                self.forget(name)
+            except (ApiError, OSError):
+                continue  # once more at the next look
+        return were_down and not self._all_are_down
+
+    def _judge_zones(self) -> None:
+        counts: dict[str, list[int]] = {}
+        for node in self._nodes:
+            counts.setdefault(zone_of(node), [0, 0])[ready_status(node) != "True"] += 1
+        states = {zone: state_of(*numbers) for zone, numbers in counts.items()}
+        self._all_are_down = all(state is State.FULL for state in states.values())
+        now = self._bench.now()
+        for zone, state in states.items():
+            limiter = self._limiters.setdefault(zone, Limiter(since=now))
+            limiter.set(rate_of(state, sum(counts[zone]), all_full=self._all_are_down), now)
+
+    async def _drive_away_or_welcome(self, name: str) -> None:
+        node = await self._bench.api.get(NODES, name)
+        taint = DRIVES_AWAY.get(ready_status(node))
+        if taint is None or self._all_are_down:
+            await swap(self._bench, node, [], list(DRIVES_AWAY.values()))
+            if taint is None:
+                self.forget(name)
+            return
+        others = [other for other in DRIVES_AWAY.values() if other is not taint]
+        if has(node, taint):
+            return
+        if any(has(node, other) for other in others) or self._limiters[zone_of(node)].take(self._bench.now()):
+            await swap(self._bench, node, [taint], others)
+
+
+async def swap(bench: Bench, node: Obj, add: Sequence[Obj], remove: Sequence[Obj]) -> None:
+    """Write the node with these taints and without those."""
+    new = swapped(node, add, remove, bench.timestamp())
+    if new is not None:
+        await bench.api.update(NODES, new)
+
+
+def ready_status(node: Obj) -> str:
+    ready = condition(node, "Ready")
+    return ready["status"] if ready else ""
+
+
+
+EVERY, GRACE, FIRST_GRACE = 5.0, 50.0, 60.0
+LEASE_NAMESPACE = "kube-node-lease"
+SILENT = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+NEVER_HEARD = {"reason": "NodeStatusNeverUpdated", "message": "Kubelet never posted node status."}
+TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+class NodeLifecycle:
+    """The controller."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._nodes = bench.informers.of(NODES)
+        self._leases = bench.informers.of(LEASES)
+        self._pods_by_node = pods_by_node(bench.informers)
+        self._tainting = bench.controller(self._taint, self._nodes)
+        self._heard: dict[str, float] = {}
+        """When each node was heard last, the longest silence first."""
+        self._silent: dict[str, None] = {}
+        self._new: dict[str, None] = {}
+        self._some = asyncio.Event()
+        self._driver = Driver(bench)
+        self._nodes.on_change(self._node_changed)
+        self._leases.on_change(self._lease_changed)
+
+    async def run(self) -> None:
+        await asyncio.gather(self._tainting.run(), self._monitor())
+
+    # --- hearing ---
+
+    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
+        node = new or old
+        if node is None:
+            return
+        name = node["metadata"]["name"]
+        self._some.set()
+        if new is None:
+            self._forget(node)
+            return
+        heartbeat = _heartbeat(new)
+        if old is None:
+            self._new[name] = None
+            self._hear(name, self._bench.now() if heartbeat else epoch_of(new["metadata"]["creationTimestamp"]))
+        elif heartbeat != _heartbeat(old):
+            self._hear(name, self._bench.now())
+        self._driver.see(new)
+        if old is None or _told(new) != _told(old):
+            self._tainting.enqueue(Ref("", name))
+
+    def _lease_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new is None or new["metadata"]["namespace"] != LEASE_NAMESPACE or new["metadata"]["name"] not in self._heard:
+            return
+        if old is None or new["spec"].get("renewTime") != old["spec"].get("renewTime"):
+            self._hear(new["metadata"]["name"], self._bench.now())
+
+    def _hear(self, name: str, when: float) -> None:
+        self._heard.pop(name, None)
+        self._heard[name] = when
+        self._silent.pop(name, None)
+
+    def _forget(self, node: Obj) -> None:
+        name = node["metadata"]["name"]
+        for memory in (self._heard, self._silent, self._new):
+            memory.pop(name, None)
+        self._driver.forget(name)
+        self._bench.recorder.normal(node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
+
+    # --- taints that conditions call for ---
+
+    async def _taint(self, ref: Ref) -> None:
+        node = self._nodes.objects.get(ref)
+        if node is not None:
+            wanted, there = not_scheduled(node), of_controller(node)
+            gone = [taint for taint in there if not any(same(taint, one) for one in wanted)]
+            await swap(self._bench, node, wanted, gone)
+
+    # --- watching over all ---
+
+    async def _monitor(self) -> Never:
+        await self._nodes.synced()
+        await self._leases.synced()
+        while True:
+            await self._greet()
+            for name in self._overdue():
+                with contextlib.suppress(ApiError, OSError):  # once more at the next look
+                    await self._give_up_on(name)
+            await self._bench.api.caught_up()
+            if await self._driver.look():
+                for name in list(self._heard):
+                    self._hear(name, self._bench.now())  # the silence of the others may have had the same cause
+            await self._until_the_next_look()
+
+    async def _until_the_next_look(self) -> None:
+        """Where there is no node there is nothing to look at; the looks keep their beat all the same."""
+        last = self._bench.now()
+        if not self._nodes.objects:
+            self._some.clear()
+            await self._some.wait()
+        waited = self._bench.now() - last
+        await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
+
+    async def _greet(self) -> None:
+        for name in list(self._new):
+            del self._new[name]
+            if node := self._nodes.get(name):
+                self._bench.recorder.normal(node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
+
+    def _overdue(self) -> list[str]:
+        """Nodes that were not heard for too long, and are not known for it yet."""
+        now, found = self._bench.now(), []
+        for name, heard in self._heard.items():
+            if now <= heard + GRACE:
+                break
+            node = self._nodes.get(name)
+            if node and name not in self._silent and now > heard + (GRACE if _heartbeat(node) else FIRST_GRACE):
+                found.append(name)
+        return found
+
+    async def _give_up_on(self, name: str) -> None:
+        """The node's conditions are Unknown, and its pods are not ready."""
+        node = await self._bench.api.get(NODES, name)
+        was_ready = ready_status(node) == "True"
+        status = {**(node.get("status") or {}), "conditions": _unknown(node, self._bench.timestamp())}
+        if status != node.get("status"):
+            await self._bench.api.update(NODES, {**node, "status": status}, subresource="status")
+        self._silent[name] = None
+        if was_ready:
+            self._bench.recorder.normal(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            await self._mark_pods(name)
+
+    async def _mark_pods(self, name: str) -> None:
+        for pod in self._pods_by_node.of(name):
+            ready = condition(pod, "Ready")
+            if ready is None or ready["status"] == "False":
+                continue
+            conditions = [
+                {**one, "status": "False", "lastTransitionTime": self._bench.timestamp()} if one is ready else one
+                for one in pod["status"]["conditions"]
+            ]
+            try:
+                await self._bench.write_status(PODS, pod, {**pod["status"], "conditions": conditions})
+            except NotFound:
+                continue
+            self._bench.recorder.warning(pod, "NodeNotReady", "Node is not ready")
+
+
+def _told(node: Obj) -> tuple[Any, ...]:
+    """What a node says that calls for taints."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return node.get("spec"), *((one["type"], one["status"]) for one in conditions)
+
+
+def _heartbeat(node: Obj) -> str:
+    ready = condition(node, "Ready")
+    return ready.get("lastHeartbeatTime") or "" if ready else ""
+
+
+def _unknown(node: Obj, now: str) -> list[Obj]:
+    """The kubelet's conditions as they are when it is silent; nobody else's are touched."""
+    conditions = list((node.get("status") or {}).get("conditions") or ())
+    there = [one["type"] for one in conditions]
+    made = node["metadata"]["creationTimestamp"]
+    return [
+        {**one, "status": "Unknown", **SILENT, "lastTransitionTime": now}
+        if one["type"] in TYPES and one["status"] != "Unknown"
+        else one
+        for one in conditions
+    ] + [
+        {"type": type_, "status": "Unknown", **NEVER_HEARD, "lastHeartbeatTime": made, "lastTransitionTime": now}
+        for type_ in TYPES
+        if type_ not in there
+    ]

@@ -1,0 +1,237 @@
+"""The persistent volume controller: claims look for volumes, volumes whose claim is gone are released.
+
+A claim is Pending until it is bound, and Lost when its volume is gone. A volume is Available, Bound, Released, or Failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.indexes import volumes_by_class
+from pytest_kscen.embedded.volume_matching import (
+    BIND_COMPLETED,
+    PROVISIONED_BY,
+    PROVISIONER,
+    PROVISIONER_BETA,
+    SELECTED_NODE,
+    annotations_of,
+    best_match,
+    bind,
+    class_of,
+    delays,
+    is_meant_for,
+    mismatch,
+    provisions,
+    set_claim_phase,
+    set_volume_phase,
+)
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+)
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.objects.resources import Obj
+
+WAITING = "waiting for first consumer to be created before binding"
+NO_CLASS = "no persistent volumes available for this claim and no storage class is set"
+LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+MISBOUND = "Two claims are bound to the same volume, this one is bound incorrectly"
+
+
+class PersistentVolumes:
+    """The controller: one queue of claims, one of volumes."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
+        self._classes = bench.informers.of(STORAGE_CLASSES)
+        self._volumes_by_class = volumes_by_class(bench.informers)
+        self._pending = self._claims.index("pending of class", _class_of_pending)
+        pictures = (self._claims, self._volumes, self._classes)
+        self._claims_by_volume = self._claims.index("volume", _volume_of)
+        self._claim_queue = bench.controller(self._sync_claim, *pictures)
+        self._volume_queue = bench.controller(self._sync_volume, *pictures)
+        self._claims.on_change(self._claim_changed)
+        self._volumes.on_change(self._volume_changed)
+        self._classes.on_change(self._class_changed)
+
+    async def run(self) -> None:
+        await asyncio.gather(self._claim_queue.run(), self._volume_queue.run())
+
+    # --- what wakes whom ---
+
+    def _claim_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new:
+            self._claim_queue.enqueue(Ref.of(new))
+        elif old and (name := old["spec"].get("volumeName")):
+            self._volume_queue.enqueue(Ref("", name))
+
+    def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
+        volume = new or old
+        if volume is None:
+            return
+        if new:
+            self._volume_queue.enqueue(Ref.of(new))
+        for claim in self._claims_by_volume.of(volume["metadata"]["name"]):
+            self._claim_queue.enqueue(Ref.of(claim))
+        if reference := volume["spec"].get("claimRef"):
+            self._claim_queue.enqueue(Ref(reference["namespace"], reference["name"]))
+        elif new and (new.get("status") or {}).get("phase") == "Available":
+            self._wake_class(class_of(new))
+
+    def _class_changed(self, new: Obj | None, _: Obj | None) -> None:
+        if new:
+            self._wake_class(new["metadata"]["name"])
+
+    def _wake_class(self, name: str) -> None:
+        for claim in self._pending.of(name):
+            self._claim_queue.enqueue(Ref.of(claim))
+
+    # --- claims ---
+
+    async def _sync_claim(self, ref: Ref) -> None:
+        claim = self._claims.objects.get(ref)
+        if claim is None:
+            return
+        if BIND_COMPLETED in annotations_of(claim):
+            await self._keep(claim)
+        elif name := claim["spec"].get("volumeName"):
+            await self._take(claim, self._volumes.get(name))
+        else:
+            await self._find(claim)
+
+    async def _find(self, claim: Obj) -> None:
+        """A claim that does not care which volume it gets."""
+        storage_class = self._classes.get(class_of(claim))
+        delayed = delays(storage_class) and SELECTED_NODE not in annotations_of(claim)
+        volume = best_match(claim, self._volumes_by_class.of(class_of(claim)), delayed=delayed)
+        if volume is not None:
+            await bind(self._bench, volume, claim)
+            return
+        if delayed:
+            self._bench.recorder.normal(claim, "WaitForFirstConsumer", WAITING)
+        elif class_of(claim):
+            await self._have_provisioned(claim, storage_class)
+            return
+        else:
+            self._bench.recorder.normal(claim, "FailedBinding", NO_CLASS)
+        await set_claim_phase(self._bench, claim, "Pending")
+
+    async def _have_provisioned(self, claim: Obj, storage_class: Obj | None) -> None:
+        """Ask the class's provisioner, which works on its own."""
+        if storage_class is None:
+            name = class_of(claim)
+            self._bench.recorder.warning(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
+            return
+        if not provisions(storage_class):
+            return
+        provisioner = storage_class["provisioner"]
+        if annotations_of(claim).get(PROVISIONER) != provisioner:
+            annotations = {PROVISIONER: provisioner, PROVISIONER_BETA: provisioner}
+            metadata = claim["metadata"]
+            patch = {"metadata": {"annotations": annotations}}
+            await self._bench.api.patch(PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"])
+        words = (
+            f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the "
+            "system administrator. If volume creation is delayed, please verify that the provisioner is running and "
+            "correctly registered."
+        )
+        self._bench.recorder.normal(claim, "ExternalProvisioning", words)
+
+    async def _take(self, claim: Obj, volume: Obj | None) -> None:
+        """A claim that asks for one volume."""
+        if volume is None:
+            await set_claim_phase(self._bench, claim, "Pending")
+        elif is_meant_for(volume, claim):
+            await bind(self._bench, volume, claim)
+        elif volume["spec"].get("claimRef"):
+            name = volume["metadata"]["name"]
+            self._bench.recorder.warning(claim, "FailedBinding", f'volume "{name}" already bound to a different claim.')
+            await set_claim_phase(self._bench, claim, "Pending")
+        elif why := mismatch(volume, claim):
+            name = volume["metadata"]["name"]
+            self._bench.recorder.warning(claim, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}')
+            await set_claim_phase(self._bench, claim, "Pending")
+        else:
+            await bind(self._bench, volume, claim)
+
+    async def _keep(self, claim: Obj) -> None:
+        """A claim that was bound: still, or lost."""
+        volume = self._volumes.get(claim["spec"].get("volumeName", ""))
+        if volume is None:
+            await self._lose(claim, "ClaimLost", LOST)
+        elif not volume["spec"].get("claimRef") or is_meant_for(volume, claim):
+            await bind(self._bench, volume, claim)
+        else:
+            await self._lose(claim, "ClaimMisbound", MISBOUND)
+
+    async def _lose(self, claim: Obj, reason: str, message: str) -> None:
+        if (claim.get("status") or {}).get("phase") != "Lost":
+            self._bench.recorder.warning(claim, reason, message)
+            await set_claim_phase(self._bench, claim, "Lost")
+
+    # --- volumes ---
+
+    async def _sync_volume(self, ref: Ref) -> None:
+        volume = self._volumes.objects.get(ref)
+        if volume is None:
+            return
+        reference = volume["spec"].get("claimRef")
+        if not reference or not reference.get("uid"):
+            await set_volume_phase(self._bench, volume, "Available")
+            return
+        claim = await self._claim_of(reference)
+        if claim is None:
+            await self._release(volume)
+        elif not claim["spec"].get("volumeName"):
+            self._claim_queue.enqueue(Ref.of(claim))
+        elif claim["spec"]["volumeName"] == ref.name:
+            await set_volume_phase(self._bench, volume, "Bound")
+        else:
+            await self._part(volume)
+
+    async def _claim_of(self, reference: Obj) -> Obj | None:
+        """The claim that a volume refers to, unless another has taken its name."""
+        claim = self._claims.get(reference["name"], reference["namespace"])
+        if claim is None or claim["metadata"]["uid"] != reference["uid"]:
+            try:
+                claim = await self._bench.api.get(PERSISTENT_VOLUME_CLAIMS, reference["name"], reference["namespace"])
+            except NotFound:
+                return None
+        return claim if claim["metadata"]["uid"] == reference["uid"] else None
+
+    async def _release(self, volume: Obj) -> None:
+        """Its claim is gone. A provisioner that made it deletes it; nobody else's is ours to delete."""
+        if (volume.get("status") or {}).get("phase") not in {"Released", "Failed"}:
+            volume = await set_volume_phase(self._bench, volume, "Released")
+        policy = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain")
+        if policy == "Delete" and PROVISIONED_BY not in annotations_of(volume):
+            words = "error getting deleter volume plugin for volume: no deletable volume plugin matched"
+            if (volume.get("status") or {}).get("phase") != "Failed":
+                self._bench.recorder.warning(volume, "VolumeFailedDelete", words)
+                await set_volume_phase(self._bench, volume, "Failed", words)
+
+    async def _part(self, volume: Obj) -> None:
+        """Its claim has another volume: one that was made for the claim goes, another is free again."""
+        if PROVISIONED_BY in annotations_of(volume) and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+            await self._release(volume)
+            return
+        spec = {name: value for name, value in volume["spec"].items() if name != "claimRef"}
+        volume = await self._bench.api.update(PERSISTENT_VOLUMES, {**volume, "spec": spec})
+        await set_volume_phase(self._bench, volume, "Available")
+
+
+def _class_of_pending(claim: Obj) -> list[str]:
+    return [] if claim["spec"].get("volumeName") else [class_of(claim)]
+
+
+def _volume_of(claim: Obj) -> list[str]:
+    name = claim["spec"].get("volumeName")
+    return [name] if name else []

@@ -1,0 +1,157 @@
+"""Pods that nobody will end any more: their node is gone, or out of service, or they never had one. They are deleted by force."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.controllers.taint_eviction import OUT_OF_SERVICE
+from pytest_kscen.embedded.indexes import pods_by_node
+from pytest_kscen.embedded.node_matching import taints_of
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.conditions import is_true, set_condition
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import NODES, PODS
+
+if TYPE_CHECKING:
+    from typing import Never
+
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.objects.resources import Obj
+
+EVERY, QUARANTINE = 20.0, 40.0
+KEPT = 12_500  # finished pods of a cluster; the oldest beyond that are deleted
+FINISHED = ("Succeeded", "Failed")
+ORPHANED = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "DeletionByPodGC",
+    "message": "PodGC: node no longer exists",
+}
+
+
+class PodGarbage:
+    """The controller."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._nodes = bench.informers.of(NODES)
+        self._pods = bench.informers.of(PODS)
+        self._pods_by_node = pods_by_node(bench.informers)
+        self._missing: dict[str, float | None] = {}
+        """Nodes that are not there though pods are on them, and until when they may come back."""
+        self._ending: dict[Ref, None] = {}
+        self._finished: dict[Ref, None] = {}
+        self._some = asyncio.Event()
+        self._pods.on_change(self._pod_changed)
+        self._nodes.on_change(self._node_changed)
+
+    async def run(self) -> Never:
+        await self._nodes.synced()
+        await self._pods.synced()
+        while True:
+            for pod, why in [*self._surplus(), *self._out_of_service(), *await self._orphans(), *self._never_placed()]:
+                try:
+                    await self._delete(pod, why)
+                except (ApiError, OSError):
+                    continue  # it is found again at the next look
+            await self._until_the_next_look()
+
+    async def _until_the_next_look(self) -> None:
+        """Where there is nothing that could be garbage there is nothing to look at; the looks keep their beat all the same."""
+        last = self._bench.now()
+        if not self._is_suspicious():
+            self._some.clear()
+            await self._some.wait()
+        waited = self._bench.now() - last
+        await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
+
+    def _is_suspicious(self) -> bool:
+        return bool(self._missing or self._ending or len(self._finished) > KEPT)
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        pod = new or old
+        if pod is None:
+            return
+        ref = Ref.of(pod)
+        if new is None:
+            self._ending.pop(ref, None)
+            self._finished.pop(ref, None)
+            return
+        node = new["spec"].get("nodeName")
+        if node and self._nodes.get(node) is None:
+            self._missing.setdefault(node, None)
+        if new["metadata"].get("deletionTimestamp"):
+            self._ending[ref] = None
+        if (new.get("status") or {}).get("phase") in FINISHED:
+            self._finished[ref] = None
+        if self._is_suspicious():
+            self._some.set()
+
+    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new is None and old and self._pods_by_node.of(old["metadata"]["name"]):
+            self._missing.setdefault(old["metadata"]["name"], None)
+            self._some.set()
+
+    # --- what is found ---
+
+    def _surplus(self) -> list[tuple[Obj, Obj | None]]:
+        if len(self._finished) <= KEPT:
+            return []
+        pods = [pod for ref in self._finished if (pod := self._pods.objects.get(ref))]
+        pods.sort(key=lambda pod: (not _was_evicted(pod), pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+        return [(pod, None) for pod in pods[: len(pods) - KEPT]]
+
+    def _out_of_service(self) -> list[tuple[Obj, Obj | None]]:
+        found: list[tuple[Obj, Obj | None]] = []
+        for pod in self._ending_pods():
+            node = self._nodes.get(pod["spec"].get("nodeName") or "")
+            if node and not is_true(node, "Ready") and any(taint["key"] == OUT_OF_SERVICE for taint in taints_of(node)):
+                found.append((pod, None))
+        return found
+
+    def _never_placed(self) -> list[tuple[Obj, Obj | None]]:
+        return [(pod, None) for pod in self._ending_pods() if not pod["spec"].get("nodeName")]
+
+    def _ending_pods(self) -> list[Obj]:
+        return [pod for ref in self._ending if (pod := self._pods.objects.get(ref))]
+
+    async def _orphans(self) -> list[tuple[Obj, Obj | None]]:
+        """Pods of nodes that have been away for longer than the quarantine."""
+        now = self._bench.now()
+        found: list[tuple[Obj, Obj | None]] = []
+        for name, due in list(self._missing.items()):
+            if self._nodes.get(name):
+                del self._missing[name]
+            elif due is None:
+                self._missing[name] = now + QUARANTINE
+            elif due <= now and not await self._exists(name):
+                del self._missing[name]
+                found += [(pod, ORPHANED) for pod in self._pods_by_node.of(name)]
+        return found
+
+    async def _exists(self, name: str) -> bool:
+        try:
+            await self._bench.api.get(NODES, name)
+        except NotFound:
+            return False
+        return True
+
+    # --- what is done ---
+
+    async def _delete(self, pod: Obj, why: Obj | None) -> None:
+        """The pod has failed, for nobody else will say so; then it goes."""
+        metadata, status = pod["metadata"], pod.get("status") or {}
+        if status.get("phase") not in FINISHED:
+            generation = metadata.get("generation", 1)
+            conditions = status.get("conditions") or []
+            if why:
+                conditions = set_condition(conditions, {**why, "observedGeneration": generation}, self._bench.timestamp())
+            failed = {**status, "phase": "Failed", "observedGeneration": generation, "conditions": conditions}
+            await self._bench.write_status(PODS, pod, failed)
+        await self._bench.api.delete(PODS, metadata["name"], metadata["namespace"], grace_period=0)
+
+
+def _was_evicted(pod: Obj) -> bool:
+    status = pod.get("status") or {}
+    return status.get("phase") == "Failed" and status.get("reason") == "Evicted"

@@ -1,0 +1,151 @@
+"""The provisioner of the built-in storage classes: it makes a volume for each claim that asks, and unmakes it when released.
+
+It is what an external provisioner is on a real control plane, and lives there too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.volume_matching import (
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+    annotations_of,
+    class_of,
+    delays,
+    is_bound,
+    reference_to,
+    requested,
+)
+from pytest_kscen.objects.errors import AlreadyExists
+from pytest_kscen.objects.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+)
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.kube.cache import Ref
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+OURS = "kscen.io/"
+TAKES = 1.0  # seconds to make a volume, or to unmake it
+FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
+
+
+class Provisioner:
+    """The controller."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
+        self._classes = bench.informers.of(STORAGE_CLASSES)
+        self._due: dict[str, float] = {}
+        pictures = (self._claims, self._volumes, self._classes)
+        self._claim_queue = bench.controller(self._provision, *pictures)
+        self._volume_queue = bench.controller(self._reclaim, *pictures)
+        follow(self._claim_queue, self._claims)
+        follow(self._volume_queue, self._volumes)
+
+    async def run(self) -> None:
+        await asyncio.gather(self._claim_queue.run(), self._volume_queue.run())
+
+    async def _provision(self, ref: Ref) -> float | None:
+        claim = self._claims.objects.get(ref)
+        if claim is None or not _asks_us(claim):
+            return None
+        storage_class = self._classes.get(class_of(claim))
+        if storage_class is None or (delays(storage_class) and SELECTED_NODE not in annotations_of(claim)):
+            return None
+        if wait := self._still(claim["metadata"]["uid"]):
+            return wait
+        volume = volume_for(claim, storage_class)
+        try:
+            await self._bench.api.create(PERSISTENT_VOLUMES, volume)
+        except AlreadyExists:
+            return None
+        words = f"Successfully provisioned volume {volume['metadata']['name']}"
+        self._bench.recorder.normal(claim, "ProvisioningSucceeded", words)
+        return None
+
+    async def _reclaim(self, ref: Ref) -> float | None:
+        volume = self._volumes.objects.get(ref)
+        if volume is None or not _is_released(volume):
+            return None
+        if wait := self._still(volume["metadata"]["uid"]):
+            return wait
+        if not volume["metadata"].get("deletionTimestamp"):
+            await self._bench.api.delete(PERSISTENT_VOLUMES, ref.name)
+        live = await self._bench.api.get(PERSISTENT_VOLUMES, ref.name)
+        finalizers = [name for name in live["metadata"].get("finalizers") or () if name != FINALIZER]
+        await self._bench.api.update(PERSISTENT_VOLUMES, {**live, "metadata": {**live["metadata"], "finalizers": finalizers}})
+        return None
+
+    def _still(self, uid: str) -> float:
+        """How long the work on this object still takes; nothing, once, when it is done."""
+        now = self._bench.now()
+        left = self._due.setdefault(uid, now + TAKES) - now
+        if left > 0:
+            return left
+        del self._due[uid]
+        return 0.0
+
+
+def volume_for(claim: Obj, storage_class: Obj) -> Obj:
+    name = f"pvc-{claim['metadata']['uid']}"
+    spec = {
+        "accessModes": claim["spec"]["accessModes"],
+        "capacity": {"storage": requested(claim)},
+        "claimRef": reference_to(claim),
+        "csi": {"driver": storage_class["provisioner"].replace("/", "."), "volumeHandle": name},
+        "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+        "storageClassName": storage_class["metadata"]["name"],
+        "volumeMode": claim["spec"].get("volumeMode", "Filesystem"),
+        **({"mountOptions": storage_class["mountOptions"]} if storage_class.get("mountOptions") else {}),
+    }
+    annotations = {PROVISIONED_BY: storage_class["provisioner"]}
+    metadata = {"name": name, "annotations": annotations, "finalizers": [FINALIZER]}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+
+
+def _asks_us(claim: Obj) -> bool:
+    asked = str(annotations_of(claim).get(PROVISIONER, ""))
+    return asked.startswith(OURS) and not is_bound(claim) and not claim["metadata"].get("deletionTimestamp")
+
+
+def _is_released(volume: Obj) -> bool:
+    """Ours to unmake: its claim is gone and its policy says so, or somebody deletes it when it is no longer bound."""
+    if not str(annotations_of(volume).get(PROVISIONED_BY, "")).startswith(OURS):
+        return False
+    phase = (volume.get("status") or {}).get("phase")
+    deletes = volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+    return (phase == "Released" and deletes) or (phase != "Bound" and bool(volume["metadata"].get("deletionTimestamp")))
+
+
+# The storage classes that a cluster of ours is born with.
+
+
+
+def storage_class(name: str, *, default: bool = False, mode: str = "WaitForFirstConsumer") -> Obj:
+    """A class that the provisioner of this room serves."""
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name, "annotations": annotations},
+        "provisioner": "kscen.io/disk",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": mode,
+        "allowVolumeExpansion": True,
+    }
+
+
+BUILT_IN = (storage_class("standard", default=True),)

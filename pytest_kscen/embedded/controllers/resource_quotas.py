@@ -1,0 +1,105 @@
+"""ResourceQuota: the status says how much is used. Admission writes down what comes; this counts again when something goes.
+
+Only resources that some quota is about are followed. A pod that should have gone long ago is charged no longer, so a
+quota with such a pod is looked at again when its time is over.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.controllers.ownership import namespaced
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects import quantities
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.quota import measured, meter_of, used
+from pytest_kscen.objects.resources import PODS, RESOURCE_QUOTAS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.kube.informer import Informer
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+class ResourceQuotas:
+    """The controller."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._quotas = bench.informers.of(RESOURCE_QUOTAS)
+        self._by_namespace = namespaced(self._quotas)
+        self._followed: dict[Resource, Informer] = {}
+        self._controller = bench.controller(self._reconcile, self._quotas)
+        self._quotas.on_change(self._quota_changed)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _quota_changed(self, new: Obj | None, old: Obj | None) -> None:
+        """What admission writes into the status needs no second look."""
+        if new and (old is None or new["spec"] != old["spec"]):
+            self._controller.enqueue(Ref.of(new))
+
+    def _object_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new and old and not _weighs_otherwise(new, old):
+            return
+        namespace = (new or old or {})["metadata"].get("namespace", "")
+        for quota in self._by_namespace.of(namespace):
+            self._controller.enqueue(Ref.of(quota))
+
+    async def _reconcile(self, ref: Ref) -> float | None:
+        quota = self._quotas.objects.get(ref)
+        if quota is None:
+            return None
+        amounts: dict[str, str] = {}
+        for resource in await self._resources(quota):
+            objects = namespaced(await self._picture(resource)).of(ref.namespace)
+            meter = meter_of(resource.group, resource.plural)
+            amounts |= used(quota, meter, objects, self._bench.now())
+        await self._tell(quota, amounts)
+        return min(self._ends(ref.namespace), default=None)
+
+    async def _resources(self, quota: Obj) -> list[Resource]:
+        """What the quota is about; the first of several resources that share what they measure, as events do."""
+        return [each for each in await self._bench.api.resources() if measured(quota, meter_of(each.group, each.plural))]
+
+    async def _picture(self, resource: Resource) -> Informer:
+        if resource not in self._followed:
+            self._followed[resource] = self._bench.informers.of(resource)
+            self._followed[resource].on_change(self._object_changed)
+        await self._followed[resource].synced()
+        return self._followed[resource]
+
+    async def _tell(self, quota: Obj, amounts: dict[str, str]) -> None:
+        hard, status = quota["spec"].get("hard") or {}, quota.get("status") or {}
+        listed = {name: quantities.canonical(amount) for name, amount in amounts.items() if name in hard}
+        if status.get("hard", {}) == hard and status.get("used", {}) == listed:
+            return
+        new = {**quota, "status": {"hard": hard, "used": listed}}
+        try:
+            await self._bench.api.update(RESOURCE_QUOTAS, new, subresource="status")
+        except NotFound:
+            return
+
+    def _ends(self, namespace: str) -> Iterator[float]:
+        """In how many seconds pods that are going are charged no longer, should they stay."""
+        for pod in self._followed.get(PODS, ()):
+            metadata = pod["metadata"]
+            gone, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+            if gone and grace is not None and metadata.get("namespace") == namespace:
+                left = datetime.datetime.fromisoformat(gone).timestamp() + grace - self._bench.now()
+                if left >= 0:
+                    yield left + 1
+
+
+def _weighs_otherwise(new: Obj, old: Obj) -> bool:
+    """Whether a change can matter to a quota at all."""
+    status, was = new.get("status") or {}, old.get("status") or {}
+    return (
+        new.get("spec") != old.get("spec")
+        or any(status.get(name) != was.get(name) for name in ("phase", "allocatedResources"))
+        or new["metadata"].get("deletionTimestamp") != old["metadata"].get("deletionTimestamp")
+    )

@@ -1,0 +1,162 @@
+"""Taints that execute: a pod that does not tolerate one goes at once, one that does for a while goes then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.indexes import pods_by_node
+from pytest_kscen.embedded.node_matching import same, taints_of, tolerates
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.conditions import set_condition
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import NODES, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+TARGET = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "DeletionByTaintManager",
+    "message": "Taint manager: deleting due to NoExecute taint",
+}
+
+
+class TaintEviction:
+    """The controller."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._nodes = bench.informers.of(NODES)
+        self._pods = bench.informers.of(PODS)
+        self._pods_by_node = pods_by_node(bench.informers)
+        self._controller = bench.controller(self._look, self._nodes, self._pods)
+        self._sentences: dict[Ref, float] = {}
+        """When each pod is to go, from when that was first so."""
+        self._nodes.on_change(self._node_changed)
+        self._pods.on_change(self._pod_changed)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new and _executing(new) != (_executing(old) if old else []):
+            for pod in self._pods_by_node.of(new["metadata"]["name"]):
+                self._controller.enqueue(Ref.of(pod))
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new is None:
+            if old:
+                self._sentences.pop(Ref.of(old), None)
+        elif (name := new["spec"].get("nodeName")) and (old is None or new["spec"] is not old["spec"]):
+            node = self._nodes.get(name)
+            if node and _executing(node):
+                self._controller.enqueue(Ref.of(new))
+
+    async def _look(self, ref: Ref) -> float | None:
+        pod = self._pods.objects.get(ref)
+        node = self._nodes.get(pod["spec"].get("nodeName") or "") if pod else None
+        if pod is None or node is None:
+            self._sentences.pop(ref, None)
+            return None
+        now = self._bench.now()
+        patience = patience_with(_executing(node), pod["spec"].get("tolerations") or ())
+        if patience is None:
+            self._pardon(ref, pod)
+            return None
+        due = self._sentences.setdefault(ref, now + patience) if patience else now
+        if due > now:
+            return due - now
+        await self._evict(ref, pod)
+        return None
+
+    def _pardon(self, ref: Ref, pod: Obj) -> None:
+        if self._sentences.pop(ref, None) is not None:
+            words = f"Cancelling deletion of Pod {ref.namespace}/{ref.name}"
+            self._bench.recorder.normal(pod, "TaintManagerEviction", words)
+
+    async def _evict(self, ref: Ref, pod: Obj) -> None:
+        self._sentences.pop(ref, None)
+        if pod["metadata"].get("deletionTimestamp"):
+            return
+        words = f"Marking for deletion Pod {ref.namespace}/{ref.name}"
+        self._bench.recorder.normal(pod, "TaintManagerEviction", words)
+        target = {**TARGET, "observedGeneration": pod["metadata"].get("generation", 1)}
+        status = pod.get("status") or {}
+        conditions = set_condition(status.get("conditions"), target, self._bench.timestamp())
+        try:
+            await self._bench.write_status(PODS, pod, {**status, "conditions": conditions})
+            await self._bench.api.delete(PODS, ref.name, ref.namespace)
+        except NotFound:
+            return
+
+
+def patience_with(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
+    """Seconds for which a pod may stay; None for ever."""
+    if not taints:
+        return None
+    used = []
+    for taint in taints:
+        matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
+        if not matching:
+            return 0.0
+        used.append(matching[0])
+    seconds = [max(0.0, float(one["tolerationSeconds"])) for one in used if one.get("tolerationSeconds") is not None]
+    return min(seconds, default=None)
+
+
+def _executing(node: Obj) -> list[Obj]:
+    return [taint for taint in taints_of(node) if taint["effect"] == "NoExecute"]
+
+
+# The taints that a node's conditions call for, as a table, and nodes with and without them.
+
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+UNSCHEDULABLE, OUT_OF_SERVICE = "node.kubernetes.io/unschedulable", "node.kubernetes.io/out-of-service"
+CALLED_FOR = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+OURS = (*CALLED_FOR.values(), UNSCHEDULABLE)
+
+
+def not_scheduled(node: Obj) -> list[Obj]:
+    """The NoSchedule taints that conditions and the unschedulable field call for."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    keys = [CALLED_FOR.get((one["type"], one["status"])) for one in conditions]
+    keys += [UNSCHEDULABLE] if (node.get("spec") or {}).get("unschedulable") else []
+    return [{"key": key, "effect": "NoSchedule"} for key in keys if key]
+
+
+def not_executed(key: str) -> Obj:
+    return {"key": key, "effect": "NoExecute"}
+
+
+def of_controller(node: Obj) -> list[Obj]:
+    """The NoSchedule taints that it has of those kinds."""
+    return [taint for taint in taints_of(node) if taint["effect"] == "NoSchedule" and taint["key"] in OURS]
+
+
+def has(node: Obj, taint: Obj) -> bool:
+    return any(same(taint, other) for other in taints_of(node))
+
+
+def swapped(node: Obj, add: Sequence[Obj], remove: Sequence[Obj], now: str) -> Obj | None:
+    """The node with some taints more and others less; None if it is so already."""
+    old = taints_of(node)
+    kept = [taint for taint in old if not any(same(taint, one) for one in remove)]
+    new = [{**taint, "timeAdded": now} for taint in add if not any(same(taint, one) for one in kept)]
+    if not new and len(kept) == len(old):
+        return None
+    return {**node, "spec": {**(node.get("spec") or {}), "taints": kept + new}}

@@ -1,0 +1,301 @@
+"""One look at a job: its pods sorted by what they are to it, and the sums over those counted before and those not yet. Pure.
+
+A pod that has finished is first written down by uid (`uncountedTerminatedPods`), then loses its finalizer, then is one more
+in the sum: whatever breaks off in between, none is lost and none is counted twice. Indexes need no uid to be counted once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import epoch_of
+from pytest_kscen.embedded.controllers.pod_state import is_active, is_ready, is_terminating, phase
+from pytest_kscen.kube.api import STRATEGIC_PATCH
+from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.errors import Conflict, NotFound
+from pytest_kscen.objects.resources import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# The finalizer by which a job holds a pod until it has counted it.
+
+
+FINALIZER = "batch.kubernetes.io/job-tracking"
+
+
+def is_tracked(pod: Obj) -> bool:
+    """Whether the job has not yet counted it for good."""
+    return FINALIZER in (pod["metadata"].get("finalizers") or ())
+
+
+async def untrack(api: Api, pod: Obj) -> Obj:
+    """The pod as it is when its job has let go of it."""
+    metadata = pod["metadata"]
+    if not is_tracked(pod):
+        return pod
+    patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+    try:
+        return await api.patch(PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH)
+    except (NotFound, Conflict):  # it is gone, or another has taken its name
+        return pod
+
+
+# Completion indexes: where a pod carries its own, and sets of them as Kubernetes writes them
+# (`1,3-5,7`).
+
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+PAIR = 2  # two neighbours are written one by one, longer runs as an interval
+
+
+def parse_indexes(text: str | None) -> list[int]:
+    found: list[int] = []
+    for part in filter(None, (text or "").split(",")):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    runs: list[list[int]] = []
+    for index in sorted(dict.fromkeys(indexes)):
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > PAIR else ",".join(map(str, run)) for run in runs)
+
+
+def index_of(pod: Obj, job: Obj) -> int | None:
+    """The pod's index, if it is one of the job's."""
+    number = _annotation(pod, INDEX)
+    return number if number is not None and number < (job["spec"].get("completions") or 0) else None
+
+
+def failures_of(pod: Obj) -> int:
+    """How many pods of this index have failed before this one."""
+    return _annotation(pod, FAILURES) or 0
+
+
+def ignored_failures_of(pod: Obj) -> int:
+    return _annotation(pod, IGNORED_FAILURES) or 0
+
+
+def _annotation(pod: Obj, name: str) -> int | None:
+    text = (pod["metadata"].get("annotations") or {}).get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+# What the failure of a pod means for its job: whether it failed at all, when, and what the pod
+# failure policy says. Pure.
+
+
+FAIL_JOB, FAIL_INDEX, IGNORE, COUNT = "FailJob", "FailIndex", "Ignore", "Count"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the policy decides about one pod."""
+
+    action: str = COUNT
+    message: str = ""
+
+    @property
+    def counts(self) -> bool:
+        return self.action != IGNORE
+
+
+def replaces_failed_only(job: Obj) -> bool:
+    """Whether a pod that is being deleted is not yet gone: it is replaced when it has ended."""
+    return bool(job["spec"].get("podReplacementPolicy") == "Failed")
+
+
+def has_failed(pod: Obj, job: Obj) -> bool:
+    """A pod that is being deleted counts as failed, for it may never get to say so."""
+    if phase(pod) == "Failed":
+        return True
+    return not replaces_failed_only(job) and bool(pod["metadata"].get("deletionTimestamp")) and phase(pod) != "Succeeded"
+
+
+def ruling(job: Obj, pod: Obj) -> Ruling:
+    """The first rule that matches a failed pod."""
+    for place, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
+        if message := _matches(rule, pod):
+            return Ruling(rule["action"], f"{message} matching {rule['action']} rule at index {place}")
+    return Ruling()
+
+
+def _matches(rule: Obj, pod: Obj) -> str:
+    name = f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}"
+    if codes := rule.get("onExitCodes"):
+        for container, code in _exit_codes(pod, codes.get("containerName")):
+            if code and (code in codes["values"]) is (codes["operator"] == "In"):
+                return f"Container {container} for pod {name} failed with exit code {code}"
+    for pattern in rule.get("onPodConditions") or ():
+        found = condition(pod, pattern["type"])
+        if found and found["status"] == pattern.get("status", "True"):
+            return f"Pod {name} has condition {pattern['type']}"
+    return ""
+
+
+def _exit_codes(pod: Obj, container: str | None) -> Iterable[tuple[str, int]]:
+    for status in _container_statuses(pod):
+        terminated = (status.get("state") or {}).get("terminated")
+        if terminated and container in {None, status["name"]}:
+            yield status["name"], terminated.get("exitCode", 0)
+
+
+def _container_statuses(pod: Obj) -> list[Obj]:
+    status = pod.get("status") or {}
+    return [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+
+
+def finished_at(pod: Obj) -> float:
+    """When its last container ended; if nobody knows, when it became unready, was deleted, or was made."""
+    states = [
+        (status.get("state") or {}).get("terminated") or {} for status in (pod.get("status") or {}).get("containerStatuses") or ()
+    ]
+    if states and all(state.get("finishedAt") for state in states):
+        return max(epoch_of(state["finishedAt"]) for state in states)
+    metadata, ready = pod["metadata"], condition(pod, "Ready")
+    if ready and ready["status"] == "False" and ready.get("lastTransitionTime"):
+        return epoch_of(ready["lastTransitionTime"])
+    if metadata.get("deletionTimestamp"):
+        return epoch_of(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
+    return epoch_of(metadata["creationTimestamp"])
+
+
+def container_restarts(pods: Iterable[Obj]) -> int:
+    """How often containers were restarted in place, over all these pods."""
+    return sum(
+        status.get("restartCount", 0) for pod in pods if phase(pod) in {"Pending", "Running"} for status in _container_statuses(pod)
+    )
+
+
+
+
+@dataclass(slots=True)
+class Tally:
+    """The look."""
+
+    job: Obj
+    pods: list[Obj]
+    active: list[Obj] = field(init=False)
+    terminating: int = field(init=False)
+    uncounted: dict[str, list[str]] = field(init=False)
+    succeeded_indexes: list[int] = field(init=False)
+    failed_indexes: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        status = self.job.get("status") or {}
+        listed = status.get("uncountedTerminatedPods") or {}
+        self.active = [pod for pod in self.pods if is_active(pod)]
+        self.terminating = sum(map(is_terminating, self.pods))
+        self.uncounted = {outcome: list(listed.get(outcome) or ()) for outcome in ("succeeded", "failed")}
+        self.succeeded_indexes = self._with_succeeded(parse_indexes(status.get("completedIndexes")))
+        self.failed_indexes = self._with_failed(parse_indexes(status.get("failedIndexes")))
+
+    # --- what the job wants ---
+
+    @property
+    def indexed(self) -> bool:
+        return bool(self.job["spec"].get("completionMode") == "Indexed")
+
+    @property
+    def limited_per_index(self) -> bool:
+        return "backoffLimitPerIndex" in self.job["spec"]
+
+    @property
+    def completions(self) -> int | None:
+        wanted: int | None = self.job["spec"].get("completions")
+        return wanted
+
+    @property
+    def suspended(self) -> bool:
+        return bool(self.job["spec"].get("suspend"))
+
+    # --- what there is ---
+
+    def ready(self) -> int:
+        return sum(map(is_ready, self.active))
+
+    def new_succeeded(self) -> list[Obj]:
+        """Pods that have succeeded and were not written down yet."""
+        known = self.uncounted["succeeded"]
+        return [pod for pod in self.pods if is_tracked(pod) and phase(pod) == "Succeeded" and pod["metadata"]["uid"] not in known]
+
+    def new_failed(self) -> list[Obj]:
+        """Pods that have failed, in a way that counts, and were not written down yet."""
+        known = self.uncounted["failed"]
+        failed = (pod for pod in self.pods if is_tracked(pod) and has_failed(pod, self.job))
+        return [pod for pod in failed if pod["metadata"]["uid"] not in known and ruling(self.job, pod).counts]
+
+    @property
+    def succeeded(self) -> int:
+        if self.indexed:
+            return len(self.succeeded_indexes)
+        return self._counted("succeeded") + len(self.new_succeeded()) + len(self.uncounted["succeeded"])
+
+    @property
+    def failed(self) -> int:
+        return self._counted("failed") + len(self.new_failed()) + len(self.uncounted["failed"])
+
+    def _counted(self, outcome: str) -> int:
+        counted: int = (self.job.get("status") or {}).get(outcome, 0)
+        return counted
+
+    # --- indexes ---
+
+    def _with_succeeded(self, known: list[int]) -> list[int]:
+        if not self.indexed:
+            return []
+        new = [index_of(pod, self.job) for pod in self.pods if is_tracked(pod) and phase(pod) == "Succeeded"]
+        return sorted({*known, *(index for index in new if index is not None)})
+
+    def _with_failed(self, known: list[int]) -> list[int]:
+        """Indexes that have failed too often, or in a way that the policy does not forgive."""
+        if not self.limited_per_index:
+            return []
+        limit, found = self.job["spec"]["backoffLimitPerIndex"], {*known}
+        for pod in self.pods:
+            index = index_of(pod, self.job)
+            if index is None or not is_tracked(pod) or not has_failed(pod, self.job):
+                continue
+            judged = ruling(self.job, pod)
+            if judged.action == FAIL_INDEX or (judged.counts and failures_of(pod) >= limit):
+                found.add(index)
+        return sorted(found)
+
+    def missing_indexes(self) -> list[int]:
+        """Those that have neither ended nor a pod."""
+        there = [pod for pod in self.pods if is_active(pod) or (is_terminating(pod) and not has_failed(pod, self.job))]
+        taken = {*self.succeeded_indexes, *self.failed_indexes, *(index_of(pod, self.job) for pod in there)}
+        return [index for index in range(self.completions or 0) if index not in taken]
+
+    def held_back(self) -> dict[int, Obj]:
+        """The last failed pod of each index that is to be tried again: it keeps count until its successor is there."""
+        if not self.limited_per_index:
+            return {}
+        missing = set(self.missing_indexes())
+        held: dict[int, Obj] = {}
+        for pod in self.pods:
+            index = index_of(pod, self.job)
+            if index is not None and index in missing and is_tracked(pod) and has_failed(pod, self.job):
+                last = held.get(index)
+                if last is None or (attempts_of(last), finished_at(last)) <= (attempts_of(pod), finished_at(pod)):
+                    held[index] = pod
+        return held
+
+
+def attempts_of(pod: Obj) -> int:
+    return failures_of(pod) + ignored_failures_of(pod)

@@ -1,0 +1,133 @@
+"""ReplicaSets: as many pods as wanted, made anew when they go and given up in a set order when they are too many."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.controller import Telling
+from pytest_kscen.embedded.controllers.ownership import (
+    Claims,
+    Dependents,
+    controlled,
+    controller_of,
+)
+from pytest_kscen.embedded.controllers.pod_control import (
+    LONGEST_PREFIX,
+    Pods,
+    in_terminating_namespace,
+    pod_of,
+)
+from pytest_kscen.embedded.controllers.pod_state import (
+    available_in,
+    first_to_go,
+    is_active,
+    is_ready,
+    is_terminating,
+    matters_of_pod,
+)
+from pytest_kscen.objects.conditions import condition, set_condition
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.resources import PODS, REPLICA_SETS
+
+if TYPE_CHECKING:
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.kube.cache import Ref
+    from pytest_kscen.objects.resources import Obj
+
+BURST = 500  # pods that one look creates or deletes at most
+
+
+class ReplicaSets:
+    """The controller."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._sets = bench.informers.of(REPLICA_SETS)
+        self._informer = bench.informers.of(PODS)
+        self._claims = Claims(bench, REPLICA_SETS, PODS)
+        self._pods = Pods(bench)
+        self._siblings = controlled(self._sets)
+        self._by_set = controlled(self._informer)
+        self._controller = bench.controller(self._reconcile, self._sets, self._informer)
+        self._telling = Telling(bench, self._controller, REPLICA_SETS)
+        Dependents(self._controller.enqueue, self._sets, self._informer, matters=matters_of_pod)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    async def _reconcile(self, ref: Ref) -> float | None:
+        owner = self._sets.objects.get(ref)
+        if owner is None:
+            return None
+        claimed = await self._claims.of(owner, adoptable=is_active)
+        pods = [pod for pod in claimed if is_active(pod)]
+        failure = None if owner["metadata"].get("deletionTimestamp") else await self._manage(owner, pods)
+        status = self._status(owner, pods, sum(map(is_terminating, claimed)), failure)
+        if status != owner.get("status"):
+            await self._telling.tell(owner, status, failed=failure is not None)
+        if failure:
+            raise failure
+        return self._next_available(owner, pods)
+
+    async def _manage(self, owner: Obj, pods: list[Obj]) -> ApiError | None:
+        missing = owner["spec"].get("replicas", 1) - len(pods)
+        try:
+            if missing > 0:
+                await self._create(owner, min(missing, BURST))
+            elif missing < 0:
+                for pod in first_to_go(pods, self._neighbours(owner), self._bench.now())[: min(-missing, BURST)]:
+                    await self._pods.delete(owner, pod)
+        except ApiError as error:
+            return None if in_terminating_namespace(error) else error
+        return None
+
+    async def _create(self, owner: Obj, count: int) -> None:
+        pod = pod_of(owner["spec"]["template"], owner, REPLICA_SETS)
+        pod["metadata"]["generateName"] = f"{owner['metadata']['name']}-"[:LONGEST_PREFIX]
+        for _ in range(count):
+            await self._pods.create(owner, pod)
+
+    def _neighbours(self, owner: Obj) -> dict[str, int]:
+        """How many active pods of the whole rollout (all ReplicaSets of one owner) are on each node."""
+        reference = controller_of(owner)
+        family = self._siblings.of(reference["uid"]) if reference else [owner]
+        pods = [pod for member in family for pod in self._by_set.of(member["metadata"]["uid"])]
+        return collections.Counter(pod["spec"].get("nodeName") or "" for pod in pods if is_active(pod))
+
+    def _status(self, owner: Obj, pods: list[Obj], terminating: int, failure: ApiError | None) -> Obj:
+        spec, old = owner["spec"], owner.get("status") or {}
+        wanted = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+        labels = [pod["metadata"].get("labels") or {} for pod in pods]
+        min_ready, now = spec.get("minReadySeconds", 0), self._bench.now()
+        counts = {
+            "fullyLabeledReplicas": sum(wanted.items() <= own.items() for own in labels),
+            "readyReplicas": sum(map(is_ready, pods)),
+            "availableReplicas": sum(available_in(pod, min_ready, now) == 0 for pod in pods),
+        }
+        conditions = self._conditions(owner, len(pods), failure)
+        return {
+            "replicas": len(pods),
+            **{name: count for name, count in counts.items() if count},
+            "terminatingReplicas": terminating,
+            "observedGeneration": max(owner["metadata"].get("generation", 0), old.get("observedGeneration", 0)),
+            **({"conditions": conditions} if conditions else {}),
+        }
+
+    def _conditions(self, owner: Obj, count: int, failure: ApiError | None) -> list[Obj]:
+        conditions = (owner.get("status") or {}).get("conditions") or []
+        if failure is None:
+            return [other for other in conditions if other["type"] != "ReplicaFailure"]
+        if condition(owner, "ReplicaFailure"):
+            return conditions
+        reason = "FailedCreate" if count < owner["spec"].get("replicas", 1) else "FailedDelete"
+        words = {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": failure.message}
+        return set_condition(conditions, words, self._bench.timestamp())
+
+    def _next_available(self, owner: Obj, pods: list[Obj]) -> float | None:
+        """When the next pod will have been ready for long enough."""
+        min_ready, now = owner["spec"].get("minReadySeconds", 0), self._bench.now()
+        if not min_ready:
+            return None
+        waits = [wait for pod in pods if (wait := available_in(pod, min_ready, now))]
+        return min(waits, default=None)

@@ -1,0 +1,45 @@
+"""Pictures of a cluster sorted as several controllers need them; all who ask share one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.volume_matching import class_of
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.resources import PERSISTENT_VOLUMES, PODS
+
+if TYPE_CHECKING:
+    from pytest_kscen.kube.cache import Index
+    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.objects.resources import Obj
+
+
+def pods_by_node(informers: Informers) -> Index:
+    return informers.of(PODS).index("node", _node_of, lasting=True)
+
+
+def pods_by_claim(informers: Informers) -> Index:
+    return informers.of(PODS).index("claim", claims_of, lasting=True)
+
+
+def volumes_by_class(informers: Informers) -> Index:
+    return informers.of(PERSISTENT_VOLUMES).index("class", lambda volume: [class_of(volume)])
+
+
+def claims_of(pod: Obj) -> list[Ref]:
+    """The claims behind a pod's volumes."""
+    return [ref for volume in pod["spec"].get("volumes") or () if (ref := claim_of(pod, volume))]
+
+
+def claim_of(pod: Obj, volume: Obj) -> Ref | None:
+    """The claim behind a volume: one that is named, or the pod's own."""
+    if claim := volume.get("persistentVolumeClaim"):
+        return Ref(pod["metadata"].get("namespace", ""), claim["claimName"])
+    if "ephemeral" in volume:
+        return Ref(pod["metadata"].get("namespace", ""), f"{pod['metadata']['name']}-{volume['name']}")
+    return None
+
+
+def _node_of(pod: Obj) -> list[str]:
+    name = pod["spec"].get("nodeName")
+    return [name] if name else []

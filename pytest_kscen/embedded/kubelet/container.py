@@ -1,0 +1,351 @@
+"""The life of one container: its image is pulled, it starts, it ends, and by its policy it waits and starts again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.kubelet import timings
+from pytest_kscen.embedded.kubelet.container_status import Exit, Process
+from pytest_kscen.embedded.kubelet.environment import MissingError, environment_of, expand
+from pytest_kscen.embedded.kubelet.images import ContainerContext
+from pytest_kscen.embedded.kubelet.images.annotations import told
+from pytest_kscen.embedded.kubelet.images.context import canonical
+from pytest_kscen.embedded.kubelet.images.registry import why_unending
+from pytest_kscen.embedded.kubelet.node_status import IMAGE_SIZE
+from pytest_kscen.embedded.kubelet.pod_status import may_restart
+from pytest_kscen.embedded.kubelet.timings import Backoff, go_duration
+from pytest_kscen.embedded.kubelet.volumes import Files
+from pytest_kscen.kube.api import HttpCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.embedded.kubelet.container_status import Record
+    from pytest_kscen.embedded.kubelet.images import Images
+    from pytest_kscen.embedded.kubelet.images.annotations import Service
+    from pytest_kscen.embedded.kubelet.pod import PodLife
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# Images on their way to a machine: there already, pulled, or looked for again and again.
+
+
+
+async def have_image(container: ContainerLife) -> None:
+    """Until the container's image is on its machine."""
+    image, images = container.record.spec["image"], container.host.machine.images
+    policy = container.record.spec.get("imagePullPolicy", "IfNotPresent")
+    if policy == "Never":
+        await _wait_for(container, image)
+    if image in images and policy != "Always":
+        container.say("Pulled", f'Container image "{image}" already present on machine and can be accessed by the pod')
+    else:
+        await _pull(container, image, timings.PULL_AGAIN if image in images else timings.PULL)
+
+
+async def _pull(container: ContainerLife, image: str, takes: float) -> None:
+    failures = Backoff()
+    container.say("Pulling", f'Pulling image "{image}"')
+    await container.host.clock.sleep(takes)
+    while not container.host.images.can_be_pulled(image):
+        await _fail(container, image, failures)
+        await container.host.clock.sleep(takes)
+    container.host.machine.images[image] = None
+    lasted = f"{go_duration(takes)} ({go_duration(takes)} including waiting)"
+    container.say("Pulled", f'Successfully pulled image "{image}" in {lasted}. Image size: {IMAGE_SIZE} bytes.')
+
+
+async def _fail(container: ContainerLife, image: str, failures: Backoff) -> None:
+    failures.next(container.host.clock.now())
+    name = canonical(image)
+    why = f'failed to pull and unpack image "{name}": failed to resolve reference "{name}": not found'
+    container.complain("Failed", f'Failed to pull image "{image}": {why}')
+    container.complain("Failed", "Error: ErrImagePull")
+    container.wait("ErrImagePull", why)
+    await container.host.clock.sleep(timings.NOTICE)
+    container.say("BackOff", f'Back-off pulling image "{image}"')
+    container.complain("Failed", "Error: ImagePullBackOff")
+    container.wait("ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}')
+    await container.host.clock.sleep(failures.delay - timings.NOTICE)
+
+
+async def _wait_for(container: ContainerLife, image: str) -> None:
+    """An image that may not be pulled, but may have come with another pod."""
+    words = f'Container image "{image}" is not present with pull policy of Never'
+    while image not in container.host.machine.images:
+        container.complain("ErrImageNeverPull", words)
+        container.complain("Failed", "Error: ErrImageNeverPull")
+        container.wait("ErrImageNeverPull", words)
+        await container.host.clock.sleep(timings.CONFIG_AGAIN)
+
+
+# An HTTP readiness probe: passed as long as nobody has taught the container an answer, else
+# asked at each of its ticks. While nothing is taught no time is spent on it; whoever teaches
+# something wakes it.
+
+
+GOOD = range(200, 400)
+
+
+class HttpReadiness:
+    """Of one run of one container."""
+
+    def __init__(self, probe: Obj, spec: Obj, context: ContainerContext, images: Images, pod: Callable[[], Obj]) -> None:
+        self._probe = probe
+        self._port = _port(probe["httpGet"]["port"], spec)
+        self._context = context
+        self._images = images
+        self._pod = pod
+        self._changed = asyncio.Event()
+        self._is_ready = False
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    async def keep(self) -> None:
+        """From the first time that it is due until it is cancelled."""
+        began = self._context.clock.now()
+        period = float(self._probe.get("periodSeconds", 10))
+        in_a_row = 0
+        forget = self._images.on_change(self.wake)
+        try:
+            while True:
+                self._changed.clear()
+                service = self._service()
+                passed = service is None or await self._passes(service)
+                in_a_row = 0 if passed == self._is_ready else in_a_row + 1
+                if in_a_row >= self._threshold():
+                    self._is_ready, in_a_row = passed, 0
+                    self._context.set_ready(passed)
+                if service is None and self._is_ready:
+                    await self._changed.wait()
+                await self._context.sleep(period - (self._context.clock.now() - began) % period)
+        finally:
+            forget()
+
+    def _threshold(self) -> int:
+        """Answers in a row that it takes to change; the first success has been waited for."""
+        return int(self._probe.get("failureThreshold", 3)) if self._is_ready else 1
+
+    def _service(self) -> Service | None:
+        return told(self._pod(), self._context) or self._images.service_of(self._context, self._port)
+
+    async def _passes(self, service: Service) -> bool:
+        target = self._probe["httpGet"].get("path", "/")
+        try:
+            async with asyncio.timeout(self._probe.get("timeoutSeconds", 1)):
+                return (await service(HttpCall("GET", target), self._context)).status in GOOD
+        except TimeoutError:
+            return False
+
+
+def _port(port: int | str, spec: Obj) -> int:
+    """A number, or the name of one of the container's."""
+    if isinstance(port, int):
+        return port
+    return next((each["containerPort"] for each in spec.get("ports") or () if each.get("name") == port), 0)
+
+
+
+LOG_TAIL, LOG_TAIL_BYTES = 80, 2048  # of a log that stands for a termination message
+
+
+class ContainerLife:
+    """Keeps one container as its pod wants it."""
+
+    __slots__ = ("_begun", "_pod", "_readiness", "_restarts", "host", "record")
+
+    def __init__(self, pod: PodLife, record: Record) -> None:
+        self.record = record
+        self._begun: asyncio.Future[None] | None = None
+        self._readiness: HttpReadiness | None = None
+        self.host = pod.host
+        self._pod = pod
+        self._restarts = Backoff()
+
+    async def keep(self) -> None:
+        """From the first start to the end for which there is no restart."""
+        record = self.record
+        if not record.is_init and record.last_state and not may_restart(self._pod.pod, record, record.exit_code):
+            return  # it was lost with the machine's power, and may not run twice
+        while True:
+            await have_image(self)
+            env = await self._configured()
+            await self.host.clock.sleep(timings.START)
+            exit_ = await self._run(env)
+            if not may_restart(self._pod.pod, record, exit_.code):
+                return
+            if not record.must_restart:
+                await self._back_off()
+
+    async def begun(self) -> None:
+        """Wait until the container has started, its startup probe included."""
+        if not self.record.started:
+            self._begun = asyncio.get_running_loop().create_future()
+            await self._begun
+
+    # --- before it runs ---
+
+    async def _configured(self) -> dict[str, str]:
+        while True:
+            try:
+                return await environment_of(self.host.api, self._pod.with_addresses(), self.record.spec, self.host.allocatable)
+            except MissingError as error:
+                self.complain("Failed", f"Error: {error}")
+                self.wait("CreateContainerConfigError", str(error))
+                await self.host.clock.sleep(timings.CONFIG_AGAIN)
+
+    # --- while it runs ---
+
+    async def _run(self, env: dict[str, str]) -> Exit:
+        record = self.record
+        record.run(self._pod.uid, self.host.timestamp())
+        self.say("Created", "Container created")
+        self.say("Started", "Container started")
+        context = self._context(env)
+        program = self.host.images.program_of(context)
+        record.process = Process(program, context)
+        record.remark = "" if program else why_unending(context)
+        probes = self._probe()
+        self._pod.changed()
+        try:
+            exit_ = await record.process.end()
+        finally:
+            if probes:
+                probes.cancel()
+        self.ended(exit_)
+        self._pod.changed()
+        return exit_
+
+    def ended(self, exit_: Exit) -> None:
+        """Write down how the run ended."""
+        process = self.record.process
+        if process is not None:
+            process.context.log.end()
+            self.record.end(exit_.code, exit_.reason, self._last_words(process, exit_), self.host.timestamp())
+            if self.record.must_restart:
+                self.record.wait("ContainerCreating")  # that it has ended nobody may see: some pods' containers end but once
+
+    def _context(self, env: dict[str, str]) -> ContainerContext:
+        record = self.record
+        return ContainerContext(
+            name=record.name,
+            image=record.spec["image"],
+            command=[expand(word, env) for word in record.spec.get("command") or ()],
+            args=[expand(word, env) for word in record.spec.get("args") or ()],
+            env=env,
+            files=Files(record.spec, self._pod.mounted),
+            pod=self._pod.pod,
+            address=self._pod.address,
+            node=self.host.machine.name,
+            attempt=record.restarts,
+            clock=self.host.clock,
+            api=self.host.api,
+            log=self.host.logs.begin(self._pod.pod, record.name),
+            set_ready=self._set_ready,
+            host=self.host.hosts.of(self.host.machine, self._pod.pod, record.spec, self._pod.address),
+        )
+
+    def _probe(self) -> asyncio.Task[None] | None:
+        """Probes pass as soon as they are asked; until then a container that has them is not started, or not ready."""
+        startup = _first_pass(self.record.spec.get("startupProbe"))
+        readiness = _first_pass(self.record.spec.get("readinessProbe"))
+        if startup is None and readiness is None:
+            self._passed(ready=True)
+            return None
+        return self._pod.start(self._pass_probes(startup, readiness), f"probes of {self.record.name}")
+
+    async def _pass_probes(self, startup: float | None, readiness: float | None) -> None:
+        if startup:
+            await self.host.clock.sleep(startup)
+        self._passed(ready=readiness is None)
+        if readiness is not None:
+            await self.host.clock.sleep(max(0.0, readiness - (startup or 0.0)))
+            probe, process = self.record.spec["readinessProbe"], self.record.process
+            if "httpGet" not in probe or process is None:
+                self._set_ready(True)
+                return
+            context, images = process.context, self.host.images
+            self._readiness = HttpReadiness(probe, self.record.spec, context, images, lambda: self._pod.pod)
+            try:
+                await self._readiness.keep()
+            finally:
+                self._readiness = None
+
+    def look_again(self) -> None:
+        """The pod's annotations have changed."""
+        if self._readiness:
+            self._readiness.wake()
+
+    def _passed(self, *, ready: bool) -> None:
+        self.record.started = True
+        self.record.ready = ready and (self.record.is_sidecar or not self.record.is_init)
+        if self._begun and not self._begun.done():
+            self._begun.set_result(None)
+        self._pod.changed()
+
+    def _set_ready(self, ready: bool) -> None:  # noqa: FBT001  # what a program calls
+        if self.record.is_running and self.record.ready != ready:
+            self.record.ready = ready
+            self._pod.changed()
+
+    # --- after it ran ---
+
+    async def _back_off(self) -> None:
+        now = self.host.clock.now()
+        delay = self._restarts.next(now)
+        if delay <= 0:
+            return
+        await self.host.clock.sleep(timings.NOTICE)
+        name, pod = self.record.name, self._pod
+        where = f"{pod.name}_{pod.namespace}({pod.uid})"
+        self.complain("BackOff", f"Back-off restarting failed container {name} in pod {where}")
+        self.wait("CrashLoopBackOff", f"back-off {go_duration(delay)} restarting failed container={name} pod={where}")
+        await self.host.clock.sleep(delay - timings.NOTICE)
+
+    async def stop(self, grace: float, why: str) -> None:
+        """SIGTERM, and SIGKILL when the grace period is over."""
+        process = self.record.process
+        if process is None:
+            return
+        self.say("Killing", why)
+        first = min(_pre_stop(self.record), grace)
+        if first:
+            await self.host.clock.sleep(first)
+        process.ask_to_stop()
+        patience = asyncio.get_running_loop().call_later(grace - first, process.kill)
+        try:
+            self.ended(await process.end())
+        finally:
+            patience.cancel()
+
+    def _last_words(self, process: Process, exit_: Exit) -> str:
+        if exit_.code and self.record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            return process.context.termination_message or process.context.log.tail(LOG_TAIL, LOG_TAIL_BYTES)
+        return process.context.termination_message
+
+    def wait(self, reason: str, message: str) -> None:
+        """Not running, and why."""
+        self.record.wait(reason, message)
+        self.host.logs.wait(self._pod.pod, self.record.name, reason)
+        self._pod.changed()
+
+    def say(self, reason: str, message: str) -> None:
+        self.host.recorder.normal(self._pod.pod, reason, message, field_path=self.record.field_path)
+
+    def complain(self, reason: str, message: str) -> None:
+        self.host.recorder.warning(self._pod.pod, reason, message, field_path=self.record.field_path)
+
+
+def _first_pass(probe: dict[str, int] | None) -> float | None:
+    """Seconds from a container's start to its first success."""
+    if probe is None:
+        return None
+    return float(probe.get("initialDelaySeconds", 0) + (probe.get("successThreshold", 1) - 1) * probe.get("periodSeconds", 10))
+
+
+def _pre_stop(record: Record) -> float:
+    hook = (record.spec.get("lifecycle") or {}).get("preStop") or {}
+    return float((hook.get("sleep") or {}).get("seconds", 0))

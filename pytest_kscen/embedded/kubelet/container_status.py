@@ -1,0 +1,224 @@
+"""What a kubelet knows of one container: its state, the one before, and how often it was started."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.embedded.kubelet.images import SimulationMistake
+from pytest_kscen.embedded.kubelet.images.context import canonical
+from pytest_kscen.embedded.pod_resources import is_sidecar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from pytest_kscen.embedded.kubelet.images import ContainerContext
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+LOST = {"exitCode": 255, "reason": "Unknown"}  # a container that a machine without power took along
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """One container of one pod. `state` and `last_state` are the API's own dicts, replaced and never changed."""
+
+    spec: Obj
+    field_path: str
+    is_init: bool
+    state: Obj
+    last_state: Obj = field(default_factory=dict)
+    restarts: int = 0
+    ready: bool = False
+    started: bool = False
+    id: str = ""
+    image: str = ""
+    process: Process | None = None
+    must_restart: bool = False
+    remark: str = ""
+    """What there is to know of the run that is on."""
+
+    @property
+    def name(self) -> str:
+        return str(self.spec["name"])
+
+    @property
+    def is_sidecar(self) -> bool:
+        return self.is_init and is_sidecar(self.spec)
+
+    @property
+    def is_running(self) -> bool:
+        return "running" in self.state
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the run that ended last, if none has begun since."""
+        ended = self.state.get("terminated") or ("waiting" in self.state and self.last_state.get("terminated")) or None
+        return ended["exitCode"] if ended else None
+
+    def wait(self, reason: str, message: str = "") -> None:
+        """Not running yet, or not again."""
+        if "terminated" in self.state:
+            self.last_state = self.state
+        self.state = {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+
+    def run(self, uid: str, now: str) -> None:
+        if "terminated" in self.state:
+            self.last_state = self.state
+        self.restarts += bool(self.last_state)
+        self.must_restart = False
+        self.id = container_id(uid, self.name, self.restarts)
+        self.image = self.spec["image"]
+        self.state = {"running": {"startedAt": now}}
+        self.remark = ""
+
+    def end(self, code: int, reason: str, message: str, now: str) -> None:
+        began = (self.state.get("running") or {}).get("startedAt", now)
+        ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now, "containerID": self.id}
+        self.state = {"terminated": {**ended, **({"message": message} if message else {})}}
+        self.ready = self.is_init and not self.is_sidecar and code == 0
+        self.started = False
+        self.process = None
+
+    def status(self) -> Obj:
+        """The ContainerStatus."""
+        status: Obj = {
+            "name": self.name,
+            "state": self.state,
+            "lastState": self.last_state,
+            "ready": self.ready,
+            "restartCount": self.restarts,
+            "image": canonical(self.image) if self.id else self.spec["image"],
+            "imageID": image_id(self.image) if self.id else "",
+            "started": self.started,
+        }
+        if self.id:
+            status["containerID"] = self.id
+            if resources := self.spec.get("resources"):
+                status["resources"] = resources
+                if "requests" in resources:
+                    status["allocatedResources"] = resources["requests"]
+        return status
+
+
+def records_of(pod: Obj, now: str) -> list[Record]:
+    """The containers of a pod that this kubelet sees for the first time; init containers first.
+
+    What ran here before, on a machine that has been without power since, counts as lost.
+    """
+    status = pod.get("status") or {}
+    before = {old["name"]: old for list_ in ("initContainerStatuses", "containerStatuses") for old in status.get(list_) or ()}
+    records = list(_new_records(pod["spec"]))
+    for record in records:
+        if old := before.get(record.name):
+            _remember(record, old, now)
+    return records
+
+
+def _new_records(spec: Obj) -> Iterator[Record]:
+    inits = spec.get("initContainers") or ()
+    waiting = {"waiting": {"reason": "PodInitializing" if inits else "ContainerCreating"}}
+    for container in inits:
+        yield Record(container, f"spec.initContainers{{{container['name']}}}", is_init=True, state=waiting)
+    for container in spec["containers"]:
+        yield Record(container, f"spec.containers{{{container['name']}}}", is_init=False, state=waiting)
+
+
+def _remember(record: Record, old: Obj, now: str) -> None:
+    record.restarts = old.get("restartCount", 0)
+    record.last_state = old.get("lastState") or {}
+    if running := old["state"].get("running"):
+        lost = {**LOST, "startedAt": running["startedAt"], "finishedAt": now, "containerID": old.get("containerID", "")}
+        record.last_state = {"terminated": lost}
+    elif "terminated" in old["state"]:
+        record.last_state = old["state"]
+
+
+def container_id(uid: str, name: str, attempt: int) -> str:
+    return "containerd://" + hashlib.sha256(f"{uid}/{name}/{attempt}".encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=1024)
+def image_id(image: str) -> str:
+    name = canonical(image).rpartition(":")[0]
+    return f"{name}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+
+
+# One run of one container: its behaviour in a task, until it ends by itself, or is killed.
+
+
+logger = logging.getLogger(__name__)
+
+KILLED = 137
+
+
+class Exit(NamedTuple):
+    """How a run ended."""
+
+    code: int
+    reason: str
+
+
+class Process:
+    """Begins when it is made. One that only waits to be stopped needs no task for that."""
+
+    __slots__ = ("_exit", "_task", "_waiting", "context")
+
+    def __init__(self, run: Callable[[ContainerContext], Awaitable[int]] | None, context: ContainerContext) -> None:
+        self.context = context
+        self._exit: Exit | SimulationMistake | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._task: asyncio.Task[None] | None = None
+        if run:
+            name = f"container {context.pod['metadata']['name']}/{context.name}"
+            self._task = asyncio.get_running_loop().create_task(self._run(run), name=name)
+
+    async def _run(self, run: Callable[[ContainerContext], Awaitable[int]]) -> None:
+        context = self.context
+        try:
+            code = await run(context)
+        except SimulationMistake as mistake:  # no container has crashed: the machine has, for whoever waits for the end
+            self._end(mistake)
+            return
+        except Exception as error:  # a program that crashes ends its container, not the machine
+            context.write(f"{type(error).__name__}: {error}\n")
+            logger.warning("%s in %s crashed", context.name, context.pod["metadata"]["name"], exc_info=error)
+            code = 1
+        finally:
+            self._task = None  # whose traceback may lead back here
+        self._end(Exit(code, context.exit_reason or ("Error" if code else "Completed")))
+
+    def _end(self, exit_: Exit | SimulationMistake) -> None:
+        if self._exit is None:
+            self._exit = exit_
+            for future in self._waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
+        self.context.ask_to_stop()
+        if self._task is None:
+            self._end(Exit(0, "Completed"))
+
+    def kill(self, code: int = KILLED, reason: str = "Error") -> None:
+        """SIGKILL, or whatever else leaves it no choice."""
+        self._end(Exit(code, reason))
+        if self._task:
+            self._task.cancel()
+
+    async def end(self) -> Exit:
+        """Wait for its end; who stops waiting does not stop it. A mistake of the simulation's own is raised."""
+        while self._exit is None:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+        if isinstance(self._exit, SimulationMistake):
+            raise self._exit
+        return self._exit

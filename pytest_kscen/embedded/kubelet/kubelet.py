@@ -1,0 +1,356 @@
+"""The agent of one machine: it tells how its node is, takes the pods that are bound to it, and tells how they are."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.embedded.kubelet.machines import capacity_of
+from pytest_kscen.embedded.kubelet.node_status import is_told, new_node, standard_labels, status_of
+from pytest_kscen.embedded.kubelet.pod import PodLife
+from pytest_kscen.embedded.kubelet.pod_status import Verdict
+from pytest_kscen.embedded.kubelet.timings import LEASE_LASTS, STATUS_EVERY
+from pytest_kscen.embedded.node_matching import pod_may_be_on, taints_of, untolerated
+from pytest_kscen.embedded.pod_resources import Load, allocatable_of
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pytest_kscen.objects.resources import LEASES, NODES, PODS
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.embedded.child_tasks import Brood
+    from pytest_kscen.embedded.kubelet.images import Images
+    from pytest_kscen.embedded.kubelet.logs import Logs
+    from pytest_kscen.embedded.kubelet.machines import Machine
+    from pytest_kscen.embedded.kubelet.network.hosts import Hosts
+    from pytest_kscen.embedded.kubelet.volumes import Mounter
+    from pytest_kscen.embedded.pod_resources import Amounts, Demand
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.events import Recorder
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# Whether a machine takes a pod that was bound to it: the last look, which catches what no
+# scheduler has seen.
+
+
+BUILT_IN = ("pods", "cpu", "memory", "ephemeral-storage")
+PREDICATES = {
+    "NodeAffinity": "node(s) didn't match Pod's node affinity/selector",
+    "NodePorts": "node(s) didn't have free ports for the requested pod ports",
+    "TaintToleration": "node(s) had taints that the pod didn't tolerate",
+}
+
+
+def refusal_of(pod: Obj, demand: Demand, node: Obj, load: Load, allocatable: Amounts) -> Verdict | None:
+    """Why the pod is not taken, in the kubelet's words."""
+    wanted = (pod["spec"].get("os") or {}).get("name", "linux")
+    if wanted != "linux":
+        return Verdict("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    for shortage in load.shortages(demand, allocatable):
+        if shortage.resource in BUILT_IN or shortage.resource in allocatable:
+            numbers = f"requested: {shortage.requested}, used: {shortage.used}, capacity: {shortage.capacity}"
+            message = f"Node didn't have enough resource: {shortage.resource}, {numbers}"
+            return Verdict(f"OutOf{shortage.resource}", message)
+    if not pod_may_be_on(pod, node):
+        return _failed("NodeAffinity")
+    if load.ports_clash(demand):
+        return _failed("NodePorts")
+    if untolerated(taints_of(node), pod["spec"].get("tolerations") or (), ("NoExecute",)):
+        return _failed("TaintToleration")
+    return None
+
+
+def _failed(predicate: str) -> Verdict:
+    return Verdict(predicate, f"Predicate {predicate} failed: {PREDICATES[predicate]}")
+
+
+# Pods' statuses on their way to the API: what has changed is written, newest state only, while
+# the machine is reachable.
+
+
+logger = logging.getLogger(__name__)
+
+RETRY, REFUSED_RETRY = 1.0, 10.0
+PASSING = (429, 500, 503, 504)
+
+
+class Statuses:
+    """The writer of one kubelet; it lives while there is something to write."""
+
+    def __init__(self, host: Kubelet) -> None:
+        self._host = host
+        self._changed: dict[PodLife, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def mark(self, pod: PodLife) -> None:
+        """This pod's status is not what it was."""
+        self._changed[pod] = None
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what has changed, if the API is within reach."""
+        if self._changed and self._host.machine.reachable and (self._task is None or self._task.done()):
+            self._task = self._host.brood.start(self._write_all(), f"pod statuses of {self._host.machine.name}")
+
+    def clear(self) -> None:
+        """Nothing of this is true any more."""
+        self._changed.clear()
+
+    async def _write_all(self) -> None:
+        await self._host.clock.sleep(0)  # what else happens in this instant is told with it
+        while self._changed and self._host.machine.reachable:
+            pod = next(iter(self._changed))
+            del self._changed[pod]
+            try:
+                await self._write(pod)
+            except (ApiError, OSError) as error:
+                logger.warning("%s: the status of %s/%s: %s", self._host.machine.name, pod.namespace, pod.name, error)
+                if may_pass(error):
+                    self._changed[pod] = None
+                    await self._host.clock.sleep(RETRY)
+                else:
+                    self._host.brood.start(self._mark_later(pod), f"what was refused of {pod.namespace}/{pod.name}")
+
+    async def _mark_later(self, pod: PodLife) -> None:
+        """Whoever refuses may think better of it: a real kubelet goes through all that is not told every ten seconds."""
+        await self._host.clock.sleep(REFUSED_RETRY, background=True)
+        if self._host.knows(pod):
+            self.mark(pod)
+
+    async def _write(self, life: PodLife) -> None:
+        if not self._host.knows(life):
+            return
+        status = life.status()
+        try:
+            if status != life.pod.get("status"):
+                live = await self._host.api.update(PODS, {**life.pod, "status": status}, subresource="status")
+                life.see(live, is_told=live["status"] == status)
+            if life.is_done and life.pod["metadata"].get("deletionTimestamp"):
+                metadata = life.pod["metadata"]
+                await self._host.api.delete(PODS, life.name, life.namespace, grace_period=0, precondition_uid=metadata["uid"])
+        except NotFound:
+            self._host.gone(life)
+        except Conflict:
+            await self._refresh(life)
+
+    async def _refresh(self, life: PodLife) -> None:
+        """Somebody else has written the pod meanwhile: once more on top of that."""
+        live = await self._host.api.get(PODS, life.name, life.namespace)
+        if live["metadata"]["uid"] != life.uid:
+            self._host.gone(life)
+        else:
+            life.see(live)
+            self._changed[life] = None
+
+
+def may_pass(error: ApiError | OSError) -> bool:
+    """Whether the same may go well when it is asked once more."""
+    return not isinstance(error, ApiError) or error.code in PASSING
+
+
+
+LEASE_NAMESPACE = "kube-node-lease"
+
+
+class Kubelet:
+    """One of them."""
+
+    def __init__(self, tools: Tools, machine: Machine) -> None:
+        self.machine = machine
+        self.api = tools.api
+        self.clock = tools.clock
+        self.images = tools.images
+        self.logs = tools.logs
+        self.mounter = tools.mounter
+        self.brood = tools.brood
+        self.hosts = tools.hosts
+        self.recorder = tools.recorder.on(machine.name)
+        self.load = Load()
+        self.statuses = Statuses(self)
+        self.node: Obj = {}
+        self._pods: dict[str, PodLife] = {}
+        self._lease: Obj = {}
+        self._beats = 0
+        self._told: tuple[Obj, int] = ({}, 0)
+        self._room: tuple[object, Amounts] = (None, {})
+
+    # --- the node ---
+
+    async def register(self) -> None:
+        """Make the machine's Node, or take over the one that is there."""
+        try:
+            node = await self.api.create(NODES, new_node(self.machine, self.timestamp()))
+        except AlreadyExists:
+            node = await self.api.get(NODES, self.machine.name)
+        await self.speak_for(node, since_now=True)
+
+    async def speak_for(self, node: Obj, *, since_now: bool = False) -> None:
+        """Tell how the node is from now on: it is new, or was made by somebody else, or could not speak for a time."""
+        self.node, self._lease = node, {}
+        self.machine.use_network((node.get("spec") or {}).get("podCIDR", ""))
+        self._announce(since_now=since_now)
+        missing = {key: value for key, value in standard_labels(self.machine).items() if key not in _labels(node)}
+        if missing:
+            self.node = await self.api.patch(NODES, self.machine.name, {"metadata": {"labels": missing}})
+        was_ready = is_true(node, "Ready") and not since_now
+        await self.report()
+        if not was_ready:
+            words = f"Node {self.machine.name} status is now: NodeReady"
+            self.recorder.normal(self.node, "NodeReady", words)
+        await self._renew()
+
+    def _announce(self, *, since_now: bool) -> None:
+        """Say that the kubelet starts, and that the machine was started in between, if so."""
+        boot = ((self.node.get("status") or {}).get("nodeInfo") or {}).get("bootID")
+        if since_now or boot != self.machine.boot_id:
+            self.recorder.normal(self.node, "Starting", "Starting kubelet.")
+        if boot and boot != self.machine.boot_id:
+            words = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
+            self.recorder.warning(self.node, "Rebooted", words)
+
+    async def report(self) -> None:
+        """Write the node's status."""
+        for _ in range(3):
+            status = status_of(self.machine, self.node, self.timestamp())
+            if status == self.node.get("status"):
+                return
+            try:
+                self.node = await self.api.update(NODES, {**self.node, "status": status}, subresource="status")
+            except Conflict:
+                self.node = await self.api.get(NODES, self.machine.name)
+            else:
+                return
+
+    async def beat(self) -> None:
+        """Renew the lease; and the status, if it has changed or was not written for long."""
+        self._beats += 1
+        if self._beats % STATUS_EVERY == 0 or not self._has_told():
+            with contextlib.suppress(ApiError, OSError):  # once more at the next beat
+                await self.report()
+        await self._renew()
+
+    def _has_told(self) -> bool:
+        """Whether the Node says what is so; one that was looked at is not looked at again."""
+        told = self.node["status"], len(self.machine.images)
+        if self._told[0] is told[0] and self._told[1] == told[1]:
+            return True
+        self._told = told if is_told(self.machine, self.node) else ({}, 0)
+        return self._told is told
+
+    async def _renew(self) -> None:
+        """Renew the lease as it was last seen; if that fails, the next beat looks at what is there."""
+        now = timestamp_of(self.clock.now(), micro=True)
+        spec = {"holderIdentity": self.machine.name, "leaseDurationSeconds": LEASE_LASTS, "renewTime": now}
+        try:
+            self._lease = await self._write_lease(spec)
+        except (ApiError, OSError):
+            self._lease = {}
+
+    async def _write_lease(self, spec: Obj) -> Obj:
+        name = self.machine.name
+        try:
+            lease = self._lease or await self.api.get(LEASES, name, LEASE_NAMESPACE)
+        except NotFound:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self.node["metadata"]["uid"]}
+            metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+            new = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
+            return await self.api.create(LEASES, new)
+        return await self.api.update(LEASES, {**lease, "spec": spec})
+
+    def see_node(self, node: Obj) -> None:
+        self.node = node
+
+    # --- the machine ---
+
+    @property
+    def address(self) -> str:
+        for address in (self.node.get("status") or {}).get("addresses") or ():
+            if address["type"] == "InternalIP":
+                return str(address["address"])
+        return self.machine.address
+
+    @property
+    def allocatable(self) -> Obj:
+        return capacity_of(self.node, self.machine)[1]
+
+    def timestamp(self) -> str:
+        return timestamp_of(self.clock.now())
+
+    def halt(self) -> None:
+        """The machine has lost its power."""
+        for life in self._pods.values():
+            life.halt()
+        self._pods.clear()
+        self.statuses.clear()
+
+    # --- pods ---
+
+    def see(self, pod: Obj) -> None:
+        """A pod that is bound to this node, as it is now."""
+        life = self._pods.get(pod["metadata"]["uid"])
+        if life is None:
+            life = self._pods[pod["metadata"]["uid"]] = PodLife(self, pod)
+            life.begin()
+        else:
+            life.see(pod)
+
+    def lose(self, pod: Obj) -> None:
+        """The API has forgotten this pod."""
+        if life := self._pods.pop(pod["metadata"]["uid"], None):
+            life.vanish()
+
+    def gone(self, life: PodLife) -> None:
+        self.lose(life.pod)
+
+    def knows(self, life: PodLife) -> bool:
+        return self._pods.get(life.uid) is life
+
+    def catch_up(self, pods: list[Obj]) -> None:
+        """After a time without sight of the API: what is there now."""
+        there = {pod["metadata"]["uid"] for pod in pods}
+        for life in [life for uid, life in self._pods.items() if uid not in there]:
+            self.gone(life)
+        for pod in pods:
+            self.see(pod)
+        self.statuses.flush()
+
+    def life_of(self, uid: str) -> PodLife | None:
+        return self._pods.get(uid)
+
+    def life_at(self, address: str) -> PodLife | None:
+        return next((life for life in self._pods.values() if life.address == address and not life.is_done), None)
+
+    def refusal(self, life: PodLife) -> Verdict | None:
+        status = self.node.get("status")
+        if self._room[0] is not status:
+            self._room = status, allocatable_of({"status": {"allocatable": self.allocatable}})
+        return refusal_of(life.pod, life.demand, self.node, self.load, self._room[1])
+
+
+def _labels(node: Obj) -> Obj:
+    return node["metadata"].get("labels") or {}
+
+
+# What all kubelets of a cluster share.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """One set for all machines."""
+
+    api: Api
+    clock: Clock
+    recorder: Recorder
+    images: Images
+    logs: Logs
+    mounter: Mounter
+    brood: Brood
+    hosts: Hosts

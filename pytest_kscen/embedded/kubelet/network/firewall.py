@@ -1,0 +1,382 @@
+"""The tables of all machines as one filter of the network. Their counters stand still until somebody looks or something changes.
+
+Between two such moments every kind of packets flows at one rate; its share is added to the rules that see it then.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.embedded.kubelet.network.flows import OPEN, OUTSIDE, Flow, Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.embedded.kubelet.machines import Machine, Machines
+    from pytest_kscen.embedded.kubelet.network.flows import Network, Stream, Traffic
+
+
+
+# One machine's table: its chains of rules, what they do to packets, and how many they have
+# seen. All is lost with its power.
+
+
+
+CHAINS = ("INPUT", "FORWARD", "OUTPUT")
+LOSING = ("DROP", "REJECT")
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A rule in its place."""
+
+    rule: Rule
+    packets: float = 0.0
+    bytes: float = 0.0
+
+
+class Tables:
+    """Whoever changes it says so before and after: what was counted until then was counted by the old rules."""
+
+    def __init__(self, before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None) -> None:
+        self._before, self._after = before, after
+        self._chains: dict[str, list[Entry]] = {chain: [] for chain in CHAINS}
+        self._policies = dict.fromkeys(CHAINS, "ACCEPT")
+
+    def __bool__(self) -> bool:
+        """Whether it does anything at all."""
+        return any(self._chains.values()) or "DROP" in self._policies.values()
+
+    def chains(self) -> Iterator[tuple[str, str, list[Entry]]]:
+        """Each with its policy and its rules, counted up to now."""
+        self._before()
+        for chain, entries in self._chains.items():
+            yield chain, self._policies[chain], entries
+
+    def has(self, chain: str) -> bool:
+        return chain in self._chains
+
+    # --- changes ---
+
+    def append(self, chain: str, rule: Rule) -> None:
+        self.insert(chain, rule, len(self._chains[chain]) + 1)
+
+    def insert(self, chain: str, rule: Rule, number: int) -> bool:
+        """Whether there is such a place."""
+        if not 1 <= number <= len(self._chains[chain]) + 1:
+            return False
+        self._before()
+        self._chains[chain].insert(number - 1, Entry(rule))
+        self._after()
+        return True
+
+    def number_of(self, chain: str, rule: Rule) -> int:
+        """The first rule of these words, counted from 1; 0 if there is none."""
+        return next((number for number, entry in enumerate(self._chains[chain], 1) if entry.rule == rule), 0)
+
+    def delete(self, chain: str, number: int) -> bool:
+        """Whether there was such a rule."""
+        if not 1 <= number <= len(self._chains[chain]):
+            return False
+        self._before()
+        del self._chains[chain][number - 1]
+        self._after()
+        return True
+
+    def flush(self, chain: str = "") -> None:
+        self._before()
+        for one in [chain] if chain else CHAINS:
+            self._chains[one].clear()
+        self._after()
+
+    def zero(self, chain: str = "") -> None:
+        self._before()
+        for one in [chain] if chain else CHAINS:
+            for entry in self._chains[one]:
+                entry.packets = entry.bytes = 0.0
+
+    def set_policy(self, chain: str, policy: str) -> None:
+        self._before()
+        self._policies[chain] = policy
+        self._after()
+
+    def reset(self) -> None:
+        """The machine has lost its power."""
+        for chain in CHAINS:
+            self._chains[chain].clear()
+            self._policies[chain] = "ACCEPT"
+
+    # --- packets ---
+
+    def lost(self, chain: str, packet: Packet) -> float:
+        """The share of such packets that does not get through."""
+        left, lost = 1.0, 0.0
+        for entry, share in self._taken(chain, packet):
+            if entry.rule.target:
+                left -= share
+            if entry.rule.target in LOSING:
+                lost += share
+        return lost + left if self._policies[chain] == "DROP" else lost
+
+    def count(self, chain: str, packet: Packet, packets: float, size: float) -> None:
+        """So many packets have come by."""
+        for entry, share in self._taken(chain, packet):
+            entry.packets += packets * share
+            entry.bytes += packets * share * size
+
+    def _taken(self, chain: str, packet: Packet) -> Iterator[tuple[Entry, float]]:
+        """The rules that see such packets, and the share that each takes of all."""
+        left = 1.0
+        for entry in self._chains[chain]:
+            if left > 0 and entry.rule.matches(packet):
+                share = left * entry.rule.chance
+                yield entry, share
+                left -= share if entry.rule.target else 0.0
+
+
+# One rule: which packets it matches, with what chance, what becomes of them, and how it is
+# written.
+
+
+ANYWHERE = ipaddress.IPv4Network("0.0.0.0/0")
+GRAINS = 2**31  # the kernel keeps a probability in this many steps
+INTERFACE = "eth0"  # by which all packets between machines come and go
+
+_read = functools.lru_cache(maxsize=1024)(ipaddress.ip_address)
+"""The same machines' addresses are matched again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A kind of packets. Port 0 is one that nobody knows, as of a client, or none."""
+
+    source: str
+    target: str
+    protocol: str
+    sport: int = 0
+    dport: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """`--dport 7000:7999`, or several."""
+
+    ranges: tuple[tuple[int, int], ...]
+    turned: bool = False
+
+    def match(self, port: int) -> bool:
+        return any(first <= port <= last for first, last in self.ranges) is not self.turned
+
+    def __str__(self) -> str:
+        return ",".join(str(first) if first == last else f"{first}:{last}" for first, last in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    """`-s 10.0.0.0/8`."""
+
+    network: ipaddress.IPv4Network = ANYWHERE
+    turned: bool = False
+
+    def match(self, address: str) -> bool:
+        return (_read(address) in self.network) is not self.turned
+
+    def __str__(self) -> str:
+        return str(self.network)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """`-p tcp`, `-i eth0`; a plus at its end stands for any letters."""
+
+    name: str
+    turned: bool = False
+
+    def match(self, name: str) -> bool:
+        wanted = name.startswith(self.name[:-1]) if self.name.endswith("+") else name == self.name
+        return wanted is not self.turned
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What `iptables -A` adds. Two of the same words are equal."""
+
+    target: str = ""
+    source: AddressRange = AddressRange()
+    destination: AddressRange = AddressRange()
+    protocol: Name | None = None
+    interface: Name | None = None
+    out_interface: Name | None = None
+    sport: Ports | None = None
+    dport: Ports | None = None
+    multiport: bool = False
+    probability: int = GRAINS
+    every: int = 0
+    packet: int = 0
+    comment: str = ""
+
+    @property
+    def chance(self) -> float:
+        """The share of the packets that it matches which it takes."""
+        return 1 / self.every if self.every else self.probability / GRAINS
+
+    def matches(self, packet: Packet) -> bool:
+        return (
+            self.source.match(packet.source)
+            and self.destination.match(packet.target)
+            and (self.protocol is None or self.protocol.match(packet.protocol.lower()))
+            and (self.interface is None or self.interface.match(INTERFACE))
+            and (self.out_interface is None or self.out_interface.match(INTERFACE))
+            and (self.sport is None or self.sport.match(packet.sport))
+            and (self.dport is None or self.dport.match(packet.dport))
+        )
+
+    def words(self) -> str:
+        """As `iptables -S` says it, without the chain."""
+        parts = [
+            _option("-s", self.source if self.source != AddressRange() else None),
+            _option("-d", self.destination if self.destination != AddressRange() else None),
+            _named("-i", self.interface),
+            _named("-o", self.out_interface),
+            _named("-p", self.protocol),
+            f"-m {'multiport' if self.multiport else self._protocol()}" if self.sport or self.dport else "",
+            _option("--sports" if self.multiport else "--sport", self.sport),
+            _option("--dports" if self.multiport else "--dport", self.dport),
+            self._statistic("--"),
+            f"-m comment --comment {_quoted(self.comment)}" if self.comment else "",
+            f"-j {self.target}" if self.target else "",
+            "--reject-with icmp-port-unreachable" if self.target == "REJECT" else "",
+        ]
+        return " ".join(part for part in parts if part)
+
+    def remarks(self) -> str:
+        """What `iptables -L` says at a line's end."""
+        ports = [
+            (f"multiport {kind}ports " if self.multiport else f"{self._protocol()} {kind[0]}pt{'s' if ':' in str(one) else ''}:")
+            + f"{'!' if one.turned else ''}{one}"
+            for kind, one in (("s", self.sport), ("d", self.dport))
+            if one
+        ]
+        comment = f"/* {self.comment} */" if self.comment else ""
+        reject = "reject-with icmp-port-unreachable" if self.target == "REJECT" else ""
+        return " ".join(part for part in [*ports, self._statistic(""), comment, reject] if part)
+
+    def _statistic(self, dashes: str) -> str:
+        start = "-m statistic --mode" if dashes else "statistic mode"
+        if self.every:
+            return f"{start} nth {dashes}every {self.every}{f' {dashes}packet {self.packet}' if self.packet or dashes else ''}"
+        if self.probability == GRAINS:
+            return ""
+        return f"{start} random {dashes}probability {self.probability / GRAINS:.11f}"
+
+    def _protocol(self) -> str:
+        return self.protocol.name if self.protocol else ""
+
+
+def _option(flag: str, value: AddressRange | Ports | None) -> str:
+    return f"{'! ' if value.turned else ''}{flag} {value}" if value else ""
+
+
+def _named(flag: str, value: Name | None) -> str:
+    return f"{'! ' if value.turned else ''}{flag} {value.name}" if value else ""
+
+
+def _quoted(comment: str) -> str:
+    return comment if re.fullmatch(r"[\w-]+", comment, re.ASCII) else f'"{comment}"'
+
+
+
+EVERYTHING = 1 - 1e-9  # as good as all packets
+
+
+class Rate(NamedTuple):
+    """Packets of one kind that come by a chain, each second."""
+
+    tables: Tables
+    chain: str
+    packet: Packet
+    packets: float
+    size: float
+
+
+class Firewalls:
+    """Each machine has its own from when it is first asked for."""
+
+    def __init__(self, machines: Machines, network: Network, traffic: Traffic, clock: Clock) -> None:
+        self._machines, self._network, self._traffic, self._clock = machines, network, traffic, clock
+        self._tables: dict[Machine, Tables] = {}
+        self._armed: dict[str, Tables] = {}
+        self._rates: list[Rate] = []
+        self._counted_at = 0.0
+        network.join(self.passage)
+        network.on_change(self._flow_anew)
+        machines.on_change(self._machine_changed)
+
+    def of(self, machine: Machine) -> Tables:
+        if machine not in self._tables:
+            self._tables[machine] = Tables(self._count, self._network.changed)
+        return self._tables[machine]
+
+    def passage(self, flow: Flow) -> Passage:
+        """The filter. A connection also needs the packets that answer."""
+        if not self._armed or OUTSIDE in (flow.source, flow.target):
+            return OPEN  # rules are about machines' addresses, and nobody outside has one
+        if flow.source not in self._armed and flow.target not in self._armed:
+            return OPEN
+        source, target = self._machines[flow.source], self._machines[flow.target]
+        there = self._lost(Packet(source.address, target.address, flow.protocol, dport=flow.port), source, target)
+        back = 0.0
+        if flow.protocol == "TCP":
+            back = self._lost(Packet(target.address, source.address, flow.protocol, sport=flow.port), target, source)
+        return Passage(blocked=max(there, back) > EVERYTHING, loss=there) if there or back else OPEN
+
+    def _lost(self, packet: Packet, source: Machine, target: Machine) -> float:
+        return 1 - (1 - self._share(source, "OUTPUT", packet)) * (1 - self._share(target, "INPUT", packet))
+
+    def _share(self, machine: Machine, chain: str, packet: Packet) -> float:
+        tables = self._armed.get(machine.name)
+        return tables.lost(chain, packet) if tables else 0.0
+
+    # --- counters ---
+
+    def _count(self) -> None:
+        """What has come by since the last time."""
+        now = self._clock.now()
+        elapsed, self._counted_at = now - self._counted_at, now
+        for rate in self._rates:
+            rate.tables.count(rate.chain, rate.packet, rate.packets * elapsed, rate.size)
+
+    def _flow_anew(self) -> None:
+        """Something has changed: from now on other rates hold."""
+        self._count()
+        there = {machine: self._tables[machine] for machine in self._machines if self._tables.get(machine)} if self._tables else {}
+        self._armed = {machine.name: tables for machine, tables in there.items()}
+        self._rates = [rate for machine, tables in there.items() for rate in self._rates_at(machine, tables)]
+
+    def _rates_at(self, machine: Machine, tables: Tables) -> Iterator[Rate]:
+        for peer in self._machines:
+            if peer is not machine:
+                for stream in self._traffic.between(machine, peer):
+                    yield Rate(tables, "OUTPUT", _packet(stream), stream.packets, stream.size)
+                for stream in self._traffic.between(peer, machine):
+                    yield Rate(tables, "INPUT", _packet(stream), stream.packets * self._arriving(stream, peer), stream.size)
+
+    def _arriving(self, stream: Stream, source: Machine) -> float:
+        """The share that reaches the other machine's door."""
+        passage = self._network.passage(stream.flow, apart_from=self.passage)
+        return 0.0 if passage.blocked else (1 - passage.lost) * (1 - self._share(source, "OUTPUT", _packet(stream)))
+
+    def _machine_changed(self, machine: Machine) -> None:
+        tables = self._tables.get(machine)
+        if tables and not machine.powered:
+            tables.reset()
+            self._network.changed()
+
+
+def _packet(stream: Stream) -> Packet:
+    return Packet(stream.source.address, stream.target.address, stream.flow.protocol, dport=stream.flow.port)

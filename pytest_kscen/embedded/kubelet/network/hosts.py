@@ -1,0 +1,138 @@
+"""What containers have of the network: those with the host's have their machine's address and tables, others only their own.
+
+A container's servers end with it; its machine's rules stay until somebody deletes them, or the machine loses its power.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.kubelet.network.firewall import Firewalls, Tables
+from pytest_kscen.embedded.kubelet.network.flows import Traffic
+from pytest_kscen.embedded.kubelet.network.iperf3 import Client, Servers, options_of
+from pytest_kscen.embedded.kubelet.network.iptables import run
+from pytest_kscen.embedded.kubelet.shell import FOREVER, ScriptError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.embedded.kubelet.machines import Machine, Machines
+    from pytest_kscen.embedded.kubelet.network.flows import Network
+    from pytest_kscen.embedded.kubelet.network.iperf3 import Server
+    from pytest_kscen.embedded.kubelet.shell import Program, Shell
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+CAPABILITIES = ("NET_ADMIN", "ALL")  # any of them lets a container change tables
+
+
+@dataclass(slots=True)
+class Host:
+    """One run of one container's place in the network."""
+
+    machine: str
+    address: str
+    tables: Tables | None
+    """None if it may not touch any."""
+    hosts: Hosts
+    _servers: list[Server] = field(default_factory=list)
+
+    def listen(self, port: int) -> Server | None:
+        """A server that listens until the container ends; None if the port is taken."""
+        server = self.hosts.servers.listen(self.address, port, self.machine)
+        if server:
+            self._servers.append(server)
+        return server
+
+    def client(self, write: Callable[[str], None], sleep: Callable[[float], Awaitable[None]]) -> Client:
+        hosts = self.hosts
+        return Client(self.machine, self.address, hosts.network, hosts.traffic, hosts.servers, write, sleep)
+
+    def machine_at(self, address: str, port: int) -> str:
+        """The name of the machine that is reached by this address, or nothing."""
+        server = self.hosts.servers.at(address, port)
+        return server.machine if server else self.hosts.named(address)
+
+    def close(self) -> None:
+        """The container has ended."""
+        for server in self._servers:
+            self.hosts.servers.close(server)
+
+
+class Hosts:
+    """A cluster's."""
+
+    def __init__(self, machines: Machines, network: Network, clock: Clock) -> None:
+        self._machines = machines
+        self.network = network
+        self.traffic = Traffic(network)
+        self.firewalls = Firewalls(machines, network, self.traffic, clock)
+        self.servers = Servers()
+
+    def of(self, machine: Machine, pod: Obj, container: Obj, address: str) -> Host:
+        """The place of a container whose pod has this address."""
+        is_host = bool(pod["spec"].get("hostNetwork"))
+        tables = None
+        if _may_change(container):
+            tables = self.firewalls.of(machine) if is_host else Tables()
+        return Host(machine.name, machine.address if is_host else address, tables, self)
+
+    def named(self, address: str) -> str:
+        return next((machine.name for machine in self._machines if machine.address == address), "")
+
+
+def _may_change(container: Obj) -> bool:
+    security = container.get("securityContext") or {}
+    added = (security.get("capabilities") or {}).get("add") or ()
+    return bool(security.get("privileged")) or any(capability in added for capability in CAPABILITIES)
+
+
+# The network's programs for scripts: `iptables` and `iperf3`, on the host that a container is
+# on.
+
+
+BANNER = "-----------------------------------------------------------\n"
+NAMES = ("iptables", "iperf3")
+
+
+def programs_on(host: Host) -> dict[str, Program]:
+    async def iptables(shell: Shell, words: list[str]) -> int:
+        outcome = run(host.tables, words)
+        shell.write(outcome.text)
+        shell.complain(outcome.complaint)
+        return outcome.code
+
+    async def iperf3(shell: Shell, words: list[str]) -> int:
+        try:
+            options = options_of(words)
+        except ValueError as error:
+            raise ScriptError(f"iperf3: {error}") from error
+        if options.serves:
+            return await _serve(host, shell, options.port, in_background=options.in_background)
+        client = host.client(shell.write, shell.sleep)
+        ended = await client.run(options, host.machine_at(options.host, options.port))
+        shell.complain(ended.complaint)
+        return ended.code
+
+    return {"iptables": iptables, "iperf3": iperf3}
+
+
+async def _serve(host: Host, shell: Shell, port: int, *, in_background: bool) -> int:
+    """One in the background has nobody left to complain to."""
+    server = host.listen(port)
+    if in_background:
+        return 0
+    if server is None:
+        why = "unable to start listener for connections: Address already in use"
+        shell.complain(f"iperf3: error - {why}\niperf3: exiting\n")
+        return 1
+    shell.write(f"{BANNER}Server listening on {port} (test #1)\n{BANNER}")
+    try:
+        await shell.sleep(FOREVER)
+    finally:
+        host.hosts.servers.close(server)
+    return 0

@@ -1,0 +1,157 @@
+"""What a kubelet says of its node: pure functions from the machine and the Node as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_kscen.embedded.kubelet.images.context import canonical
+from pytest_kscen.embedded.kubelet.machines import capacity_of
+from pytest_kscen.embedded.kubelet.timings import LEASE_EVERY
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.embedded.child_tasks import Brood
+    from pytest_kscen.embedded.kubelet.machines import Machine
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+VERSION = "v1.36.4"
+IMAGE_SIZE = 10_000_000
+CONDITIONS = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+}
+
+
+def standard_labels(machine: Machine) -> dict[str, str]:
+    return {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": machine.name,
+        "kubernetes.io/os": "linux",
+        **machine.labels,
+    }
+
+
+def new_node(machine: Machine, now: str) -> Obj:
+    """The Node that a machine registers itself with."""
+    node: Obj = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": machine.name, "labels": standard_labels(machine)},
+        "spec": {"podCIDR": machine.pod_network, "podCIDRs": [machine.pod_network]},
+    }
+    return {**node, "status": status_of(machine, node, now)}
+
+
+def status_of(machine: Machine, node: Obj, now: str) -> Obj:
+    """The status; what others have written into it, and what the Node was made with, stays."""
+    old = node.get("status") or {}
+    capacity, allocatable = capacity_of(node, machine)
+    images = [{"names": [canonical(image)], "sizeBytes": IMAGE_SIZE} for image in sorted(machine.images)]
+    return {
+        **old,
+        "capacity": capacity,
+        "allocatable": allocatable,
+        "conditions": _conditions(old.get("conditions") or [], now),
+        "addresses": old.get("addresses")
+        or [{"type": "InternalIP", "address": machine.address}, {"type": "Hostname", "address": machine.name}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": _info(machine),
+        **({"images": images} if images else {}),
+    }
+
+
+def is_told(machine: Machine, node: Obj) -> bool:
+    """Whether the Node says what its kubelet would say, heartbeats aside."""
+    status = node["status"]
+    said = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
+    return len(status.get("images") or ()) == len(machine.images) and all(
+        said.get(type_) == wanted for type_, (wanted, _, _) in CONDITIONS.items()
+    )
+
+
+def _conditions(old: list[Obj], now: str) -> list[Obj]:
+    by_type = {condition["type"]: condition for condition in old}
+    foreign = [condition for condition in old if condition["type"] not in CONDITIONS]
+    return [*foreign, *(_condition(type_, by_type.get(type_), now) for type_ in CONDITIONS)]
+
+
+def _condition(type_: str, old: Obj | None, now: str) -> Obj:
+    status, reason, message = CONDITIONS[type_]
+    since = old.get("lastTransitionTime", now) if old and old["status"] == status else now
+    return {
+        "type": type_,
+        "status": status,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def _info(machine: Machine) -> Obj:
+    return {
+        "machineID": machine.machine_id,
+        "systemUUID": machine.machine_id,
+        "bootID": machine.boot_id,
+        "kernelVersion": "6.12.0-kscen",
+        "osImage": "pytest-kscen",
+        "containerRuntimeVersion": "containerd://2.1.0",
+        "kubeletVersion": VERSION,
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    }
+
+
+# Heartbeats of all kubelets: those that joined at the same instant share one timer, in the
+# background of time.
+
+
+
+class Beating(Protocol):
+    """Somebody with a heart."""
+
+    async def beat(self) -> None: ...
+
+
+class Heartbeats:
+    """Groups of hearts by the phase in which they beat."""
+
+    def __init__(self, clock: Clock, brood: Brood) -> None:
+        self._clock = clock
+        self._brood = brood
+        self._groups: dict[float, dict[Beating, None]] = {}
+        self._phases: dict[Beating, float] = {}
+        self._tasks: dict[float, asyncio.Task[None]] = {}
+
+    def join(self, heart: Beating) -> None:
+        """Beat every ten seconds, the first time in ten seconds."""
+        phase = self._phases[heart] = self._clock.now() % LEASE_EVERY
+        group = self._groups.setdefault(phase, {})
+        group[heart] = None
+        if phase not in self._tasks:
+            self._tasks[phase] = self._brood.start(self._beat(phase, group), f"heartbeats at {phase:g} s")
+
+    def leave(self, heart: Beating) -> None:
+        phase = self._phases.pop(heart, None)
+        if phase is not None:
+            self._groups[phase].pop(heart, None)
+
+    async def _beat(self, phase: float, group: dict[Beating, None]) -> None:
+        due = self._clock.now() + LEASE_EVERY
+        while group:
+            await self._clock.sleep(due - self._clock.now(), background=True)
+            due += LEASE_EVERY
+            for heart in list(group):
+                if heart in group:
+                    await heart.beat()
+        del self._groups[phase], self._tasks[phase]

@@ -1,0 +1,216 @@
+"""All machines of a cluster and their kubelets, in one actor: a Node that comes gets a machine, one that goes takes it along.
+
+The pictures of nodes and pods are shared; what they show of a machine is passed on to its kubelet while it can hear.
+"""
+
+from __future__ import annotations
+
+import collections
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.child_tasks import Brood
+from pytest_kscen.embedded.indexes import pods_by_node
+from pytest_kscen.embedded.kubelet.images import Images
+from pytest_kscen.embedded.kubelet.kubelet import Kubelet, Tools, may_pass
+from pytest_kscen.embedded.kubelet.logs import Logs
+from pytest_kscen.embedded.kubelet.machines import HOSTS, Machines
+from pytest_kscen.embedded.kubelet.network import Network
+from pytest_kscen.embedded.kubelet.network.hosts import Hosts
+from pytest_kscen.embedded.kubelet.node_status import Heartbeats
+from pytest_kscen.embedded.kubelet.volumes import Mounter
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.kube.gate import Gates
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import NODES, PODS
+
+if TYPE_CHECKING:
+    import ipaddress
+    from collections.abc import Callable
+    from typing import Never
+
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.kubelet.machines import Machine
+    from pytest_kscen.embedded.kubelet.pod import PodLife
+    from pytest_kscen.embedded.scheduler import Scheduler
+    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+
+NAME = "kubelet"
+AGAIN = 1.0  # seconds until a kubelet that was refused tries again
+
+
+class Kubelets:
+    """The actor. Machines that exist when it begins register themselves."""
+
+    def __init__(self, bench: Bench, site: Site) -> None:
+        site.kubelets = self
+        self._machines = site.machines
+        self._brood = Brood()
+        self._heartbeats = Heartbeats(bench.clock, self._brood)
+        mounter = Mounter(bench.api.plain, bench.clock, bench.informers)
+        self._tools = Tools(bench.api.plain, bench.clock, bench.recorder, site.images, site.logs, mounter, self._brood, site.hosts)
+        self._kubelets: dict[str, Kubelet] = {}
+        self._nodes = bench.informers.of(NODES)
+        self._pods = bench.informers.of(PODS)
+        self._pods_by_node = pods_by_node(bench.informers)
+        self._gates = site.gates
+        self._held: collections.deque[tuple[Callable[[Obj | None, Obj | None], None], Obj | None, Obj | None]] = collections.deque()
+        """What kubelets will hear when a Scenario lets them go on."""
+        site.gates.on_change(self._go_on)
+        site.machines.on_change(self._machine_changed)
+
+    async def run(self) -> Never:
+        for machine in self._machines:
+            await self._register(Kubelet(self._tools, machine))
+        self._nodes.on_change(lambda new, old: self._hear(self._node_changed, new, old))
+        self._pods.on_change(lambda new, old: self._hear(self._pod_changed, new, old))
+        await self._brood.watch()
+
+    def _hear(self, change: Callable[[Obj | None, Obj | None], None], new: Obj | None, old: Obj | None) -> None:
+        if self._held or self._gates.holds(NAME):
+            self._held.append((change, new, old))
+        else:
+            change(new, old)
+
+    def _go_on(self) -> None:
+        while self._held and not self._gates.holds(NAME):
+            change, new, old = self._held.popleft()
+            change(new, old)
+
+    async def _register(self, kubelet: Kubelet) -> None:
+        while True:
+            try:
+                await kubelet.register()
+            except (ApiError, OSError) as error:
+                if not may_pass(error):
+                    raise
+                await self._tools.clock.sleep(AGAIN)
+            else:
+                break
+        self._kubelets[kubelet.machine.name] = kubelet
+        self._heartbeats.join(kubelet)
+
+    def kill(self, namespace: str, pod: str, container: str, *, code: int = 137, reason: str = "Error") -> None:
+        """End a container's run from outside, as a container runtime can; by its policy it starts again."""
+        found = self._pods.get(pod, namespace)
+        kubelet = self._kubelets.get(found["spec"].get("nodeName", "")) if found else None
+        life = kubelet.life_of(found["metadata"]["uid"]) if kubelet and found else None
+        if life is None:
+            raise NotFound(f'pod "{pod}" runs on no machine')
+        life.kill(container, code, reason)
+
+    def life_at(self, address: str) -> PodLife | None:
+        """The pod that has this address; of those on a host's network, any."""
+        for kubelet in self._kubelets.values():
+            if (kubelet.machine.has(address) or kubelet.address == address) and (life := kubelet.life_at(address)):
+                return life
+        return None
+
+    # --- nodes ---
+
+    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
+        node = new or old
+        if node is None:
+            return
+        name = node["metadata"]["name"]
+        kubelet = self._kubelets.get(name)
+        if new is None and kubelet:
+            self._abandon(kubelet)
+        elif new and kubelet:
+            kubelet.see_node(new)
+        elif new:
+            self._adopt(new)
+
+    def _adopt(self, node: Obj) -> None:
+        """Give a Node that somebody made a machine and a kubelet."""
+        name = node["metadata"]["name"]
+        machine = self._machines[name] if name in self._machines else self._machines.add(name)
+        self._kubelets[name] = Kubelet(self._tools, machine)
+        self._kubelets[name].see_node(node)
+        self._machine_changed(machine)
+
+    def _abandon(self, kubelet: Kubelet) -> None:
+        """The machine goes with its Node."""
+        name = kubelet.machine.name
+        del self._kubelets[name]
+        self._heartbeats.leave(kubelet)
+        kubelet.halt()
+        self._machines.remove(name)
+
+    # --- machines ---
+
+    def _machine_changed(self, machine: Machine) -> None:
+        kubelet = self._kubelets.get(machine.name)
+        if kubelet is None:
+            return
+        self._heartbeats.leave(kubelet)
+        if not machine.powered:
+            kubelet.halt()
+        elif machine.reachable:
+            self._brood.start_soon(lambda: self._begin(kubelet), f"beginning of {machine.name}")
+
+    async def _begin(self, kubelet: Kubelet) -> None:
+        """A machine is here, or back: its kubelet tells how it is, and learns what it has missed."""
+        machine = kubelet.machine
+        while self._kubelets.get(machine.name) is kubelet and machine.powered and machine.reachable:
+            try:
+                await kubelet.speak_for(self._nodes.objects[Ref("", machine.name)])
+            except (ApiError, OSError, KeyError):
+                await self._tools.clock.sleep(AGAIN)
+                continue
+            self._heartbeats.join(kubelet)
+            kubelet.catch_up(self._pods_by_node.of(machine.name))
+            return
+
+    # --- pods ---
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        pod = new or old
+        kubelet = self._kubelets.get(pod["spec"].get("nodeName", "")) if pod else None
+        if kubelet is None or pod is None or not (kubelet.machine.powered and kubelet.machine.reachable):
+            return
+        if new:
+            kubelet.see(new)
+        else:
+            kubelet.lose(pod)
+
+
+# What stands behind a cluster's nodes, for the rooms that act on it: machines and network, what
+# images do, what was logged.
+
+
+
+@dataclass(slots=True)
+class Site:
+    """One cluster's. An embedded server answers `pods/log` from `logs`; `kubelets` are there when their actor is."""
+
+    machines: Machines
+    images: Images
+    logs: Logs
+    network: Network
+    hosts: Hosts
+    kubelets: Kubelets | None = None
+    informers: Informers | None = None
+    """The pictures that the cluster's controllers share, when they are there."""
+    scheduler: Scheduler | None = None
+    """The embedded one; a real control plane brings its own."""
+    gates: Gates = field(default_factory=Gates)
+    """Where a Scenario holds the cluster's controllers."""
+    has_chaos_mesh: bool = False
+    """Once somebody has brought it."""
+
+    @classmethod
+    def of(cls, clock: Clock, chance: Chance, *, nodes: int = 0, hosts: ipaddress.IPv4Address = HOSTS) -> Site:
+        """With machines that are there from the beginning, and register themselves."""
+        machines = Machines(chance.stream("machines"), hosts)
+        for number in range(1, nodes + 1):
+            machines.add(f"node-{number}")
+        network = Network(machines)
+        return cls(machines, Images(), Logs(clock), network, Hosts(machines, network, clock))

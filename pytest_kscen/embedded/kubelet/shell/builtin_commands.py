@@ -1,0 +1,145 @@
+"""The commands that a shell does itself: they end it, change what it knows, or ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.kubelet.shell.words import ScriptError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kscen.embedded.kubelet.shell.interpreter import Shell
+    from pytest_kscen.embedded.kubelet.shell.programs import Program
+
+
+
+# What `test` and `[` find true, of texts, numbers and files.
+
+
+
+def holds(words: list[str], files: Mapping[str, str]) -> bool:
+    match words:
+        case [] | [_]:
+            return bool(words and words[0])
+        case ["-n" | "-z" as operator, word]:
+            return bool(word) is (operator == "-n")
+        case ["-f" | "-e" | "-s" | "-r", word]:
+            return word in files
+        case [left, "=" | "==" | "!=" as operator, right]:
+            return (left == right) is (operator != "!=")
+        case [left, operator, right] if operator in _NUMBERS:
+            return _NUMBERS[operator](_number(left), _number(right))
+    raise ScriptError(f"test: {' '.join(words)} is not understood here")
+
+
+_NUMBERS: dict[str, Callable[[int, int], bool]] = {
+    "-eq": lambda left, right: left == right,
+    "-ne": lambda left, right: left != right,
+    "-lt": lambda left, right: left < right,
+    "-le": lambda left, right: left <= right,
+    "-gt": lambda left, right: left > right,
+    "-ge": lambda left, right: left >= right,
+}
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ScriptError(f"test: {text!r} is no number") from error
+
+
+
+
+class Exit(Exception):  # it is no error: the script ends
+    """`exit`."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Leap(Exception):  # it is no error: a loop's turn ends
+    """`break` and `continue`."""
+
+    def __init__(self, *, ends: bool) -> None:
+        super().__init__()
+        self.ends = ends
+
+
+async def _read(shell: Shell, words: list[str]) -> int:
+    """A line into variables, the last of which gets all that is left."""
+    names = [word for word in words if not word.startswith("-")] or ["REPLY"]
+    line = shell.input.line()
+    fields = (line or "").split(None, len(names) - 1)
+    for number, name in enumerate(names):
+        shell.names.variables[name] = fields[number].rstrip() if number < len(fields) else ""
+    return 1 if line is None else 0
+
+
+async def _exit(shell: Shell, words: list[str]) -> int:
+    if words and not words[0].isdigit():
+        raise ScriptError(f"exit: {words[0]} is no number")
+    raise Exit(int(words[0]) % 256 if words else shell.names.status)
+
+
+async def _export(shell: Shell, words: list[str]) -> int:
+    for word in words:
+        name, given, value = word.partition("=")
+        shell.names.exported[name] = None
+        if given:
+            shell.names.variables[name] = value
+    return 0
+
+
+async def _set(shell: Shell, words: list[str]) -> int:
+    for word in words:
+        if word.startswith(("-", "+")) and "e" in word:
+            shell.stops_on_error = word.startswith("-")
+    return 0
+
+
+async def _trap(shell: Shell, words: list[str]) -> int:
+    script, *signals = words or ["", "EXIT"]
+    for signal in signals:
+        name = signal.removeprefix("SIG")
+        if name not in {"TERM", "15", "INT", "2"}:
+            raise ScriptError(f"trap: {signal} is not understood here (understood are TERM and INT)")
+        if name in {"TERM", "15"} and script:
+            shell.traps["TERM"] = script
+    return 0
+
+
+async def _test(shell: Shell, words: list[str]) -> int:
+    if words and words[-1] == "]":
+        words = words[:-1]
+    if words and words[0] == "!":
+        return 1 if holds(words[1:], shell.files) else 0
+    return 0 if holds(words, shell.files) else 1
+
+
+async def _exec(shell: Shell, words: list[str]) -> int:
+    raise Exit(await shell.call(words))
+
+
+async def _break(_: Shell, __: list[str]) -> int:
+    raise Leap(ends=True)
+
+
+async def _continue(_: Shell, __: list[str]) -> int:
+    raise Leap(ends=False)
+
+
+CONTROLS: Mapping[str, Program] = {
+    "[": _test,
+    "break": _break,
+    "continue": _continue,
+    "exec": _exec,
+    "exit": _exit,
+    "export": _export,
+    "read": _read,
+    "set": _set,
+    "test": _test,
+    "trap": _trap,
+}

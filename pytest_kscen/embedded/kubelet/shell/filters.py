@@ -1,0 +1,184 @@
+"""Programs that make text of text: each gets its words and what it reads, and answers with what it writes and its exit code."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.kubelet.shell.words import ScriptError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Filter = Callable[[list[str], str], tuple[str, int]]
+
+_SUBSTITUTE = re.compile(r"s(?P<mark>[^\w\s])(?P<pattern>.*?)(?P=mark)(?P<text>.*?)(?P=mark)(?P<flags>g?)")
+_PRINT = re.compile(r"(?:/(?P<pattern>(?:\\/|[^/])*)/|NR *== *(?P<row>\d+))?\s*(?:\{\s*print\s*(?P<fields>[^{}]*?)\s*;?\s*\})?")
+_FIELD = re.compile(r"\$(?:NF|\d+)|NR|NF|\"(?:[^\"])*\"")
+
+
+def grep(words: list[str], text: str) -> tuple[str, int]:
+    """With -F, -E, -i, -v, -w, -x, -q, -c, -n, -o, -m and -e."""
+    flags, values, rest = options("grep", words, "FEivwxqcnos", "em")
+    if not values.get("e"):
+        if not rest:
+            raise ScriptError("grep: a pattern is missing")
+        values["e"] = [rest.pop(0)]
+    if rest:
+        raise ScriptError(f"grep: files ({' '.join(rest)}) are not understood here")
+    wanted = re.compile("|".join(_pattern(one, flags) for one in values["e"]), re.IGNORECASE if "i" in flags else 0)
+    lines = list(enumerate(text.splitlines(), 1))
+    found = [(number, line) for number, line in lines if bool(wanted.search(line)) is ("v" not in flags)]
+    found = found[: int(values["m"][-1])] if "m" in values else found
+    if "q" in flags:
+        return "", 0 if found else 1
+    if "c" in flags:
+        return f"{len(found)}\n", 0 if found else 1
+    shown = [(number, part) for number, line in found for part in (wanted.findall(line) if "o" in flags else [line])]
+    return _lines([f"{number}:{line}" if "n" in flags else line for number, line in shown]), 0 if found else 1
+
+
+def head(words: list[str], text: str) -> tuple[str, int]:
+    return _lines(text.splitlines()[: _count("head", words)]), 0
+
+
+def tail(words: list[str], text: str) -> tuple[str, int]:
+    lines = text.splitlines()
+    if len(words) == 2 and words[0] == "-n" and words[1].startswith("+"):  # noqa: PLR2004  # an option and its value
+        return _lines(lines[max(0, int(words[1]) - 1) :]), 0
+    return _lines(lines[max(0, len(lines) - _count("tail", words)) :]), 0
+
+
+def awk(words: list[str], text: str) -> tuple[str, int]:
+    """With -F, and one rule: lines that match, or one line by its number, and fields to print."""
+    _, values, rest = options("awk", words, "", "F")
+    rule = _PRINT.fullmatch(rest[0].strip()) if len(rest) == 1 else None
+    if rule is None or not rest[0].strip():
+        raise ScriptError(f"awk: {' '.join(rest)} is not understood here (one rule that prints fields is)")
+    separator = values["F"][-1] if "F" in values else None
+    written = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if rule["pattern"] is not None and not re.search(rule["pattern"].replace("\\/", "/"), line):
+            continue
+        if rule["row"] in {None, str(number)}:
+            written.append(_printed(rule["fields"], line, number, separator))
+    return _lines(written), 0
+
+
+def wc(words: list[str], text: str) -> tuple[str, int]:
+    flags, _, _ = options("wc", words, "lwc", "")
+    counts = {"l": text.count("\n"), "w": len(text.split()), "c": len(text.encode())}
+    return " ".join(str(counts[flag]) for flag in flags or counts) + "\n", 0
+
+
+def sed(words: list[str], text: str) -> tuple[str, int]:
+    """Substitutions alone."""
+    flags, values, rest = options("sed", words, "Er", "e")
+    for script in values.get("e") or rest:
+        match = _SUBSTITUTE.fullmatch(script)
+        if match is None:
+            raise ScriptError(f"sed: {script} is not understood here (s/…/…/ is)")
+        pattern = re.compile(match["pattern"] if flags else _basic(match["pattern"]))
+        replacement = re.sub(r"(?<!\\)&", r"\\g<0>", match["text"])
+        text = _lines([pattern.sub(replacement, line, count=0 if match["flags"] else 1) for line in text.splitlines()])
+    return text, 0
+
+
+def sort(words: list[str], text: str) -> tuple[str, int]:
+    flags, _, _ = options("sort", words, "nru", "")
+    lines = list(dict.fromkeys(text.splitlines())) if "u" in flags else text.splitlines()
+    return _lines(sorted(lines, key=_size if "n" in flags else None, reverse="r" in flags)), 0
+
+
+def cut(words: list[str], text: str) -> tuple[str, int]:
+    """Fields alone: -d and -f."""
+    _, values, _ = options("cut", words, "", "df")
+    separator = values.get("d", ["\t"])[-1]
+    wanted = [int(number) - 1 for number in values.get("f", ["1"])[-1].split(",")]
+    rows = [line.split(separator) for line in text.splitlines()]
+    return _lines([separator.join(row[one] for one in wanted if one < len(row)) for row in rows]), 0
+
+
+def options(name: str, words: list[str], flags: str, valued: str) -> tuple[list[str], dict[str, list[str]], list[str]]:
+    """Flags that were given, values of options that have one, and the other words."""
+    given: list[str] = []
+    values: dict[str, list[str]] = {}
+    left, rest = list(words), []
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            rest += left
+            break
+        if not word.startswith("-") or word == "-":
+            rest.append(word)
+            continue
+        for at, letter in enumerate(word[1:], 2):
+            if letter in flags:
+                given.append(letter)
+            elif letter in valued and (word[at:] or left):
+                values.setdefault(letter, []).append(word[at:] or left.pop(0))
+                break
+            else:
+                raise ScriptError(f"{name}: {word} is not understood here")
+    return given, values, rest
+
+
+def _pattern(text: str, flags: list[str]) -> str:
+    found = re.escape(text) if "F" in flags else text if "E" in flags else _basic(text)
+    if "x" in flags:
+        return f"^(?:{found})$"
+    return rf"\b(?:{found})\b" if "w" in flags else f"(?:{found})"
+
+
+def _basic(pattern: str) -> str:
+    """A basic regular expression, in which ? + | ( ) { } mean themselves unless a backslash stands before them."""
+    return re.sub(r"\\?[?+|(){}]", lambda match: match[0][1:] if match[0].startswith("\\") else "\\" + match[0], pattern)
+
+
+def _printed(fields: str | None, line: str, number: int, separator: str | None) -> str:
+    """What `print` prints: with commas between expressions, blanks."""
+    row = line.split(separator)
+    if not fields:
+        return line
+    known = {"$0": line, "NR": str(number), "NF": str(len(row)), "$NF": row[-1] if row else ""}
+
+    def value(match: re.Match[str]) -> str:
+        word = match[0]
+        if word.startswith('"'):
+            return word[1:-1]
+        at = int(word[1:]) if word[1:].isdigit() else 0
+        return known[word] if word in known else "".join(row[at - 1 : at])
+
+    expressions = [expression.strip() for expression in fields.split(",")]
+    if _FIELD.sub("", fields).strip(" ,\t"):
+        raise ScriptError(f"awk: print {fields} is not understood here (fields and texts are)")
+    return " ".join("".join(value(match) for match in _FIELD.finditer(expression)) for expression in expressions)
+
+
+def _count(name: str, words: list[str]) -> int:
+    """How many lines: -3, -n3, -n 3; ten otherwise."""
+    match = re.fullmatch(r"(?:-(?:n *)?(\d+))?", " ".join(words))
+    if match is None:
+        raise ScriptError(f"{name}: {' '.join(words)} is not understood here (-n and a number are)")
+    return int(match[1] or 10)
+
+
+def _size(line: str) -> float:
+    match = re.match(r"\s*-?\d+(?:\.\d+)?", line)
+    return float(match[0]) if match else 0.0
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(line + "\n" for line in lines)
+
+
+FILTERS: dict[str, Filter] = {
+    "awk": awk,
+    "cut": cut,
+    "grep": grep,
+    "head": head,
+    "sed": sed,
+    "sort": sort,
+    "tail": tail,
+    "wc": wc,
+}

@@ -1,0 +1,299 @@
+"""Runs a script's tree. Commands take no time but sleep and what says so; a turn of a loop takes a moment, so that time moves.
+
+The commands of a pipe run one after the other, each on all that the one before has written.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from pytest_kscen.embedded.kubelet.shell.builtin_commands import Exit, Leap
+from pytest_kscen.embedded.kubelet.shell.parser import (
+    Branches,
+    Chain,
+    For,
+    Not,
+    Pipe,
+    Redirected,
+    Sequence,
+    Simple,
+    Subshell,
+    While,
+    parse,
+)
+from pytest_kscen.embedded.kubelet.shell.programs import PROGRAMS
+from pytest_kscen.embedded.kubelet.shell.words import Names, ScriptError, Substitution, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    from pytest_kscen.embedded.kubelet.shell.parser import Command
+    from pytest_kscen.embedded.kubelet.shell.programs import Program
+    from pytest_kscen.embedded.kubelet.shell.words import Word
+
+
+
+# What a command reads and where it writes: text between two commands, and redirections of
+# output and complaints.
+
+
+Write: TypeAlias = Callable[[str], None]
+
+
+class Text:
+    """Text that one command writes and others read, each from where the last one stopped."""
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+        self._at = 0
+
+    def add(self, text: str) -> None:
+        self._text += text
+
+    def rest(self) -> str:
+        """All that is left."""
+        found, self._at = self._text[self._at :], len(self._text)
+        return found
+
+    def line(self) -> str | None:
+        """The next line without its end; None if there is none."""
+        if self._at >= len(self._text):
+            return None
+        end = self._text.find("\n", self._at)
+        end = len(self._text) if end < 0 else end
+        found, self._at = self._text[self._at : end], end + 1
+        return found
+
+
+def redirected(write: Write, complain: Write, redirections: tuple[str, ...]) -> tuple[Write, Write]:
+    """Where output and complaints go: each redirection is its source and its target, "1>2" or "&>null"."""
+    streams = {"1": write, "2": complain, "null": _nowhere}
+    for redirection in redirections:
+        source, target = redirection.split(">")
+        for one in "12" if source == "&" else source:
+            streams[one] = streams[target]
+    return streams["1"], streams["2"]
+
+
+def _nowhere(_: str) -> None:
+    """Nobody reads it."""
+
+
+
+NOT_UNDERSTOOD = 127
+MOMENT = 0.01  # seconds of a loop's turn
+ENDING = (Simple, Redirected, Pipe, Subshell)  # the failure of one of these ends a strict script
+
+
+class Shell:
+    """One run of one script. `traps` may set what is to be done when the container is asked to stop."""
+
+    def __init__(
+        self,
+        write: Write,
+        sleep: Callable[[float], Awaitable[None]],
+        *,
+        variables: Mapping[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
+        files: Mapping[str, str] | None = None,
+        programs: Mapping[str, Program] | None = None,
+        now: Callable[[], float] = lambda: 0.0,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.write = write
+        self.complain = write
+        self.input = Text()
+        self.sleep = sleep
+        self.now = now
+        self.files = files or {}
+        self.programs = {**PROGRAMS, **(programs or {})}
+        self.names = Names(dict(variables or {}), list(arguments), dict.fromkeys(variables or ()))
+        self.traps: dict[str, str] = {}
+        self.stops_on_error = False
+        self._is_stopping = is_stopping
+
+    async def run(self, script: str) -> int:
+        """The exit code of a script."""
+        try:
+            return await self._command(parse(script))
+        except ScriptError as error:
+            self.complain(f"sh: {error}\n")
+            return NOT_UNDERSTOOD
+        except Exit as exit_:
+            return exit_.code
+        except Leap:
+            return self.names.status
+
+    async def call(self, words: list[str]) -> int:
+        """The exit code of one command, its words as they are."""
+        try:
+            return await self.program(words)
+        except ScriptError as error:
+            self.complain(f"{error}\n")
+            return NOT_UNDERSTOOD
+        except Exit as exit_:
+            return exit_.code
+
+    async def program(self, words: list[str]) -> int:
+        program = self.programs.get(words[0].rpartition("/")[2])
+        if program is None:
+            raise ScriptError(f"{words[0]}: not found (understood are {', '.join(sorted(self.programs))})")
+        return await program(self, words[1:])
+
+    def subshell(self) -> Shell:
+        """Another one that begins with all that this one has, and keeps what it makes of it."""
+        other = copy.copy(self)
+        other.names = self.names.copy()
+        other.traps = {}
+        return other
+
+    def fresh(self, arguments: list[str]) -> Shell:
+        """A shell that is called as a program: it knows what is exported."""
+        other = self.subshell()
+        other.names = Names(self.names.environment(), arguments, self.names.exported)
+        other.stops_on_error = False
+        return other
+
+    # --- the tree ---
+
+    async def _command(self, command: Command) -> int:
+        self.names.status = await self._RUNS[type(command)](self, command)
+        return self.names.status
+
+    async def _sequence(self, sequence: Sequence) -> int:
+        status = 0
+        for command in sequence.commands:
+            status = await self._command(command)
+            if status and self.stops_on_error and isinstance(command, ENDING):
+                raise Exit(status)
+        return status
+
+    async def _chain(self, chain: Chain) -> int:
+        status = await self._quietly(chain.first)
+        for joint, command in chain.rest:
+            if (status == 0) is (joint == "&&"):
+                is_last = command is chain.rest[-1][1]
+                status = await (self._command(command) if is_last else self._quietly(command))
+                if status and self.stops_on_error and is_last:
+                    raise Exit(status)
+        return status
+
+    async def _not(self, turned: Not) -> int:
+        return 0 if await self._quietly(turned.command) else 1
+
+    async def _branches(self, branches: Branches) -> int:
+        for condition, body in branches.branches:
+            if await self._quietly(condition) == 0:
+                return await self._command(body)
+        return await self._command(branches.otherwise) if branches.otherwise else 0
+
+    async def _while(self, loop: While) -> int:
+        last = 0
+        while (await self._quietly(loop.condition) != 0) is loop.until:
+            try:
+                last = await self._command(loop.body)
+            except Leap as leap:
+                last = 0
+                if leap.ends:
+                    break
+            await self.sleep(MOMENT)
+        return last
+
+    async def _for(self, loop: For) -> int:
+        words = await self._expanded(loop.words) if loop.words else self.names.arguments
+        last = 0
+        for word in words:
+            self.names.variables[loop.name] = word
+            try:
+                last = await self._command(loop.body)
+            except Leap as leap:
+                last = 0
+                if leap.ends:
+                    break
+        return last
+
+    async def _quietly(self, condition: Command) -> int:
+        """A condition may fail without ending the script."""
+        strict, self.stops_on_error = self.stops_on_error, False
+        try:
+            return await self._command(condition)
+        finally:
+            self.stops_on_error = strict
+
+    async def _redirected(self, command: Redirected) -> int:
+        before = self.write, self.complain
+        self.write, self.complain = redirected(self.write, self.complain, command.redirections)
+        try:
+            return await self._command(command.command)
+        finally:
+            self.write, self.complain = before
+
+    async def _pipe(self, pipe: Pipe) -> int:
+        *first, last = pipe.commands
+        flowing = self.input
+        for command in first:
+            part, written = self.subshell(), Text()
+            part.input, part.write = flowing, written.add
+            await self._apart(part, command)
+            flowing = written
+        part = self.subshell()
+        part.input = flowing
+        return await self._apart(part, last)
+
+    async def _subshell(self, apart: Subshell) -> int:
+        return await self._apart(self.subshell(), apart.command)
+
+    async def _apart(self, shell: Shell, command: Command) -> int:
+        try:
+            return await shell._command(command)
+        except Exit as exit_:
+            return exit_.code
+
+    async def _simple(self, command: Simple) -> int:
+        self.names.status = 0 if not command.words else self.names.status
+        for name, word in command.assignments:
+            self.names.variables[name] = self.names.text(await self._substituted(word))
+        words = await self._expanded(command.words)
+        if not words:
+            return self.names.status
+        status = await self.program(words)
+        await self._heed_stop()
+        return status
+
+    # --- substitutions ---
+
+    async def _expanded(self, words: tuple[Word, ...]) -> list[str]:
+        return self.names.expand(tuple([await self._substituted(word) for word in words]))
+
+    async def _substituted(self, word: Word) -> Word:
+        if not any(isinstance(part, Substitution) for part in word):
+            return word
+        return tuple([await self._written(part) if isinstance(part, Substitution) else part for part in word])
+
+    async def _written(self, part: Substitution) -> Written:
+        shell, written = self.subshell(), Text()
+        shell.write = written.add
+        self.names.status = await self._apart(shell, parse(part.script))
+        return Written(written.rest().rstrip("\n"), part.quoted)
+
+    async def _heed_stop(self) -> None:
+        """SIGTERM goes unnoticed by a shell that is process 1, unless a trap waits for it."""
+        if self.traps and self._is_stopping():
+            script = self.traps.pop("TERM", None)
+            if script is not None:
+                await self._command(parse(script))
+
+    _RUNS: ClassVar[dict[type[Any], Callable[[Any, Any], Awaitable[int]]]] = {
+        Simple: _simple,
+        Redirected: _redirected,
+        Pipe: _pipe,
+        Subshell: _subshell,
+        Sequence: _sequence,
+        Chain: _chain,
+        Not: _not,
+        Branches: _branches,
+        While: _while,
+        For: _for,
+    }

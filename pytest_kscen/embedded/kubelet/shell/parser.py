@@ -1,0 +1,263 @@
+"""From words to a tree of commands: lists, && and ||, pipes, redirections, if, while, until, for, braces, parentheses."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pytest_kscen.embedded.kubelet.shell.words import Literal, Reader, ScriptError, Token, Word
+
+# What a script is made of: commands, and commands of commands.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """Assignments, and a command with its arguments."""
+
+    assignments: tuple[tuple[str, Word], ...]
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Redirected:
+    """A command whose output goes elsewhere."""
+
+    command: Command
+    redirections: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """Commands of which each reads what the one before has written."""
+
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subshell:
+    """Commands whose variables and whose exit are their own."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One after the other."""
+
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A command, then others that run if the one before succeeded (&&) or failed (||)."""
+
+    first: Command
+    rest: tuple[tuple[str, Command], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """if, elif, else."""
+
+    branches: tuple[tuple[Command, Command], ...]
+    otherwise: Command | None
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    condition: Command
+    body: Command
+    until: bool
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    name: str
+    words: tuple[Word, ...]
+    body: Command
+
+
+Command: TypeAlias = Simple | Redirected | Pipe | Subshell | Sequence | Chain | Not | Branches | While | For
+
+
+
+_ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
+_ENDS = ("then", "elif", "else", "fi", "do", "done", "}", ")")
+
+
+@functools.lru_cache(maxsize=32)
+def parse(script: str) -> Command:
+    parser = _Parser(Reader(script).tokens())
+    tree = parser.sequence()
+    parser.expect_end()
+    return tree
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def sequence(self) -> Sequence:
+        commands: list[Command] = []
+        while True:
+            while self._operator(";"):
+                pass
+            if self._next() is None or self._peek() in _ENDS:
+                return Sequence(tuple(commands))
+            commands.append(self._chain())
+
+    def expect_end(self) -> None:
+        if self._next() is not None:
+            raise ScriptError(f"{self._peek()!r} is out of place")
+
+    def _chain(self) -> Command:
+        first = self._negatable()
+        rest: list[tuple[str, Command]] = []
+        while operator := self._operator("&&", "||"):
+            while self._operator(";"):
+                pass
+            rest.append((operator, self._negatable()))
+        return Chain(first, tuple(rest)) if rest else first
+
+    def _negatable(self) -> Command:
+        if self._keyword("!"):
+            return Not(self._pipe())
+        return self._pipe()
+
+    def _pipe(self) -> Command:
+        commands = [self._redirected()]
+        while self._operator("|"):
+            while self._operator(";"):
+                pass
+            commands.append(self._redirected())
+        return Pipe(tuple(commands)) if len(commands) > 1 else commands[0]
+
+    def _redirected(self) -> Command:
+        before = self._redirections()
+        command = self._command()
+        if isinstance(command, Redirected):
+            return Redirected(command.command, (*before, *command.redirections))
+        redirections = (*before, *self._redirections())
+        return Redirected(command, redirections) if redirections else command
+
+    def _redirections(self) -> tuple[str, ...]:
+        found: list[str] = []
+        while (token := self._next()) and ">" in token.operator:
+            found.append(token.operator)
+            self._at += 1
+        return tuple(found)
+
+    def _command(self) -> Command:
+        if self._keyword("if"):
+            return self._branches()
+        for keyword in ("while", "until"):
+            if self._keyword(keyword):
+                condition = self.sequence()
+                return While(condition, self._block(), keyword == "until")
+        if self._keyword("for"):
+            return self._for()
+        for open_, close in ("{", "}"), ("(", ")"):
+            if self._peek() == open_:
+                self._at += 1
+                body = self.sequence()
+                self._demand(close)
+                return Subshell(body) if open_ == "(" else body
+        return self._simple()
+
+    def _branches(self) -> Branches:
+        branches: list[tuple[Command, Command]] = []
+        otherwise: Command | None = None
+        while True:
+            condition = self.sequence()
+            self._demand("then")
+            branches.append((condition, self.sequence()))
+            if self._keyword("elif"):
+                continue
+            if self._keyword("else"):
+                otherwise = self.sequence()
+            self._demand("fi")
+            return Branches(tuple(branches), otherwise)
+
+    def _for(self) -> For:
+        name = self._word_text()
+        words: list[Word] = []
+        if self._keyword("in"):
+            while (token := self._next()) and token.word:
+                words.append(token.word)
+                self._at += 1
+        while self._operator(";"):
+            pass
+        return For(name, tuple(words), self._block())
+
+    def _block(self) -> Command:
+        self._demand("do")
+        body = self.sequence()
+        self._demand("done")
+        return body
+
+    def _simple(self) -> Command:
+        assignments: list[tuple[str, Word]] = []
+        words: list[Word] = []
+        redirections: list[str] = []
+        while (token := self._next()) and (token.word or ">" in token.operator):
+            assigned = None if words or not token.word else _assignment(token.word)
+            if assigned:
+                assignments.append(assigned)
+            elif token.word:
+                words.append(token.word)
+            else:
+                redirections.append(token.operator)
+            self._at += 1
+        if not assignments and not words:
+            raise ScriptError(f"{self._peek() or 'the end'!r} is out of place")
+        simple = Simple(tuple(assignments), tuple(words))
+        return Redirected(simple, tuple(redirections)) if redirections else simple
+
+    # --- tokens ---
+
+    def _next(self) -> Token | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _peek(self) -> str:
+        token = self._next()
+        return (token.operator or token.plain) if token else ""
+
+    def _operator(self, *operators: str) -> str:
+        token = self._next()
+        if token and token.operator in operators:
+            self._at += 1
+            return token.operator
+        return ""
+
+    def _keyword(self, keyword: str) -> bool:
+        token = self._next()
+        found = token is not None and token.plain == keyword
+        self._at += found
+        return found
+
+    def _demand(self, keyword: str) -> None:
+        if self._peek() != keyword:
+            raise ScriptError(f"{keyword!r} is missing before {self._peek() or 'the end'!r}")
+        self._at += 1
+
+    def _word_text(self) -> str:
+        found = self._peek()
+        self._at += 1
+        return found
+
+
+def _assignment(word: Word) -> tuple[str, Word] | None:
+    head = word[0]
+    match = _ASSIGNMENT.fullmatch(head.text) if isinstance(head, Literal) and not head.quoted else None
+    if match is None:
+        return None
+    return match["name"], (Literal(match["value"]), *word[1:])

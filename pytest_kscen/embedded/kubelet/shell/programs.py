@@ -1,0 +1,170 @@
+"""The programs that scripts may call: a table of small functions on the shell that runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.embedded.kubelet.shell.builtin_commands import CONTROLS
+from pytest_kscen.embedded.kubelet.shell.filters import FILTERS
+from pytest_kscen.embedded.kubelet.shell.words import ScriptError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kscen.embedded.kubelet.shell.interpreter import Shell
+
+Program: TypeAlias = Callable[["Shell", list[str]], Awaitable[int]]
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+FOREVER = 10.0 * 365 * 86400
+TIMED_OUT = 124
+SHELLS = ("ash", "bash", "dash", "sh")
+
+
+async def _true(_: Shell, __: list[str]) -> int:
+    return 0
+
+
+async def _false(_: Shell, __: list[str]) -> int:
+    return 1
+
+
+async def _echo(shell: Shell, words: list[str]) -> int:
+    ends_line = escapes = False
+    while words and re.fullmatch(r"-[neE]+", words[0]):
+        ends_line = ends_line or "n" in words[0]
+        escapes = escapes or "e" in words[0]
+        words = words[1:]
+    text = " ".join(words)
+    shell.write((_unescaped(text) if escapes else text) + ("" if ends_line else "\n"))
+    return 0
+
+
+async def _printf(shell: Shell, words: list[str]) -> int:
+    if not words:
+        raise ScriptError("printf: a format is missing")
+    values = iter(words[1:])
+    shell.write(re.sub(r"%[sd]", lambda _: next(values, ""), _unescaped(words[0])).replace("%%", "%"))
+    return 0
+
+
+async def _sleep(shell: Shell, words: list[str]) -> int:
+    seconds = 0.0
+    for word in words:
+        wait = _seconds(word)
+        if wait is None:
+            shell.complain(f"sleep: invalid number '{word}'\n")
+            return 1
+        seconds += wait
+    await shell.sleep(seconds)
+    return 0
+
+
+def _seconds(word: str) -> float | None:
+    match = _DURATION.fullmatch(word)
+    if match is None:
+        return FOREVER if word in {"inf", "infinity"} else None
+    return float(match[1]) * _UNITS[match[2]]
+
+
+async def _timeout(shell: Shell, words: list[str]) -> int:
+    """GNU's and busybox's, without options."""
+    if len(words) < 2 or (seconds := _seconds(words[0])) is None:  # noqa: PLR2004  # a duration and a program
+        raise ScriptError(f"timeout: {' '.join(words)} is not understood here (a duration and a program are)")
+    try:
+        async with asyncio.timeout(seconds or None):
+            return await shell.subshell().call(words[1:])
+    except TimeoutError:
+        return TIMED_OUT
+
+
+async def _sh(shell: Shell, words: list[str]) -> int:
+    """A shell in a shell: `-c` and a script, or a script to read."""
+    flags: list[str] = []
+    while words and words[0].startswith(("-", "+")):
+        flags.append(words.pop(0))
+    has_script = any("c" in flag for flag in flags)
+    if not has_script and words:
+        raise ScriptError(f"sh: a file ({words[0]}) is not understood here")
+    script = words[0] if has_script and words else shell.input.rest()
+    inner = shell.fresh(words[2:])
+    inner.stops_on_error = any("e" in flag for flag in flags)
+    return await inner.run(script)
+
+
+async def _cat(shell: Shell, words: list[str]) -> int:
+    status = 0
+    if not words:
+        shell.write(shell.input.rest())
+    for name in words:
+        if name == "-":
+            shell.write(shell.input.rest())
+        elif name in shell.files:
+            shell.write(shell.files[name])
+        else:
+            shell.complain(f"cat: can't open '{name}': No such file or directory\n")
+            status = 1
+    return status
+
+
+async def _date(shell: Shell, words: list[str]) -> int:
+    shell.write(f"{int(shell.now())}\n" if "+%s" in words else timestamp_of(shell.now()) + "\n")
+    return 0
+
+
+async def _hostname(shell: Shell, _: list[str]) -> int:
+    shell.write(shell.names.variables.get("HOSTNAME", "localhost") + "\n")
+    return 0
+
+
+async def _env(shell: Shell, words: list[str]) -> int:
+    if words:
+        raise ScriptError(f"env: with arguments ({' '.join(words)}) it is not understood here")
+    for name, value in sorted(shell.names.environment().items()):
+        shell.write(f"{name}={value}\n")
+    return 0
+
+
+async def _tail(shell: Shell, words: list[str]) -> int:
+    """`tail -f`, of whatever file, is how containers wait."""
+    if any(re.fullmatch("-[fF]", word) for word in words):
+        await shell.sleep(FOREVER)
+    return await _filter("tail")(shell, words)
+
+
+def _filter(name: str) -> Program:
+    async def run(shell: Shell, words: list[str]) -> int:
+        written, status = FILTERS[name](words, shell.input.rest())
+        shell.write(written)
+        return status
+
+    return run
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([ntr\\])", lambda match: _ESCAPES[match[1]], text)
+
+
+PROGRAMS: Mapping[str, Program] = {
+    **CONTROLS,
+    **{name: _filter(name) for name in FILTERS},
+    ":": _true,
+    "cat": _cat,
+    "date": _date,
+    "echo": _echo,
+    "env": _env,
+    "false": _false,
+    "hostname": _hostname,
+    "printf": _printf,
+    **dict.fromkeys(SHELLS, _sh),
+    "sleep": _sleep,
+    "tail": _tail,
+    "timeout": _timeout,
+    "true": _true,
+}

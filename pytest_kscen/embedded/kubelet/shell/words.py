@@ -1,0 +1,329 @@
+"""From a script's text to its words and operators. A word keeps its parts apart until the variables are known."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+
+
+
+class ScriptError(Exception):
+    """The script says something that is not understood here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    text: str
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`$name`, `${name}`, `${name:-default}`."""
+
+    name: str
+    default: str = ""
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`$((expression))`."""
+
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """`$(script)`: what the script writes, without the ends of its last lines."""
+
+    script: str
+    quoted: bool = False
+
+
+Part: TypeAlias = "Literal | Variable | Arithmetic | Substitution"
+Word: TypeAlias = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, or an operator: a line's end is ";", and a redirection is from and to: "1>null", "2>1", "1>2"."""
+
+    operator: str = ""
+    word: Word = ()
+
+    @property
+    def plain(self) -> str:
+        """The text of a word without quotes or variables, as keywords are."""
+        if len(self.word) == 1 and isinstance(self.word[0], Literal) and not self.word[0].quoted:
+            return self.word[0].text
+        return ""
+
+
+_BLANK = re.compile(r"[ \t]+|\\\n|#[^\n]*")
+_OPERATOR = re.compile(r"&&|\|\||[;\n()|]")
+_REDIRECTION = re.compile(r"(?P<source>[12&]?)>>?\s*(?:&(?P<stream>[12])|/dev/(?P<device>null|stdout|stderr)\b)|<\s*/dev/null\b")
+_DEVICES = {"null": "null", "stdout": "1", "stderr": "2"}
+_REFUSED = re.compile(r"<<|[0-9]*[<>]|&")
+_BRACED = re.compile(r"\$\{(?P<name>\w+|[?#@*])(?::?-(?P<default>[^}]*))?\}")
+_NAMED = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9?#@*$])")
+_SUM = re.compile(r"\$\(\((?P<expression>.*?)\)\)", re.DOTALL)
+_PLAIN = re.compile(r"[^\s;&|<>()$`'\"\\]+")
+_IN_QUOTES = re.compile(r"[^\"$`\\]+")
+_MEANT = {"\n": ";", "&&": "&&", "||": "||"}
+_NAMES = {"<<": "a here-document", "&": "a background job"}
+
+
+class Reader:
+    """Reads a script once, from its start to its end, or that of the substitution in which it stands."""
+
+    def __init__(self, text: str, at: int = 0) -> None:
+        self._text = text
+        self._at = at
+
+    def tokens(self) -> list[Token]:
+        found: list[Token] = []
+        while self._at < len(self._text):
+            if token := self._token():
+                found.append(token)
+        return found
+
+    def end_of_substitution(self) -> int:
+        """Where the parenthesis closes that was opened just before."""
+        depth = 1
+        while self._at < len(self._text):
+            token = self._token()
+            depth += {"(": 1, ")": -1}.get(token.operator, 0) if token else 0
+            if not depth:
+                return self._at - 1
+        raise ScriptError("a substitution that begins with $( does not end")
+
+    def _token(self) -> Token | None:
+        if self._take(_BLANK):
+            return None
+        if redirection := self._take(_REDIRECTION):
+            return _redirected(redirection)
+        if operator := self._take(_OPERATOR):
+            return Token(operator=_MEANT.get(operator[0], operator[0]))
+        return Token(word=self._word())
+
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self._text, self._at)
+        if match:
+            self._at = match.end()
+        return match
+
+    def _word(self) -> Word:
+        parts: list[Part] = []
+        while self._at < len(self._text):
+            character = self._text[self._at]
+            if _OPERATOR.match(self._text, self._at) or _REDIRECTION.match(self._text, self._at):
+                break
+            if refused := _REFUSED.match(self._text, self._at):
+                raise self._refusal(refused[0])
+            if character == "'":
+                parts.append(Literal(self._until("'"), quoted=True))
+            elif character == '"':
+                parts.extend(self._quoted())
+            elif character == "\\":
+                parts.append(Literal(self._text[self._at + 1 : self._at + 2].replace("\n", ""), quoted=True))
+                self._at += 2
+            elif character in "$`":
+                parts.append(self._expansion(quoted=False))
+            elif plain := self._take(_PLAIN):
+                parts.append(Literal(plain[0]))
+            else:
+                break
+        return tuple(parts)
+
+    def _until(self, end: str) -> str:
+        close = self._text.find(end, self._at + 1)
+        if close < 0:
+            raise ScriptError(f"line {self._line()}: a quotation that begins with {end} does not end")
+        found = self._text[self._at + 1 : close]
+        self._at = close + 1
+        return found
+
+    def _quoted(self) -> list[Part]:
+        parts: list[Part] = [Literal("", quoted=True)]
+        start, self._at = self._at, self._at + 1
+        while self._at < len(self._text):
+            character = self._text[self._at]
+            if character == '"':
+                self._at += 1
+                return parts
+            if character == "\\":
+                escaped = self._text[self._at + 1 : self._at + 2]
+                parts.append(Literal(escaped if escaped in '"$`\\' else "\\" + escaped, quoted=True))
+                self._at += 2
+            elif character in "$`":
+                parts.append(self._expansion(quoted=True))
+            elif plain := self._take(_IN_QUOTES):
+                parts.append(Literal(plain[0], quoted=True))
+        self._at = start
+        raise ScriptError(f'line {self._line()}: a quotation that begins with " does not end')
+
+    def _expansion(self, *, quoted: bool) -> Part:
+        if self._text[self._at] == "`":
+            return Substitution(self._until("`").replace("\\`", "`"), quoted)
+        if match := self._take(_SUM):
+            return Arithmetic(match["expression"])
+        if match := self._take(_BRACED):
+            return Variable(match["name"], match["default"] or "", quoted)
+        if match := self._take(_NAMED):
+            return Variable(match["name"], "", quoted)
+        if self._text.startswith("$(", self._at):
+            start = self._at + 2
+            end = Reader(self._text, start).end_of_substitution()
+            self._at = end + 1
+            return Substitution(self._text[start:end], quoted)
+        if self._text.startswith("${", self._at):
+            raise self._refusal("${")
+        self._at += 1
+        return Literal("$", quoted)
+
+    def _refusal(self, what: str) -> ScriptError:
+        name = _NAMES.get(what, "a redirection" if what.strip("0123456789") in "<>" else "this expansion")
+        return ScriptError(f"line {self._line()}: {name} ({what}) is not understood here")
+
+    def _line(self) -> int:
+        return self._text.count("\n", 0, self._at) + 1
+
+
+def _redirected(match: re.Match[str]) -> Token | None:
+    """What is read from /dev/null is nothing, as without it."""
+    if match[0].startswith("<"):
+        return None
+    target = match["stream"] or _DEVICES[match["device"]]
+    return Token(operator=f"{match['source'] or '1'}>{target}")
+
+
+# From words to text: what variables, arguments and sums stand for when a command is about to
+# run. Substitutions have been replaced by what they wrote before that (`Written`).
+
+
+
+ALL_ARGUMENTS = (Literal("", quoted=True), Variable("@", quoted=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Literal):
+    """What a substitution wrote."""
+
+
+@dataclass(slots=True)
+class Names:
+    """What a script knows by name: its variables and arguments, and how its last command ended."""
+
+    variables: dict[str, str]
+    arguments: list[str]
+    exported: dict[str, None]
+    status: int = 0
+
+    def copy(self) -> Names:
+        return Names(dict(self.variables), list(self.arguments), dict(self.exported), self.status)
+
+    def environment(self) -> dict[str, str]:
+        """What a program that is called inherits."""
+        return {name: value for name, value in self.variables.items() if name in self.exported}
+
+    def expand(self, words: tuple[Word, ...]) -> list[str]:
+        """A command's words."""
+        found: list[str] = []
+        for word in words:
+            if word == ALL_ARGUMENTS:
+                found += self.arguments
+            elif any(map(_falls_apart, word)):
+                found += self._split(word)
+            else:
+                found.append(self.text(word))
+        return found
+
+    def text(self, word: Word) -> str:
+        """One word that stays whole."""
+        return "".join(map(self._part, word))
+
+    def value(self, name: str) -> str:
+        if name in _SPECIAL:
+            return _SPECIAL[name](self)
+        if name.isdigit():
+            return "".join(self.arguments[int(name) - 1 : int(name)])
+        return self.variables.get(name, "")
+
+    def _split(self, word: Word) -> list[str]:
+        """What comes from a variable or a substitution without quotes falls apart at blanks."""
+        fields, is_quoted = [""], False
+        for part in word:
+            if _falls_apart(part):
+                first, *others = re.split(r"\s+", self._part(part))
+                fields[-1] += first
+                fields += others
+            else:
+                fields[-1] += self._part(part)
+                is_quoted = is_quoted or (isinstance(part, Literal) and part.quoted)
+        return [field for field in fields if field or is_quoted]
+
+    def _part(self, part: Part) -> str:
+        match part:
+            case Literal():
+                return part.text
+            case Arithmetic():
+                return str(self._sum(part.expression))
+            case Variable():
+                return self.value(part.name) or part.default
+        raise ScriptError("a substitution cannot stand here")
+
+    def _sum(self, expression: str) -> int:
+        text = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", lambda match: self.value(match[1]) or "0", expression)
+        try:
+            return _calculate(ast.parse(text.replace("/", "//").strip(), mode="eval").body)
+        except (SyntaxError, KeyError, ValueError, ZeroDivisionError) as error:
+            raise ScriptError(f"the sum $(({expression})) is not understood here") from error
+
+
+def _falls_apart(part: Part) -> bool:
+    return isinstance(part, Variable | Written) and not part.quoted
+
+
+_SPECIAL: dict[str, Callable[[Names], str]] = {
+    "?": lambda names: str(names.status),
+    "#": lambda names: str(len(names.arguments)),
+    "@": lambda names: " ".join(names.arguments),
+    "*": lambda names: " ".join(names.arguments),
+    "$": lambda _: "1",
+    "0": lambda _: "sh",
+}
+_SUMS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Lt: operator.lt,
+    ast.Gt: operator.gt,
+    ast.LtE: operator.le,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
+def _calculate(node: ast.expr) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_calculate(operand)
+        case ast.BinOp(left=left, op=op, right=right):
+            return int(_SUMS[type(op)](_calculate(left), _calculate(right)))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return int(_SUMS[type(op)](_calculate(left), _calculate(right)))
+    raise ValueError(ast.dump(node))

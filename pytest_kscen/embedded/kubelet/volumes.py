@@ -1,0 +1,154 @@
+"""What must be there before a pod's containers start: claims that are bound, ConfigMaps and Secrets that exist.
+
+What is mounted is kept as it was found, and becomes files only when a container looks for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.indexes import claim_of
+from pytest_kscen.embedded.kubelet.environment import MissingError, data_of, field_of, resource_of
+from pytest_kscen.embedded.kubelet.timings import MOUNT_FIRST, MOUNT_LONGEST
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.resources import (
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SECRETS,
+)
+
+if TYPE_CHECKING:
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.events import Recorder
+    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.objects.resources import Obj
+
+Content = dict[str, str]
+TOKEN = "simulated"  # noqa: S105  # what stands where a real pod finds its token
+
+
+class Files(Mapping[str, str]):
+    """The files of one container by their paths."""
+
+    def __init__(self, container: Obj, mounted: Mapping[str, Content]) -> None:
+        self._mounts = container.get("volumeMounts") or []
+        self._mounted = mounted
+        self._files: Content | None = None
+
+    def _all(self) -> Content:
+        if self._files is None:
+            self._files = {path: text for mount in self._mounts for path, text in self._of(mount)}
+        return self._files
+
+    def _of(self, mount: Obj) -> Iterator[tuple[str, str]]:
+        content, folder, part = self._mounted.get(mount["name"], {}), mount["mountPath"].rstrip("/"), mount.get("subPath")
+        if part in content:
+            yield folder, content[part]
+        elif not part:
+            for name, text in content.items():
+                yield f"{folder}/{name}", text
+
+    def __getitem__(self, path: str) -> str:
+        return self._all()[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+class Mounter:
+    """Waits for volumes, for all machines."""
+
+    def __init__(self, api: Api, clock: Clock, informers: Informers) -> None:
+        self._api = api
+        self._clock = clock
+        self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = informers.of(PERSISTENT_VOLUMES)
+        self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
+        self._claims.on_change(lambda new, _: self._wake(new))
+
+    async def mounted(self, pod: Obj, recorder: Recorder, allocatable: Obj) -> dict[str, Content]:
+        """The contents of all volumes of a pod, as soon as all are there."""
+        found: dict[str, Content] = {}
+        for volume in pod["spec"].get("volumes") or ():
+            found[volume["name"]] = await self._insist(pod, volume, recorder, allocatable)
+        return found
+
+    async def _insist(self, pod: Obj, volume: Obj, recorder: Recorder, allocatable: Obj) -> Content:
+        delay = MOUNT_FIRST
+        while True:
+            try:
+                if claim := claim_of(pod, volume):
+                    await self._bound(pod, volume["name"], claim, recorder)
+                    return {}
+                return await self._content(pod, volume, allocatable)
+            except MissingError as error:
+                recorder.warning(pod, "FailedMount", f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}')
+                await self._clock.sleep(delay)
+                delay = min(delay * 2, MOUNT_LONGEST)
+
+    async def _bound(self, pod: Obj, volume: str, claim: Ref, recorder: Recorder) -> None:
+        while why := self._unbound(claim):
+            where = f"error processing PVC {claim.namespace}/{claim.name}: {why}"
+            unmounted = f"unmounted volumes=[{volume}], unattached volumes=[], failed to process volumes=[{volume}]"
+            recorder.warning(pod, "FailedMount", f"Unable to attach or mount volumes: {unmounted}: {where}")
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(claim, []).append(future)
+            await future
+
+    def _unbound(self, ref: Ref) -> str:
+        """Why a claim is not to be had."""
+        claim = self._claims.objects.get(ref)
+        if claim is None:
+            return f'failed to fetch PVC from API server: persistentvolumeclaim "{ref.name}" not found'
+        if claim["metadata"].get("deletionTimestamp"):
+            return "PVC is being deleted"
+        name = claim["spec"].get("volumeName")
+        if not name or (claim.get("status") or {}).get("phase") != "Bound":
+            return "PVC is not bound"
+        return ""
+
+    def _wake(self, claim: Obj | None) -> None:
+        for future in self._waiting.pop(Ref.of(claim), ()) if claim else ():
+            if not future.done():
+                future.set_result(None)
+
+    async def _content(self, pod: Obj, volume: Obj, allocatable: Obj) -> Content:
+        sources = volume["projected"].get("sources") or [] if "projected" in volume else [volume]
+        content: Content = {}
+        for source in sources:
+            content |= await self._source(pod, source, allocatable)
+        return content
+
+    async def _source(self, pod: Obj, source: Obj, allocatable: Obj) -> Content:
+        namespace = pod["metadata"].get("namespace", "")
+        for kind, resource in (("configMap", CONFIG_MAPS), ("secret", SECRETS)):
+            if reference := source.get(kind):
+                return _chosen(await data_of(self._api, resource, reference, namespace) or {}, reference)
+        if downward := source.get("downwardAPI"):
+            return {item["path"]: _downward(pod, item, allocatable) for item in downward.get("items") or ()}
+        if token := source.get("serviceAccountToken"):
+            return {token["path"]: TOKEN}
+        return {}
+
+
+def _chosen(data: Content, reference: Obj) -> Content:
+    items = reference.get("items")
+    if not items:
+        return data
+    missing = [item["key"] for item in items if item["key"] not in data]
+    if missing and not reference.get("optional"):
+        raise MissingError(f"references non-existent config key: {missing[0]}")
+    return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
+
+
+def _downward(pod: Obj, item: Obj, allocatable: Obj) -> str:
+    if "fieldRef" in item:
+        return field_of(pod, item["fieldRef"]["fieldPath"])
+    return resource_of(pod, pod["spec"]["containers"][0], item["resourceFieldRef"], allocatable)

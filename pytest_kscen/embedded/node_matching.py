@@ -1,0 +1,142 @@
+"""Node selectors: which nodes a pod, or a volume, may be on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# Whole numbers that stand in labels, taints and selectors as text, as Kubernetes reads them:
+# sixty-four bits, and no more.
+
+
+WRITTEN = re.compile(r"([+-]?)0*([0-9]{1,19})")
+PLAIN = re.compile(r"(0|-?[1-9][0-9]{0,18})")
+SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+def number(text: str, form: re.Pattern[str] = WRITTEN) -> int | None:
+    """None for what is no number of this form."""
+    found = form.fullmatch(text)
+    value = int("".join(found.groups())) if found else None
+    return value if value is not None and SMALLEST <= value <= LARGEST else None
+
+
+def plain_number(text: str) -> int | None:
+    """Of tolerations, where a number is written in one way only."""
+    return number(text, PLAIN)
+
+
+
+
+def pod_may_be_on(pod: Obj, node: Obj) -> bool:
+    """nodeSelector and the required node affinity."""
+    spec = pod["spec"]
+    selector = spec.get("nodeSelector")
+    if selector:
+        labels = node["metadata"].get("labels") or {}
+        if any(labels.get(key) != value for key, value in selector.items()):
+            return False
+    required = (spec.get("affinity") or {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    return required is None or selects(required, node)
+
+
+def volume_may_be_on(volume: Obj, node: Obj) -> bool:
+    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
+    return required is None or selects(required, node)
+
+
+def preference(pod: Obj, node: Obj) -> int:
+    """The weights of the preferred terms that this node meets."""
+    terms = (pod["spec"].get("affinity") or {}).get("nodeAffinity", {}).get("preferredDuringSchedulingIgnoredDuringExecution")
+    return sum(term["weight"] for term in terms or () if term_holds(term["preference"], node))
+
+
+def selects(selector: Obj, node: Obj) -> bool:
+    """A NodeSelector: one of its terms must hold; an empty term never does."""
+    return any(term_holds(term, node) for term in selector.get("nodeSelectorTerms") or ())
+
+
+def term_holds(term: Obj, node: Obj) -> bool:
+    """One term of a NodeSelector."""
+    labels = node["metadata"].get("labels") or {}
+    by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not by_label and not by_field:
+        return False
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return all(holds(part, labels) for part in by_label) and all(holds(part, fields) for part in by_field)
+
+
+def holds(requirement: Obj, labels: Mapping[str, str]) -> bool:
+    """One requirement of a term."""
+    own, values = labels.get(requirement["key"]), requirement.get("values") or []
+    match requirement["operator"]:
+        case "In":
+            return own in values
+        case "NotIn":
+            return own not in values
+        case "Exists":
+            return own is not None
+        case "DoesNotExist":
+            return own is None
+        case operator:
+            return own is not None and len(values) == 1 and _compares(operator, own, values[0])
+
+
+def _compares(operator: str, own: str, wanted: str) -> bool:
+    found, limit = number(own), number(wanted)
+    if found is None or limit is None:
+        return False
+    return found > limit if operator == "Gt" else found < limit
+
+
+# Taints and tolerations.
+
+
+HARD = ("NoSchedule", "NoExecute")
+
+
+def tolerates(toleration: Obj, taint: Obj) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    own, theirs = toleration.get("value") or "", taint.get("value") or ""
+    match toleration.get("operator") or "Equal":
+        case "Exists":
+            return True
+        case "Equal":
+            return bool(own == theirs)
+        case "Lt" | "Gt" as operator:
+            return _toleration_compares(operator, own, theirs)
+    return False
+
+
+def _toleration_compares(operator: str, own: str, theirs: str) -> bool:
+    wanted, found = plain_number(own), plain_number(theirs)
+    if wanted is None or found is None:
+        return False
+    return found < wanted if operator == "Lt" else found > wanted
+
+
+def untolerated(taints: Iterable[Obj], tolerations: Iterable[Obj], effects: tuple[str, ...] = HARD) -> Obj | None:
+    """The first taint with one of these effects that nothing tolerates."""
+    for taint in taints:
+        if taint["effect"] in effects and not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def taints_of(node: Obj) -> list[Obj]:
+    return node["spec"].get("taints") or [] if node.get("spec") else []
+
+
+def same(one: Obj, other: Obj) -> bool:
+    """A node has one taint for each key and effect."""
+    return bool(one["key"] == other["key"] and one["effect"] == other["effect"])

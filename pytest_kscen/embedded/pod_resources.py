@@ -1,0 +1,179 @@
+"""What a pod asks of a node: resources, and ports of the host."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.objects.quantities import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# Amounts of resources as whole numbers: thousandths of a CPU, bytes, and pieces of anything
+# else.
+
+
+Amounts = dict[str, int]
+
+
+@functools.lru_cache(maxsize=4096)
+def amount(resource: str, quantity: str | float) -> int:
+    """A quantity in the resource's smallest unit, rounded up."""
+    found = parse(quantity)
+    return found.milli if resource == "cpu" else found.value
+
+
+def amounts(quantities: Mapping[str, str] | None) -> Amounts:
+    """A resource list."""
+    return {resource: amount(resource, quantity) for resource, quantity in (quantities or {}).items()}
+
+
+def plus(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def most(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
+    """The larger of the two, resource by resource."""
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+
+ASSUMED = {"cpu": 100, "memory": 200 * 1024 * 1024}  # what scoring takes a container for that asks nothing
+
+
+class HostPort(NamedTuple):
+    """A port of the node itself; 0.0.0.0 stands for all its addresses."""
+
+    protocol: str
+    port: int
+    address: str
+
+    def clashes(self, other: HostPort) -> bool:
+        same = self.address == other.address or "0.0.0.0" in (self.address, other.address)  # noqa: S104  # no socket is bound
+        return same and self.port == other.port and self.protocol == other.protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """All of it, computed once for a pod."""
+
+    requests: Amounts
+    scored: Amounts
+    ports: tuple[HostPort, ...]
+
+
+def demand_of(pod: Obj) -> Demand:
+    """Pods that ask for the same share one."""
+    spec = pod["spec"]
+    return _shared(tuple(_requests(spec, {}).items()), tuple(_requests(spec, ASSUMED).items()), _ports(spec))
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared(requests: tuple[tuple[str, int], ...], scored: tuple[tuple[str, int], ...], ports: tuple[HostPort, ...]) -> Demand:
+    return Demand(dict(requests), dict(scored), ports)
+
+
+def is_sidecar(container: Obj) -> bool:
+    """Whether an init container is one that runs along with the others."""
+    return container.get("restartPolicy") == "Always"
+
+
+def _requests(spec: Obj, assumed: Amounts) -> Amounts:
+    """Containers and sidecars add up; init containers run one after the other, beside the sidecars before them."""
+    total: Amounts = {}
+    for container in spec.get("containers") or ():
+        total = plus(total, _of_container(container, assumed))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        asked = _of_container(container, assumed)
+        if is_sidecar(container):
+            sidecars = plus(sidecars, asked)
+            total = plus(total, asked)
+            peak = most(peak, sidecars)
+        else:
+            peak = most(peak, plus(sidecars, asked))
+    total = {**most(total, peak), **amounts((spec.get("resources") or {}).get("requests"))}
+    return plus(total, amounts(spec["overhead"])) if spec.get("overhead") else total
+
+
+def _of_container(container: Obj, assumed: Amounts) -> Amounts:
+    return {**assumed, **amounts((container.get("resources") or {}).get("requests"))}
+
+
+def _ports(spec: Obj) -> tuple[HostPort, ...]:
+    sidecars = [container for container in spec.get("initContainers") or () if is_sidecar(container)]
+    return tuple(
+        HostPort(port.get("protocol", "TCP"), port["hostPort"], port.get("hostIP") or "0.0.0.0")  # noqa: S104
+        for container in (*sidecars, *(spec.get("containers") or ()))
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )
+
+
+# What a node has promised to its pods, and what it still can.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One resource of which there is not enough."""
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def reason(self) -> str:
+        return "Too many pods" if self.resource == "pods" else f"Insufficient {self.resource}"
+
+
+@dataclass(slots=True)
+class Load:
+    """The sum of the demands on one node."""
+
+    used: Amounts = field(default_factory=dict)
+    scored: Amounts = field(default_factory=dict)
+    ports: dict[HostPort, int] = field(default_factory=dict)
+    pods: int = 0
+
+    def add(self, demand: Demand) -> None:
+        self._count(demand, 1)
+
+    def remove(self, demand: Demand) -> None:
+        self._count(demand, -1)
+
+    def _count(self, demand: Demand, sign: int) -> None:
+        self.pods += sign
+        for total, part in ((self.used, demand.requests), (self.scored, demand.scored)):
+            for name, number in part.items():
+                total[name] = total.get(name, 0) + sign * number
+        for port in demand.ports:
+            self.ports[port] = self.ports.get(port, 0) + sign
+            if not self.ports[port]:
+                del self.ports[port]
+
+    def shortages(self, demand: Demand, allocatable: Amounts) -> Iterator[Shortage]:
+        """What is lacking for one more pod."""
+        if self.pods + 1 > allocatable.get("pods", 0):
+            yield Shortage("pods", 1, self.pods, allocatable.get("pods", 0))
+        for name, asked in demand.requests.items():
+            used, capacity = self.used.get(name, 0), allocatable.get(name, 0)
+            if asked and asked > capacity - used:
+                yield Shortage(name, asked, used, capacity)
+
+    def ports_clash(self, demand: Demand) -> bool:
+        return any(port.clashes(taken) for port in demand.ports for taken in self.ports)
+
+
+def allocatable_of(node: Obj) -> Amounts:
+    """What a node has to give."""
+    status = node.get("status") or {}
+    return amounts(status.get("allocatable") or status.get("capacity"))

@@ -1,0 +1,71 @@
+"""Higher priority first; among equals, whoever has waited longer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.scheduler.framework.events import POD, Action, Interest
+from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
+from pytest_kscen.embedded.scheduler.framework.status import Status, failure, unresolvable
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.resources import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
+    from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo, QueuedPod
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+
+class PrioritySort(Plugin):
+    def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
+        return -queued.pod.priority, queued.since
+
+    def events(self) -> Sequence[Interest]:
+        return ()
+
+
+# A pod with scheduling gates is not looked at until they are gone.
+
+
+
+class SchedulingGates(Plugin):
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        gates = pod.spec.get("schedulingGates")
+        if not gates:
+            return None
+        names = " ".join(gate["name"] for gate in gates)
+        return unresolvable(f"waiting for scheduling gates: [{names}]")
+
+    def events(self) -> Sequence[Interest]:
+        return (Interest(POD, Action.POD_GATES_GONE, _is_itself),)
+
+
+def _is_itself(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+    return new is not None and new["metadata"]["uid"] == pod.uid
+
+
+# Binds a pod by asking the API to.
+
+
+
+class DefaultBinder(Plugin):
+    async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self.handle.bench.api.create(PODS, binding, pod.namespace, name=pod.name, subresource="binding")
+        except (ApiError, OSError) as error:
+            return failure(str(error))
+        return None
+
+    def events(self) -> Sequence[Interest]:
+        return ()

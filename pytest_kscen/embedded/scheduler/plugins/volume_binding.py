@@ -1,0 +1,282 @@
+"""A pod goes where its volumes are; claims that wait for it get theirs where it goes, before it is bound."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.indexes import claim_of, claims_of, volumes_by_class
+from pytest_kscen.embedded.node_matching import selects, volume_may_be_on
+from pytest_kscen.embedded.scheduler.framework.events import (
+    CSI_DRIVERS,
+    CSI_STORAGE_CAPACITIES,
+    NODE,
+    Action,
+    Interest,
+)
+from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
+from pytest_kscen.embedded.scheduler.framework.status import SKIP, Status, failure, unresolvable
+from pytest_kscen.embedded.volume_matching import (
+    SELECTED_NODE,
+    best_match,
+    bound_to,
+    class_of,
+    delays,
+    is_bound,
+    provisions,
+    requested,
+)
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.quantities import nanos
+from pytest_kscen.objects.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+)
+from pytest_kscen.objects.selectors import matches_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
+    from pytest_kscen.embedded.scheduler.framework.handle import Handle
+    from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
+    from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# How much a CSI driver can still provision where: its CSIStorageCapacity objects, if it says
+# that it keeps them.
+
+
+
+class StorageCapacities:
+    """Asked before a volume is to be provisioned on a node."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._drivers = informers.of(CSI_DRIVERS)
+        self._capacities = informers.of(CSI_STORAGE_CAPACITIES)
+
+    def suffice(self, claim: Obj, storage_class: Obj, node: Obj) -> bool:
+        driver = self._drivers.get(storage_class.get("provisioner", ""))
+        if driver is None or not (driver.get("spec") or {}).get("storageCapacity"):
+            return True
+        wanted = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
+        name, labels = storage_class["metadata"]["name"], node["metadata"].get("labels")
+        return wanted is None or any(
+            one.get("storageClassName") == name
+            and (limit := one.get("maximumVolumeSize") or one.get("capacity"))
+            and nanos(limit) >= nanos(wanted)
+            and matches_selector(one.get("nodeTopology"), labels)
+            for one in self._capacities
+        )
+
+
+# What a pod's claims mean for its place: volumes that are elsewhere, and claims that wait for a
+# node to be chosen.
+
+
+ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
+NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
+NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaims:
+    """What a pod brings along: volumes that it has, and claims that wait for it."""
+
+    volumes: list[Obj] = field(default_factory=list)
+    waiting: list[tuple[Obj, Obj | None]] = field(default_factory=list)
+    problem: str = ""
+    """Why no node at all will do."""
+    lacks_volume: bool = False
+
+
+class Claims:
+    """The claims and volumes of a cluster, as the scheduler needs them."""
+
+    def __init__(self, bench: Bench, patience: float) -> None:
+        self._bench = bench
+        self._patience = patience
+        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
+        self._classes = bench.informers.of(STORAGE_CLASSES)
+        self._capacities = StorageCapacities(bench.informers)
+        self._by_class = volumes_by_class(bench.informers)
+        self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
+        self._claims.on_change(self._claim_changed)
+
+    def of(self, pod: Obj) -> PodClaims:
+        volumes: list[Obj] = []
+        waiting: list[tuple[Obj, Obj | None]] = []
+        lacks_volume = unbound = False
+        for volume in pod["spec"].get("volumes") or ():
+            ref = claim_of(pod, volume)
+            if ref is None:
+                continue
+            claim = self._claims.objects.get(ref)
+            if claim is None or (problem := _problem(claim)):
+                return PodClaims(problem=_missing(ref, volume) if claim is None else problem)
+            storage_class = self._classes.get(class_of(claim))
+            if is_bound(claim):
+                found = self._volumes.get(claim["spec"]["volumeName"])
+                volumes += [found] if found else []
+                lacks_volume = lacks_volume or found is None
+            elif delays(storage_class) and not claim["spec"].get("volumeName"):
+                waiting.append((claim, storage_class))
+            else:
+                unbound = True
+        return PodClaims(volumes, waiting, UNBOUND if unbound else "", lacks_volume)
+
+    def conflicts(self, claims: PodClaims, node: Obj) -> list[str]:
+        """Why the claims keep a pod from this node."""
+        reasons = []
+        if not all(volume_may_be_on(volume, node) for volume in claims.volumes):
+            reasons.append(ELSEWHERE)
+        if claims.lacks_volume:
+            reasons.append(NO_VOLUME)
+        plan = self._plan(claims, node) if claims.waiting else []
+        if isinstance(plan, str):
+            reasons.append(plan)
+        return reasons
+
+    def _plan(self, claims: PodClaims, node: Obj) -> list[tuple[Obj, Obj | None]] | str:
+        """For each claim that waits, the volume that it takes, or none to have one provisioned; or why there is no plan.
+
+        Small claims choose first. A claim for which a node was chosen already has its volume provisioned there.
+        """
+        plan: list[tuple[Obj, Obj | None]] = []
+        for claim, storage_class in sorted(claims.waiting, key=lambda one: nanos(requested(one[0]))):
+            chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+            if chosen and chosen != node["metadata"]["name"]:
+                return NONE_TO_BIND
+            taken = [volume["metadata"]["name"] for _, volume in plan if volume]
+            free = [one for one in self._by_class.of(class_of(claim)) if one["metadata"]["name"] not in taken]
+            volume = None if chosen else best_match(claim, free, node=node)
+            if volume is None:
+                if storage_class is None or not (provisions(storage_class) and _allows(storage_class, node)):
+                    return NONE_TO_BIND
+                if not self._capacities.suffice(claim, storage_class, node):
+                    return NO_SPACE
+            plan.append((claim, volume))
+        return plan
+
+    async def settle(self, claims: PodClaims, node: Obj) -> bool:
+        """Give the claims that wait what was planned on this node, and wait until they have it."""
+        plan = self._plan(claims, node)
+        if isinstance(plan, str):
+            return False
+        for claim, volume in plan:
+            if volume is not None:
+                await self._bench.api.update(PERSISTENT_VOLUMES, bound_to(volume, claim))
+            else:
+                patch = {"metadata": {"annotations": {SELECTED_NODE: node["metadata"]["name"]}}}
+                metadata = claim["metadata"]
+                await self._bench.api.patch(PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"])
+        until = self._bench.now() + self._patience
+        return all([await self._bound(Ref.of(claim), until) for claim, _ in plan])
+
+    async def _bound(self, ref: Ref, until: float) -> bool:
+        """Wait until the claim is bound, or this instant has come; whether it is."""
+        loop = asyncio.get_running_loop()
+        while (claim := self._claims.objects.get(ref)) is None or not is_bound(claim):
+            left = until - self._bench.now()
+            if left <= 0:
+                return False
+            future = loop.create_future()
+            self._waiting.setdefault(ref, []).append(future)
+            patience = loop.call_later(left, self._wake, ref)
+            await future
+            patience.cancel()
+        return True
+
+    def _claim_changed(self, new: Obj | None, _: Obj | None) -> None:
+        if new:
+            self._wake(Ref.of(new))
+
+    def _wake(self, ref: Ref) -> None:
+        for future in self._waiting.pop(ref, ()):
+            if not future.done():
+                future.set_result(None)
+
+
+def _missing(ref: Ref, volume: Obj) -> str:
+    if "ephemeral" in volume:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{ref.name}"'
+    return f'persistentvolumeclaim "{ref.name}" not found'
+
+
+def _problem(claim: Obj) -> str:
+    name = claim["metadata"]["name"]
+    if (claim.get("status") or {}).get("phase") == "Lost":
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim["spec"].get("volumeName", "")}"'
+    return f'persistentvolumeclaim "{name}" is being deleted' if claim["metadata"].get("deletionTimestamp") else ""
+
+
+def _allows(storage_class: Obj | None, node: Obj) -> bool:
+    """allowedTopologies: one of the terms must hold."""
+    terms = (storage_class or {}).get("allowedTopologies")
+    if not terms:
+        return True
+    words = [{"matchExpressions": [{**one, "operator": "In"} for one in term.get("matchLabelExpressions") or ()]} for term in terms]
+    return selects({"nodeSelectorTerms": words}, node)
+
+
+
+PATIENCE = 600.0  # seconds that a pod waits for its claims once a node is chosen
+
+
+class VolumeBinding(Plugin):
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._claims = Claims(handle.bench, args.get("bindTimeoutSeconds", PATIENCE))
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        if not pod.spec.get("volumes"):
+            return SKIP
+        claims = self._claims.of(pod.obj)
+        if claims.problem:
+            return unresolvable(claims.problem)
+        if not claims.volumes and not claims.waiting and not claims.lacks_volume:
+            return SKIP
+        state[self.name] = claims
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        reasons = self._claims.conflicts(state[self.name], node.node)
+        return unresolvable(*reasons) if reasons else None
+
+    def pre_bind_waits(self, state: CycleState, pod: PodInfo, node: str) -> bool:
+        claims = state.get(self.name)
+        return bool(claims and claims.waiting)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        claims, info = state.get(self.name), self.handle.snapshot.get(node)
+        if claims is None or not claims.waiting:
+            return None
+        if info is not None and await self._claims.settle(claims, info.node):
+            return None
+        return failure("binding volumes: the claims of the pod have not been bound in time")
+
+    def events(self) -> Sequence[Interest]:
+        return (
+            Interest("StorageClass", Action.ADD | Action.UPDATE, _allows_more),
+            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_its_claim),
+            Interest("PersistentVolume", Action.ADD | Action.UPDATE),
+            Interest("CSIStorageCapacity", Action.ADD | Action.UPDATE),
+            Interest("CSIDriver", Action.UPDATE),
+            Interest(NODE, Action.ADD | Action.NODE_LABEL),
+        )
+
+
+def _is_its_claim(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+    return new is not None and Ref.of(new) in claims_of(pod.obj)
+
+
+def _allows_more(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+    return old is None or new is None or old.get("allowedTopologies") != new.get("allowedTopologies")

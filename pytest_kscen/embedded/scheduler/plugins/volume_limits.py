@@ -1,0 +1,249 @@
+"""How many volumes of a CSI driver a node can have attached: what its CSINode says."""
+
+from __future__ import annotations
+
+import collections
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.indexes import claims_of, pods_by_claim
+from pytest_kscen.embedded.scheduler.framework.events import (
+    CSI_NODES,
+    NODE,
+    POD,
+    VOLUME_ATTACHMENTS,
+    Action,
+    Interest,
+)
+from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
+from pytest_kscen.embedded.scheduler.framework.status import (
+    SKIP,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+from pytest_kscen.embedded.volume_matching import class_of
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.objects.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
+    from pytest_kscen.embedded.scheduler.framework.handle import Handle
+    from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+FULL = unschedulable("node(s) exceed max volume count").by("NodeVolumeLimits")
+Volumes = dict[str, str]
+"""Drivers by what identifies a volume."""
+
+
+class NodeVolumeLimits(Plugin):
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        informers = handle.bench.informers
+        self._csi_nodes = informers.of(CSI_NODES)
+        self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = informers.of(PERSISTENT_VOLUMES)
+        self._classes = informers.of(STORAGE_CLASSES)
+        self._attachments = informers.of(VOLUME_ATTACHMENTS).index("node", lambda one: [one["spec"]["nodeName"]])
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        return None if pod.spec.get("volumes") and claims_of(pod.obj) else SKIP
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        limits = _limits(self._csi_nodes.get(node.name))
+        wanted = self._of([pod]) if limits else {}
+        if not wanted:
+            return None
+        there = self._of(node.pods.values())
+        attached = {**self._attached(node.name), **there}
+        counts = collections.Counter(attached.values())
+        more = collections.Counter(driver for volume, driver in wanted.items() if volume not in there)
+        return FULL if any(counts[driver] + more[driver] > limits[driver] for driver in more if driver in limits) else None
+
+    def _of(self, pods: Iterable[PodInfo]) -> Volumes:
+        found: Volumes = {}
+        for pod in pods:
+            for ref in claims_of(pod.obj) if pod.spec.get("volumes") else ():
+                driver, handle = self._driver(ref)
+                if driver and handle:
+                    found[f"{driver}/{handle}"] = driver
+        return found
+
+    def _driver(self, ref: Ref) -> tuple[str, str]:
+        """Who attaches the volume behind a claim, and what he calls it."""
+        claim = self._claims.objects.get(ref)
+        if claim is None:
+            return "", ""
+        volume = self._volumes.get(claim["spec"].get("volumeName") or "")
+        if volume is not None:
+            source = volume["spec"].get("csi") or {}
+            return source.get("driver", ""), source.get("volumeHandle", "")
+        storage_class = self._classes.get(class_of(claim))
+        return (storage_class or {}).get("provisioner", ""), f"unbound-{ref.namespace}/{ref.name}"
+
+    def _attached(self, node: str) -> Volumes:
+        found: Volumes = {}
+        for one in self._attachments.of(node):
+            spec = one["spec"]
+            volume = self._volumes.get((spec.get("source") or {}).get("persistentVolumeName") or "")
+            if volume is not None and volume["spec"].get("csi") and spec.get("attacher"):
+                found[f"{spec['attacher']}/{volume['spec']['csi'].get('volumeHandle', '')}"] = spec["attacher"]
+        return found
+
+    def events(self) -> Sequence[Interest]:
+        return (
+            Interest("CSINode", Action.ADD | Action.UPDATE, _takes_more),
+            Interest(POD, Action.DELETE, lambda _, old, __: old is not None and _was_placed(old) and bool(claims_of(old))),
+            Interest("PersistentVolumeClaim", Action.ADD, _is_its_claim),
+            Interest("VolumeAttachment", Action.DELETE, lambda pod, _, __: bool(claims_of(pod.obj))),
+        )
+
+
+def _limits(csi_node: Obj | None) -> dict[str, int]:
+    drivers = ((csi_node or {}).get("spec") or {}).get("drivers") or ()
+    counts = {one["name"]: (one.get("allocatable") or {}).get("count") for one in drivers}
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _takes_more(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+    before, now = _limits(old), _limits(new)
+    return old is None or any(count > before.get(name, 0) for name, count in now.items())
+
+
+def _was_placed(pod: Obj) -> bool:
+    return bool(pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName"))
+
+
+def _is_its_claim(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+    return new is not None and Ref.of(new) in claims_of(pod.obj)
+
+
+# Disks that only one pod of a node may have, and claims that only one pod of the cluster may
+# have (ReadWriteOncePod).
+
+
+NO_DISK = unschedulable("node(s) had no available disk").by("VolumeRestrictions")
+IN_USE = unschedulable(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+).by("VolumeRestrictions")
+ONE_POD = "ReadWriteOncePod"
+
+
+def _shared(one: Obj, other: Obj) -> bool:
+    return bool(one.get("readOnly") and other.get("readOnly"))
+
+
+def _same_image(one: Obj, other: Obj) -> bool:
+    monitors = set(one.get("monitors") or ()) & set(other.get("monitors") or ())
+    return bool(monitors) and all(one.get(name, "rbd") == other.get(name, "rbd") for name in ("pool", "image"))
+
+
+CONFLICTS: dict[str, Callable[[Obj, Obj], bool]] = {
+    "gcePersistentDisk": lambda one, other: one.get("pdName") == other.get("pdName") and not _shared(one, other),
+    "awsElasticBlockStore": lambda one, other: one.get("volumeID") == other.get("volumeID"),
+    "iscsi": lambda one, other: one.get("iqn") == other.get("iqn") and not _shared(one, other),
+    "rbd": lambda one, other: _same_image(one, other) and not _shared(one, other),
+}
+"""When two volumes of one kind cannot be on one node."""
+
+
+@dataclass(slots=True)
+class Found:
+    """The claims of the pod that nobody else may have, and how often others have them."""
+
+    claims: frozenset[Ref]
+    used: int
+
+    def clone(self) -> Found:
+        return replace(self)
+
+
+class VolumeRestrictions(Plugin):
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        informers = handle.bench.informers
+        self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._pods_by_claim = pods_by_claim(informers)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        volumes = pod.spec.get("volumes")
+        if not volumes:
+            return SKIP
+        alone = []
+        for ref in _named_claims(pod.obj):
+            claim = self._claims.objects.get(ref)
+            if claim is None:
+                return unresolvable(f'persistentvolumeclaim "{ref.name}" not found')
+            if ONE_POD in (claim["spec"].get("accessModes") or ()):
+                alone.append(ref)
+        found = Found(frozenset(alone), sum(self._is_used(ref) for ref in alone))
+        if not found.used and not _disks(volumes):
+            return SKIP
+        state[self.name] = found
+        return None
+
+    def _is_used(self, ref: Ref) -> bool:
+        """By a pod that is on a node, or on its way there."""
+        snapshot = self.handle.snapshot
+        return any(snapshot.pod(pod["metadata"]["uid"]) for pod in self._pods_by_claim.of(ref))
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
+        self._count(state, added, 1)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
+        self._count(state, removed, -1)
+
+    def _count(self, state: CycleState, other: PodInfo, sign: int) -> None:
+        found: Found | None = state.get(self.name)
+        if found is not None:
+            found.used += sign * sum(ref in found.claims for ref in _named_claims(other.obj))
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        disks = _disks(pod.spec.get("volumes") or ())
+        if disks and any(_conflict(disks, other.obj) for other in node.pods.values()):
+            return NO_DISK
+        found: Found | None = state.get(self.name)
+        return IN_USE if found is not None and found.used > 0 else None
+
+    def events(self) -> Sequence[Interest]:
+        return (
+            Interest(POD, Action.DELETE, _frees),
+            Interest(NODE, Action.ADD),
+            Interest("PersistentVolumeClaim", Action.ADD, _is_claim_of_pod),
+        )
+
+
+def _named_claims(pod: Obj) -> list[Ref]:
+    namespace = pod["metadata"].get("namespace", "")
+    volumes = pod["spec"].get("volumes") or ()
+    return [Ref(namespace, one["persistentVolumeClaim"]["claimName"]) for one in volumes if one.get("persistentVolumeClaim")]
+
+
+def _disks(volumes: Iterable[Obj]) -> list[tuple[str, Obj]]:
+    return [(kind, volume[kind]) for volume in volumes for kind in CONFLICTS if volume.get(kind)]
+
+
+def _conflict(disks: list[tuple[str, Obj]], other: Obj) -> bool:
+    theirs = _disks(other["spec"].get("volumes") or ())
+    return any(kind == other_kind and CONFLICTS[kind](disk, taken) for kind, disk in disks for other_kind, taken in theirs)
+
+
+def _frees(pod: PodInfo, old: Obj | None, _: Obj | None) -> bool:
+    if old is None or old["metadata"].get("namespace", "") != pod.namespace:
+        return False
+    shared = set(_named_claims(old)) & set(_named_claims(pod.obj))
+    return bool(shared) or _conflict(_disks(pod.spec.get("volumes") or ()), old)
+
+
+def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+    return new is not None and Ref.of(new) in claims_of(pod.obj)

@@ -1,0 +1,198 @@
+"""Which volume fits a claim: pure functions on claims, volumes and classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.node_matching import volume_may_be_on
+from pytest_kscen.objects.quantities import nanos
+from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pytest_kscen.objects.selectors import matches_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+PROVISIONER_BETA = "volume.beta.kubernetes.io/storage-provisioner"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+def annotations_of(obj: Obj) -> Obj:
+    return obj["metadata"].get("annotations") or {}
+
+
+def class_of(obj: Obj) -> str:
+    """The name of a claim's or a volume's storage class."""
+    return str(annotations_of(obj).get(BETA_CLASS) or obj["spec"].get("storageClassName") or "")
+
+
+def delays(storage_class: Obj | None) -> bool:
+    """Whether claims of this class wait for a pod."""
+    return bool(storage_class and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer")
+
+
+def provisions(storage_class: Obj | None) -> bool:
+    return bool(storage_class and storage_class["provisioner"] != NO_PROVISIONER)
+
+
+def is_bound(claim: Obj) -> bool:
+    return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in annotations_of(claim)
+
+
+def is_meant_for(volume: Obj, claim: Obj) -> bool:
+    """Whether the volume's reference names this claim, or one of its name that nobody has seen yet."""
+    reference, metadata = volume["spec"].get("claimRef"), claim["metadata"]
+    if not reference or (reference["name"], reference["namespace"]) != (metadata["name"], metadata["namespace"]):
+        return False
+    return reference.get("uid") in {None, "", metadata["uid"]}
+
+
+def requested(claim: Obj) -> str:
+    return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
+
+
+def size_of(volume: Obj) -> int:
+    return nanos((volume["spec"].get("capacity") or {}).get("storage", "0"))
+
+
+def mismatch(volume: Obj, claim: Obj) -> str:
+    """Why a volume does not satisfy a claim."""
+    if volume["metadata"].get("deletionTimestamp"):
+        return f'the volume is marked for deletion "{volume["metadata"]["name"]}"'
+    if size_of(volume) < nanos(requested(claim)):
+        return "requested PV is too small"
+    if class_of(volume) != class_of(claim):
+        return "storageClassName does not match"
+    if volume["spec"].get("volumeMode", "Filesystem") != claim["spec"].get("volumeMode", "Filesystem"):
+        return "incompatible volumeMode"
+    if not all(mode in (volume["spec"].get("accessModes") or ()) for mode in claim["spec"].get("accessModes") or ()):
+        return "incompatible accessMode"
+    return ""
+
+
+def best_match(claim: Obj, volumes: Iterable[Obj], *, node: Obj | None = None, delayed: bool = False) -> Obj | None:
+    """The volume that is meant for the claim, or the smallest free one that satisfies it; on this node, if one is given.
+
+    A claim that is delayed gets none of the free ones until a node is known.
+    """
+    best: Obj | None = None
+    for volume in volumes:
+        if volume["spec"].get("claimRef"):
+            if is_meant_for(volume, claim) and not _unfit(volume, claim):
+                return volume if node is None or volume_may_be_on(volume, node) else None
+            continue
+        if (delayed and node is None) or not _is_free_for(volume, claim):
+            continue
+        if node is not None and not volume_may_be_on(volume, node):
+            continue
+        if best is None or _rank(volume) < _rank(best):
+            best = volume
+    return best
+
+
+def _unfit(volume: Obj, claim: Obj) -> bool:
+    modes = [one["spec"].get("volumeMode", "Filesystem") for one in (volume, claim)]
+    return size_of(volume) < nanos(requested(claim)) or modes[0] != modes[1]
+
+
+def _is_free_for(volume: Obj, claim: Obj) -> bool:
+    selector = claim["spec"].get("selector")
+    return (
+        (volume.get("status") or {}).get("phase") == "Available"
+        and (selector is None or matches_selector(selector, volume["metadata"].get("labels")))
+        and not mismatch(volume, claim)
+    )
+
+
+def _rank(volume: Obj) -> tuple[int, int, str]:
+    """Fewest access modes, then smallest, then by name."""
+    return len(volume["spec"].get("accessModes") or ()), size_of(volume), volume["metadata"]["name"]
+
+
+# Tying a volume and a claim together: four writes, each left out when it is done already.
+
+
+
+async def bind(bench: Bench, volume: Obj, claim: Obj) -> None:
+    """The volume takes the claim, then the claim the volume; whoever is interrupted goes on where it stopped."""
+    volume = await _bind_volume(bench, volume, claim)
+    await set_volume_phase(bench, volume, "Bound")
+    claim = await _bind_claim(bench, volume, claim)
+    await set_claim_phase(bench, claim, "Bound", volume)
+
+
+def reference_to(claim: Obj) -> Obj:
+    metadata = claim["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "resourceVersion": metadata["resourceVersion"],
+    }
+
+
+def bound_to(volume: Obj, claim: Obj) -> Obj:
+    """The volume with a reference to the claim."""
+    spec = volume["spec"]
+    if is_meant_for(volume, claim):
+        if spec["claimRef"].get("uid"):
+            return volume
+        return {
+            **volume,
+            "spec": {**spec, "claimRef": {**reference_to(claim), **spec["claimRef"], "uid": claim["metadata"]["uid"]}},
+        }
+    return _annotated({**volume, "spec": {**spec, "claimRef": reference_to(claim)}}, BOUND_BY_CONTROLLER)
+
+
+async def _bind_volume(bench: Bench, volume: Obj, claim: Obj) -> Obj:
+    bound = bound_to(volume, claim)
+    return volume if bound is volume else await bench.api.update(PERSISTENT_VOLUMES, bound)
+
+
+async def _bind_claim(bench: Bench, volume: Obj, claim: Obj) -> Obj:
+    name = volume["metadata"]["name"]
+    bound = claim
+    if claim["spec"].get("volumeName") != name:
+        bound = _annotated({**claim, "spec": {**claim["spec"], "volumeName": name}}, BOUND_BY_CONTROLLER)
+    if BIND_COMPLETED not in annotations_of(bound):
+        bound = _annotated(bound, BIND_COMPLETED)
+    return claim if bound is claim else await bench.api.update(PERSISTENT_VOLUME_CLAIMS, bound)
+
+
+async def set_volume_phase(bench: Bench, volume: Obj, phase: str, message: str = "") -> Obj:
+    status = volume.get("status") or {}
+    if status.get("phase") == phase:
+        return volume
+    new = {"phase": phase, "lastPhaseTransitionTime": bench.timestamp(), **({"message": message} if message else {})}
+    return await bench.api.update(PERSISTENT_VOLUMES, {**volume, "status": new}, subresource="status")
+
+
+async def set_claim_phase(bench: Bench, claim: Obj, phase: str, volume: Obj | None = None) -> Obj:
+    """A bound claim has the volume's modes and size; another has none."""
+    old = claim.get("status") or {}
+    status = {name: value for name, value in old.items() if name not in {"accessModes", "capacity"}} | {"phase": phase}
+    if volume is not None:
+        spec = volume["spec"]
+        capacity = old.get("capacity") if old.get("phase") == phase else None  # a resizer may know better
+        status |= {"accessModes": spec["accessModes"], "capacity": capacity or spec["capacity"]}
+    if status == old:
+        return claim
+    return await bench.api.update(PERSISTENT_VOLUME_CLAIMS, {**claim, "status": status}, subresource="status")
+
+
+def _annotated(obj: Obj, name: str) -> Obj:
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), name: "yes"}}}

@@ -1,0 +1,100 @@
+"""Guarantees of the storage: state, attach, detach, resize and deletion of volumes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.judge.verdict import INVALID, UNKNOWN, VALID, Finding
+from pytest_kscen.judge.volumes import BROKEN, ENOUGH, INTERRUPTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kscen.judge.volumes import Stuck, Undone, VolumeRecord
+
+NO_CHANCE = 5  # volumes of which none comes back: of fewer, each may have had no time
+
+
+def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterator[Finding]:
+    """Churn without a volume proves nothing; the refusal says why there is none."""
+    if churn and not seen:
+        yield Finding("volumes", UNKNOWN, f"churn made no volume: {refusal or 'run longer'}")
+    else:
+        yield _states(seen)
+    yield from _attachments(seen)
+    yield from _in_time("detachments", [one for volume in seen for one in volume.undetached])
+    yield from _in_time("resizes", [one for volume in seen for one in volume.unresized])
+    yield from _deletions(seen)
+
+
+def _states(seen: Sequence[VolumeRecord]) -> Finding:
+    broken = [_told(volume) for volume in seen if volume.verdict == BROKEN]
+    unknown = [f"{volume.name} ({volume.unjudged})" for volume in seen if volume.verdict == UNKNOWN]
+    interrupted = [volume for volume in seen if volume.verdict == INTERRUPTED]
+    untold = [*_untold(seen, interrupted)]
+    said = []
+    if broken:
+        said.append(f"{len(broken)} of {len(seen)} volumes did not keep the state they promise: {', '.join(broken)}")
+    if unknown:
+        said.append(f"{len(unknown)} of {len(seen)} volumes could not be judged: {', '.join(unknown)}")
+    if untold:
+        told = f"{len(interrupted)} of {len(seen)} volumes were interrupted, and none was seen to come back"
+        said.append(f"{told} by {' or by '.join(untold)}: run longer")
+    return Finding("volumes", INVALID if broken else UNKNOWN if unknown or untold else VALID, "; ".join(said))
+
+
+def _untold(seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]) -> Iterator[str]:
+    """The conditions of which nobody knows whether they ever come back."""
+    for condition in dict.fromkeys(name for volume in seen for name in volume.transitions):
+        lacking = [volume for volume in interrupted if volume.lacks(condition)]
+        if len(lacking) >= NO_CHANCE and not any(volume.came_back(condition) for volume in seen):
+            yield condition
+
+
+def _told(volume: VolumeRecord) -> str:
+    return volume.name if volume.lost_at is None else f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)"
+
+
+def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
+    """One that is refused or excused is an error among others. That none was ever seen to succeed is more."""
+    undone = [one for volume in seen for one in volume.unattached]
+    blame = list(_in_time("attachments", undone))
+    failed = [one for one in undone if not one.cut]
+    unanswered = sum(volume.unanswered for volume in seen)
+    if any(volume.attached for volume in seen) or not (blame or failed or unanswered):
+        yield from blame
+        return
+    why = "; ".join([*(finding.why for finding in blame), *([failed[0].why] if failed and not blame else [])])
+    told = f"none of the {len(undone) + unanswered} attachments that were asked for was seen to succeed"
+    verdict = blame[0].verdict if blame else UNKNOWN
+    yield Finding("attachments", verdict, f"{told}: {why or 'though they had the time'}")
+
+
+def _in_time(check: str, undone: Sequence[Undone]) -> Iterator[Finding]:
+    """A single one that the storage did not do in peace is its fault, or may be, if nobody waited to the end."""
+    failed, cut = ([one for one in undone if one.cut is so] for so in (False, True))
+    if blamed := [one for one in failed if one.blamed]:
+        why = f"{len(blamed)} of {len(failed)} that failed had {ENOUGH:g} s and more in which nothing excuses it: {blamed[0].why}"
+        yield Finding(check, INVALID, why)
+    elif doubtful := [one for one in cut if one.blamed]:
+        why = f"{len(doubtful)} were cut short after {ENOUGH:g} s and more in which nothing excuses it: let volumes live longer"
+        yield Finding(check, UNKNOWN, why)
+
+
+def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
+    """One that took long is told even if it is excused."""
+    stuck = {volume.name: volume.stuck[-1] for volume in seen if volume.stuck}
+    blamed = {volume.name: one for volume in seen for one in volume.stuck if not one.excused}
+    if blamed:
+        yield Finding("deletion", INVALID, _not_gone(blamed))
+    elif stuck:
+        yield Finding("deletion", VALID, f"{_not_gone(stuck)}; incidents on their nodes excuse it")
+
+
+def _not_gone(stuck: dict[str, Stuck]) -> str:
+    return "; ".join(f"{name} was not gone {one.waited:g} s after its deletion began{_reason(one)}" for name, one in stuck.items())
+
+
+def _reason(one: Stuck) -> str:
+    """Nothing if it was accepted and nobody refused it."""
+    return f": {one.why}" if one.why else ""

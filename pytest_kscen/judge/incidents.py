@@ -1,0 +1,320 @@
+"""Incidents of a journal, whether each profile had an effect, and when an incident or a deleted replica excuses a volume."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_kscen.judge.verdict import UNKNOWN, VALID, Finding, shared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_kscen.journal import Entry
+    from pytest_kscen.judge.volumes import VolumeRecord
+
+
+
+
+
+@dataclass(slots=True)
+class IncidentRecord:
+    """One incident; times are seconds since the run began."""
+
+    id: str
+    profile: str
+    variant: str
+    targets: dict[str, list[str]]
+    started_at: float
+    removed_at: float | None = None
+    recovered_at: float | None = None
+    effects: list[str] = field(default_factory=list)
+    lasting: bool = False
+    """Whether it was stated by hand and left on until the run was judged."""
+    failed: str = ""
+    """Why it could not be caused as it should."""
+    not_undone: str = ""
+    """Why nobody knows that it is undone."""
+    unrecovered: list[str] = field(default_factory=list)
+    """What was still as the incident had left it when nobody waited any longer."""
+    perhaps: list[str] = field(default_factory=list)
+    """What it may have done as well: nothing proves it."""
+    overtaken: list[str] = field(default_factory=list)
+    """Those that came over what it had shaken before that was well again: how long it would have taken nobody can tell."""
+    gone: list[str] = field(default_factory=list)
+    """What it had shaken, or perhaps, and went before it was well again: nobody saw it recover."""
+    mingled: list[str] = field(default_factory=list)
+    """Those whose traces it was left with, so that nobody can tell how long its own took."""
+    spared: list[str] = field(default_factory=list)
+    """Nodes among its targets to which nothing was done, because it was refused there, or came too late."""
+    settled_at: float | None = None
+    """When nothing of it was in trouble any more, as it was told: whatever came later is not its doing."""
+    felt_by: tuple[str, ...] = ()
+    """The volumes of which something was its effect."""
+    perhaps_felt_by: tuple[str, ...] = ()
+
+    @property
+    def lasted(self) -> float | None:
+        return None if self.removed_at is None else round(self.removed_at - self.started_at, 6)
+
+    @property
+    def recovery(self) -> float | None:
+        """Seconds from its end until what it had touched was as before."""
+        if self.recovered_at is None or self.removed_at is None:
+            return None
+        return max(0.0, round(self.recovered_at - self.removed_at, 6))
+
+    @property
+    def had_effect(self) -> bool:
+        return bool(self.effects)
+
+    @property
+    def shaken(self) -> list[str]:
+        """The nodes to which something was done."""
+        return [node for node in self.targets.get("nodes", ()) if node not in self.spared]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "profile": self.profile,
+            "variant": self.variant,
+            "targets": self.targets,
+            "started_at": self.started_at,
+            "removed_at": None if self.removed_at is None else round(self.removed_at, 6),
+            "lasted": self.lasted,
+            "recovered_at": self.recovered_at,
+            "recovery": self.recovery,
+            "had_effect": self.had_effect,
+            "effects": self.effects,
+            "lasting": self.lasting,
+            "failed": self.failed,
+            "not_undone": self.not_undone,
+            "unrecovered": self.unrecovered,
+            "perhaps": self.perhaps,
+            "overtaken": self.overtaken,
+            "gone": self.gone,
+            "mingled": self.mingled,
+            "spared": self.spared,
+        }
+
+
+def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
+    """What the next entry says of any of them, by their ids."""
+    if entry.what == "incident-started":
+        data = entry.data
+        targets = {shared(kind): [*map(shared, names)] for kind, names in data["targets"].items()}
+        found[data["incident"]] = IncidentRecord(
+            data["incident"], shared(data["profile"]), shared(data["variant"]), targets, entry.at
+        )
+    elif entry.what in _READ:
+        _READ[entry.what](found[entry.data["incident"]], entry)
+
+
+def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
+    """It may have been told as perhaps so, before it was proved."""
+    effect = shared(entry.data["effect"])
+    incident.effects.append(effect)
+    incident.perhaps = [one for one in incident.perhaps if one != effect]
+    incident.felt_by = _with_volume(incident.felt_by, entry)
+
+
+def _with_volume(known: tuple[str, ...], entry: Entry) -> tuple[str, ...]:
+    """And the one that the entry names, if any."""
+    volume = entry.data.get("volume")
+    return known if volume is None or volume in known else (*known, shared(volume))
+
+
+def _ended(incident: IncidentRecord, entry: Entry) -> None:
+    """So late that it has lasted no less than it did: the difference of two decimals may fall short of it."""
+    incident.removed_at, lasted = entry.at, round(entry.at - incident.started_at, 6)
+    while incident.removed_at - incident.started_at < lasted:
+        incident.removed_at = math.nextafter(incident.removed_at, math.inf)
+
+
+def _recovered(incident: IncidentRecord, entry: Entry) -> None:
+    """It is told a little later: when it has stayed so."""
+    incident.recovered_at = round((incident.removed_at or 0.0) + entry.data["took"], 6)
+    incident.settled_at = entry.at
+
+
+def _failed(incident: IncidentRecord, entry: Entry) -> None:
+    incident.failed = entry.data["error"]
+
+
+def _not_undone(incident: IncidentRecord, entry: Entry) -> None:
+    incident.not_undone = entry.data["error"]
+
+
+def _unrecovered(incident: IncidentRecord, entry: Entry) -> None:
+    incident.unrecovered = entry.data["left"]
+
+
+def _perhaps(incident: IncidentRecord, entry: Entry) -> None:
+    incident.perhaps.append(shared(entry.data["effect"]))
+    incident.perhaps_felt_by = _with_volume(incident.perhaps_felt_by, entry)
+
+
+def _overtaken(incident: IncidentRecord, entry: Entry) -> None:
+    incident.overtaken = [*map(shared, entry.data["by"])]
+
+
+def _gone(incident: IncidentRecord, entry: Entry) -> None:
+    incident.gone = entry.data["left"]
+    incident.settled_at = entry.at
+
+
+def _mingled(incident: IncidentRecord, entry: Entry) -> None:
+    incident.mingled = [*map(shared, entry.data["others"])]
+    incident.settled_at = entry.at
+
+
+def _spared(incident: IncidentRecord, entry: Entry) -> None:
+    """One that did nothing at all has not perhaps done something either."""
+    incident.spared = entry.data["nodes"]
+    if not incident.shaken:
+        incident.perhaps.clear()
+
+
+def _lasts(incident: IncidentRecord, _: Entry) -> None:
+    incident.lasting = True
+
+
+_READ: dict[str, Callable[[IncidentRecord, Entry], None]] = {
+    "incident-effect": _had_effect,
+    "incident-failed": _failed,
+    "incident-ended": _ended,
+    "incident-not-undone": _not_undone,
+    "incident-recovered": _recovered,
+    "incident-unrecovered": _unrecovered,
+    "incident-perhaps": _perhaps,
+    "incident-overtaken": _overtaken,
+    "incident-gone": _gone,
+    "incident-mingled": _mingled,
+    "incident-spared": _spared,
+    "incident-lasting": _lasts,
+}
+
+
+NOTICED_BY_VOLUMES = ("network-block", "network-degrade")
+"""What is done to the network alone shows in what is replicated over it."""
+
+
+def judge(declared: Sequence[str], seen: Sequence[IncidentRecord], *, has_volumes: bool = True) -> Iterator[Finding]:
+    """A profile that did nothing proves nothing; a fault that may still be on proves too much.
+
+    `has_volumes` is whether the run had any.
+    """
+    for profile in dict.fromkeys(declared):
+        own = [incident for incident in seen if incident.profile == profile]
+        if any(incident.had_effect for incident in own):
+            yield Finding(f"chaos:{profile}", VALID)
+        else:
+            yield Finding(f"chaos:{profile}", UNKNOWN, _without_effect(profile, own, has_volumes=has_volumes))
+    if stuck := [f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone]:
+        yield Finding("chaos", UNKNOWN, f"nobody knows whether these faults are undone: {'; '.join(stuck)}")
+
+
+def _without_effect(profile: str, own: Sequence[IncidentRecord], *, has_volumes: bool) -> str:
+    failed = [incident for incident in own if incident.failed]
+    said = f"none of the {len(own)} incidents of {profile} had an effect"
+    if failed:
+        return f"{said}, and {len(failed)} could not be caused: {failed[0].failed}"
+    if not has_volumes and profile in NOTICED_BY_VOLUMES:
+        return f"{said}, since there was no volume to notice one: declare volume_churn, or make volumes in the test"
+    return f"{said}: run longer"
+
+
+# When incidents excuse a volume: one that touched it was on, or just over, from its last change
+# until it was looked at. Whoever was left in peace in between is not excused by what came
+# later. What is asked of it needs time, so there it counts how much peace there was in all.
+
+
+GRACE = 120.0  # seconds after an incident during which what it shook may still be shaking
+CATCHING_UP = 30.0  # seconds after one that has cut none of its links, or after a replica was replaced, for what waited for it
+BETWEEN = ("network-block", "network-degrade")  # the profiles of what is done to a network between two machines
+
+
+def excused(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> bool:
+    """Whether there was no peace for it from one moment to the other, the first included."""
+    reached = since
+    for began, over in sorted(_unrest(volume, since, at, shaken)):
+        if began <= reached:
+            reached = max(reached, over)
+    return reached > at
+
+
+def peace(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> float:
+    """The seconds between in which nothing excuses it."""
+    reached, seconds = since, 0.0
+    for began, over in sorted(_unrest(volume, since, at, shaken)):
+        seconds += max(0.0, min(began, at) - reached)
+        reached = max(reached, over)
+    return seconds + max(0.0, at - reached)
+
+
+def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> Iterator[tuple[float, float]]:
+    """A fault that is a lasting state excuses nothing, nor does one that never came to be; one that nobody undid may have.
+
+    So does what we have done to the volume ourselves.
+    """
+    yield from ((began, over) for began, over in volume.taken if began <= at and over > since)
+    for incident in shaken:
+        came_to_be = incident.effects or incident.perhaps or incident.not_undone or not incident.failed
+        if incident.lasting or not came_to_be:
+            continue
+        latest = math.inf if incident.removed_at is None else incident.removed_at + GRACE
+        if incident.started_at > at or latest <= since:
+            continue
+        nodes = volume.nodes_between(incident.started_at, latest)
+        if not nodes.isdisjoint(incident.shaken):
+            yield incident.started_at, _over(incident, volume, nodes, since)
+
+
+def _over(incident: IncidentRecord, volume: VolumeRecord, nodes: set[str], since: float) -> float:
+    """Until when it may be why a volume on these nodes has not been well since then.
+
+    What was cut may come back late, and a link that was to be made meanwhile later still. Destroyed pods
+    cut none: others are in their place. Whoever stands on one side of a cut alone has lost no link by it.
+    """
+    if incident.removed_at is None:
+        return math.inf
+    late, soon = incident.removed_at + GRACE, incident.removed_at + CATCHING_UP
+    if volume.name in incident.perhaps_felt_by:
+        return late
+    if "pods" in incident.targets and since > incident.removed_at and incident.settled_at is not None:
+        return min(late, incident.settled_at)
+    if volume.name in incident.felt_by:
+        return late
+    cuts_none = "pods" in incident.targets or any(nodes.isdisjoint(side) for side in _sides(incident))
+    return soon if cuts_none else late
+
+
+def _sides(incident: IncidentRecord) -> list[list[str]]:
+    """Of a network between machines there are two."""
+    targets = incident.targets
+    if "group_a" in targets:
+        return [targets["group_a"], targets["group_b"]]
+    return [[node] for node in targets["nodes"]] if incident.profile in BETWEEN else [targets["nodes"]]
+
+
+# What the replica destroyer takes excuses its volume: until the journal says that it is
+# replaced, or nobody has patience any more. What has no data, or what a journal tells no
+# patience of, is replaced at once.
+
+
+Span: TypeAlias = tuple[float, float]
+"""Since when something excuses a volume, and until when."""
+
+
+def spans_of(entry: Entry) -> tuple[Span, ...]:
+    """What was refused was not done, unless an answer before that was lost; what was stopped may have been."""
+    data = entry.data
+    if data["result"].startswith("failed: ") and not data.get("perhaps_done"):
+        return ()
+    return ((entry.at - data["took"], entry.at + data.get("patience", CATCHING_UP)),)
+
+
+def made_good(spans: tuple[Span, ...], at: float) -> tuple[Span, ...]:
+    """From now on nothing is missing, but what waited for it needs a while."""
+    return tuple((since, min(until, at + CATCHING_UP)) for since, until in spans)

@@ -1,0 +1,299 @@
+"""Start and end of a run: seed and declarations, crashes of checks, liveness after healing, leftovers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kscen.judge.incidents import made_good, spans_of
+from pytest_kscen.judge.verdict import INVALID, TAKE, UNKNOWN, VALID, Finding, shared
+from pytest_kscen.objects.arguments import in_words
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_kscen.journal import Entry
+    from pytest_kscen.judge.incidents import Span
+
+
+
+
+EVERYTHING = "everything"
+CLUSTER = "cluster"  # the name of whoever makes up an embedded one, among the actors that crash
+VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and their attachments begin
+
+
+@dataclass(slots=True)
+class Ending:
+    """What the journal says of it."""
+
+    label: str = ""
+    """Of all that the run made."""
+    frozen_at: float | None = None
+    told_until: float = 0.0
+    """When the last thing happened that was written down."""
+    stopped_early: bool = False
+    hurried: bool = False
+    """Whether somebody wanted the volumes to be left."""
+    late: list[str] | None = None
+    """The volumes that did not become ready again; None if that could not be judged."""
+    taken: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    """When what we took of volumes excuses them."""
+    excused: list[str] = field(default_factory=list)
+    """The late ones that lacked then what we took."""
+    ready: dict[str, None] = field(default_factory=dict)
+    """The volumes that ever were."""
+    shaken: bool = False
+    """Whether there was any fault."""
+    lasting: list[str] = field(default_factory=list)
+    """The faults that were left on."""
+    leftovers: list[str] | None = None
+    """None if nobody looked."""
+    crashes: list[str] = field(default_factory=list)
+    """The actors that did not do all that they should have, and why."""
+    blind: list[str] = field(default_factory=list)
+    """How the observer of effects crashed, each time."""
+    unswept: dict[str, str] = field(default_factory=dict)
+    """The nodes on which faults may still be, an earlier run's or this one's, and why they could not be taken back."""
+    cluster_crashed: bool = False
+    """Whether what happened then was nobody's doing but the simulation's."""
+    made: dict[str, None] = field(default_factory=dict)
+    """The resources of which the run made objects, or tried to."""
+    hidden: dict[str, str] = field(default_factory=dict)
+    """The resources into which it could not look at its end, and why."""
+
+    @property
+    def lasted(self) -> float:
+        """Until the counters were frozen; of a run that was killed nobody knows more than that it was on until then."""
+        return self.told_until if self.frozen_at is None else self.frozen_at
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether the run was killed before its end had begun."""
+        return self.frozen_at is None and self.late is None and self.leftovers is None
+
+    @property
+    def abandoned(self) -> list[str]:
+        """What was left because somebody wanted that."""
+        return [one for one in self.leftovers or () if self.hurried and one.startswith(VOLUMES)]
+
+    @property
+    def overlooked(self) -> dict[str, str]:
+        """Where something of it may be that nobody has seen."""
+        return {resource: why for resource, why in self.hidden.items() if resource in {EVERYTHING, *self.made}}
+
+
+def learn_end(ending: Ending, entry: Entry) -> None:
+    """What the next entry says of it."""
+    ending.told_until = entry.at
+    if entry.what in _READ:
+        _READ[entry.what](ending, entry)
+
+
+def _started(ending: Ending, entry: Entry) -> None:
+    ending.label = entry.data.get("label", "")
+
+
+def _frozen(ending: Ending, entry: Entry) -> None:
+    ending.frozen_at = entry.at
+
+
+def _stopped(ending: Ending, _: Entry) -> None:
+    ending.stopped_early = True
+
+
+def _hurried(ending: Ending, _: Entry) -> None:
+    ending.hurried = True
+
+
+def _crashed(ending: Ending, entry: Entry) -> None:
+    ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
+    ending.cluster_crashed |= entry.data["actor"] == CLUSTER
+
+
+def _blinded(ending: Ending, entry: Entry) -> None:
+    ending.blind.append(entry.data["error"])
+
+
+def _unswept(ending: Ending, entry: Entry) -> None:
+    ending.unswept |= dict.fromkeys(entry.data["nodes"], entry.data["why"])
+
+
+def _ready(ending: Ending, entry: Entry) -> None:
+    ending.ready[shared(entry.data["volume"])] = None
+
+
+def _shaken(ending: Ending, _: Entry) -> None:
+    ending.shaken = True
+
+
+def _lasts(ending: Ending, entry: Entry) -> None:
+    ending.lasting.append(entry.data["incident"])
+
+
+def _made(ending: Ending, entry: Entry) -> None:
+    if entry.data["verb"] in {"create", "apply"}:
+        ending.made[entry.data["resource"]] = None
+
+
+def _ended(ending: Ending, entry: Entry) -> None:
+    if entry.data["action"] == TAKE and (spans := spans_of(entry)):
+        name = shared(entry.data["volume"])
+        ending.taken[name] = ending.taken.get(name, ()) + spans
+
+
+def _whole(ending: Ending, entry: Entry) -> None:
+    """It is told as well after what was refused."""
+    if spans := ending.taken.get(entry.data["volume"]):
+        ending.taken[shared(entry.data["volume"])] = made_good(spans, entry.at)
+
+
+def _healed(ending: Ending, entry: Entry) -> None:
+    ending.late = entry.data["late"]
+    ending.excused = [name for name in ending.late if any(until > entry.at for _, until in ending.taken.get(name, ()))]
+
+
+def _hidden(ending: Ending, entry: Entry) -> None:
+    ending.hidden[entry.data["resource"]] = entry.data["why"]
+
+
+def _left(ending: Ending, entry: Entry) -> None:
+    ending.leftovers = entry.data["objects"]
+
+
+_READ: dict[str, Callable[[Ending, Entry], None]] = {
+    "run-started": _started,
+    "frozen": _frozen,
+    "stopped-early": _stopped,
+    "hurried": _hurried,
+    "crashed": _crashed,
+    "observer-crashed": _blinded,
+    "not-swept": _unswept,
+    "ready": _ready,
+    "incident-started": _shaken,
+    "incident-lasting": _lasts,
+    "wrote": _made,
+    "refused": _made,
+    "ended": _ended,
+    "whole": _whole,
+    "liveness": _healed,
+    "not-looked-into": _hidden,
+    "leftovers": _left,
+}
+
+
+def judge_end(ending: Ending) -> Iterator[Finding]:
+    if ending.is_untold:
+        yield Finding("journal", UNKNOWN, f"it breaks off after {in_words(ending.told_until)}, while the run was on")
+    if ending.crashes:
+        yield Finding("actors", UNKNOWN, f"crashed: {'; '.join(ending.crashes)}")
+    if ending.blind:
+        yield Finding("effects", UNKNOWN, f"who observes them crashed {len(ending.blind)} times: {ending.blind[0]}")
+    if ending.unswept:
+        places = "; ".join(f"{node}: {why}" for node, why in ending.unswept.items())
+        yield Finding("calm", UNKNOWN, f"faults may still be on nodes from which nobody could take them back: {places}")
+    yield _liveness(ending)
+    yield _leftovers(ending)
+
+
+def _liveness(ending: Ending) -> Finding:
+    if ending.late is None:
+        return Finding("liveness", UNKNOWN, "nobody saw whether the volumes that were left became ready again")
+    if blamed := [name for name in ending.late if name not in ending.excused]:
+        return Finding("liveness", INVALID, "; ".join(_late(ending, blamed)))
+    if ending.late:
+        why = f"not ready before what we deleted of them could be replaced: {', '.join(ending.late)}"
+        return Finding("liveness", UNKNOWN, why)
+    return Finding("liveness", VALID)
+
+
+def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
+    if ending.lasting:
+        circumstances = f"while {', '.join(ending.lasting)} lasted"
+    elif ending.shaken:
+        circumstances = "although everything was healed"
+    else:
+        circumstances = f"although there was no fault{' but the replicas that we deleted' if ending.taken else ''}"
+    if again := [name for name in late if name in ending.ready]:
+        yield f"not ready again {circumstances}: {', '.join(again)}"
+    if never := [name for name in late if name not in ending.ready]:
+        yield f"never ready, {circumstances}: {', '.join(never)}"
+
+
+def _leftovers(ending: Ending) -> Finding:
+    told = ", ".join(ending.leftovers or ())
+    if told and ending.leftovers == ending.abandoned:
+        return Finding("leftovers", UNKNOWN, f"left behind, since nobody waited until they were gone: {told}")
+    if told:
+        return Finding("leftovers", INVALID, f"still there: {told}")
+    if ending.leftovers is None:
+        there = f"; what is still there has the label {ending.label}" if ending.label else ""
+        return Finding("leftovers", UNKNOWN, f"the run ended before anybody looked for them{there}")
+    if ending.overlooked:
+        places = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
+        return Finding("leftovers", UNKNOWN, f"nobody could look into {places}")
+    return Finding("leftovers", VALID)
+
+
+# How a run began: its seed, and what was declared, of which something has to be seen.
+
+
+
+@dataclass(slots=True)
+class Beginning:
+    """What the journal says of it."""
+
+    seed: str = ""
+    replayable: bool = True
+    chaos: list[str] | None = None
+    """The declared profiles; None if nobody knows them."""
+    churn: bool = False
+    conditions: tuple[str, ...] = ()
+    """What is watched of each volume."""
+
+
+def learn_start(beginning: Beginning, entry: Entry) -> None:
+    """What the next entry says of it."""
+    if entry.what == "run-started":
+        beginning.seed = entry.data["seed"]
+        beginning.chaos, beginning.churn = entry.data["chaos"], entry.data["churn"]
+        beginning.conditions = tuple(entry.data["conditions"])
+    elif entry.what == "not-replayable":
+        beginning.replayable = False
+
+
+def judge_start(beginning: Beginning) -> Iterator[Finding]:
+    if beginning.chaos is None:
+        yield Finding("journal", UNKNOWN, "it has no beginning: nobody knows what was declared")
+
+
+# A check that crashed: how, at which line of the journal, and what is amiss there.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Of one check; without an entry it had read all of them."""
+
+    error: Exception
+    line: int = 0
+    entry: Entry | None = None
+
+    def told(self, path: pathlib.Path | None) -> str:
+        """`path` is the journal's, if it was read from a file."""
+        said = f"the check crashed: {self.error!r}"
+        if self.entry is None:
+            return said
+        place = f"line {self.line} of the journal" if path is None else f"{path}:{self.line}"
+        return f"{said} at {place}{_amiss(self.entry, self.error)}"
+
+
+def _amiss(entry: Entry, error: Exception) -> str:
+    """Whoever looks up what a line names has heard of it before, if all is well."""
+    if not isinstance(error, KeyError) or not error.args:
+        return ""
+    missing = error.args[0]
+    if named := [name for name, value in entry.data.items() if value == missing]:
+        return f": no line before it tells of the {named[0]} {missing!r}"
+    return "" if missing in entry.data else f": it has no {missing!r}"

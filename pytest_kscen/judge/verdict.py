@@ -1,0 +1,108 @@
+"""Verdicts (valid, invalid, unknown; merged by priority), the count of actions, and interning of journal names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.journal import Entry
+
+
+
+
+VALID, UNKNOWN, INVALID = "valid", "unknown", "invalid"
+_PRIORITY = (VALID, UNKNOWN, INVALID)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check says, and why."""
+
+    check: str
+    verdict: str
+    why: str = ""
+
+
+def merged(findings: Iterable[Finding]) -> str:
+    return max((finding.verdict for finding in findings), key=_PRIORITY.index, default=VALID)
+
+
+# What a run's actors have done, counted from their own words: how often each action was begun,
+# what failed, how long it took.
+
+
+CREATE, READY, DELETE = "create the volume", "wait until the volume is ready", "delete the volume"
+ATTACH, ATTACH_AT_FIRST = "attach", "attach at first"
+DETACH, DETACH_EVERYWHERE = "detach", "detach everywhere"
+RESIZE = "resize the volume"
+TAKE = "delete a replica"
+CLEAR = "clear away before the run"
+
+
+@dataclass(slots=True)
+class Tally:
+    """One action's; times are seconds and only of what was done."""
+
+    done: int = 0
+    failed: int = 0
+    stopped: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+    refusal: str = ""
+    """How it failed first."""
+
+    @property
+    def average(self) -> float:
+        return self.total / self.done if self.done else 0.0
+
+    def count(self, result: str, took: float) -> None:
+        if result == "done":
+            self.done += 1
+            self.total += took
+            self.longest = max(self.longest, took)
+        elif result.startswith("stopped"):
+            self.stopped += 1
+        else:
+            self.failed += 1
+            self.refusal = self.refusal or result
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "done": self.done,
+            "failed": self.failed,
+            "stopped": self.stopped,
+            "total": round(self.total, 3),
+            "average": round(self.average, 3),
+            "longest": round(self.longest, 3),
+        }
+
+
+def learn_actions(found: dict[str, Tally], entry: Entry) -> None:
+    """What the next entry says of any action; they stand in the order in which each first ended."""
+    if entry.what == "ended":
+        action = entry.data["action"]
+        if action not in found:
+            found[action] = Tally()
+        found[action].count(entry.data["result"], entry.data["took"])
+
+
+# What a journal tells of many is in memory once: the names of nodes and volumes, words for
+# effects. What was told long ago is forgotten here, for it hardly comes again. Nobody can
+# change what is shared.
+
+
+REMEMBERED = 1024
+
+
+@lru_cache(maxsize=REMEMBERED)
+def shared(text: str) -> str:
+    return text
+
+
+@lru_cache(maxsize=REMEMBERED)
+def shared_names(*names: str) -> tuple[str, ...]:
+    return tuple(map(shared, names))

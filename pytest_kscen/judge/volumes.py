@@ -1,0 +1,415 @@
+"""Each volume's story: how often each condition changed while it was checked, and what that says of the storage.
+
+An even count means that the volume came back each time it was shaken, an odd one that it did not. One that is gone without
+our doing is broken whatever it counted, and one that nobody checked to the end is unknown.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.judge.incidents import excused, made_good, peace, spans_of
+from pytest_kscen.judge.verdict import (
+    ATTACH,
+    ATTACH_AT_FIRST,
+    DELETE,
+    DETACH,
+    DETACH_EVERYWHERE,
+    RESIZE,
+    TAKE,
+    UNKNOWN,
+    shared,
+    shared_names,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pytest_kscen.journal import Entry
+    from pytest_kscen.judge.incidents import IncidentRecord, Span
+    from pytest_kscen.judge.start_and_end import Beginning
+
+STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
+FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
+CRASHED = "crashed"
+ENOUGH = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
+OFF = "vm-stop"  # the profile of machines that are off until all is judged
+
+
+@dataclass(slots=True)
+class Stuck:
+    """A deletion that took too long by then."""
+
+    at: float
+    waited: float
+    why: str
+    excused: bool = False
+
+
+@dataclass(slots=True)
+class Undone:
+    """Something that was asked for, and failed; or was cut short by the end of whoever asked."""
+
+    at: float
+    waited: float
+    """The seconds that the storage had for it: since the API has taken it, if that is told."""
+    why: str
+    refused: bool
+    """By the API, so that the storage never heard of it; or it was not the storage's to do."""
+    cut: bool = False
+    excused: bool = False
+
+    @property
+    def blamed(self) -> bool:
+        """Whether it was the storage's to do, and it had the time."""
+        return not (self.refused or self.excused)
+
+
+@dataclass(slots=True)
+class VolumeRecord:
+    """One volume; times are seconds since the run began."""
+
+    name: str
+    storage_class: str
+    transitions: dict[str, int] = field(default_factory=dict)
+    ready_at: float | None = None
+    stopped_at: float | None = None
+    crash: str = ""
+    placed_at: array[float] = field(default_factory=lambda: array("d"))
+    placed_on: tuple[tuple[str, ...], ...] = ()
+    """Which nodes had its replicas, and since when each time. In what follows, what few have costs the others nothing."""
+    taken: tuple[Span, ...] = ()
+    """When what we took ourselves excuses it: one of its replicas."""
+    odd_since: tuple[tuple[str, float], ...] = ()
+    """The conditions that have changed an odd number of times, and when they last did."""
+    waited_for: bool = False
+    """Whether it had the time to become ready."""
+    deleting_at: float | None = None
+    off: bool = False
+    """Whether in the end all machines that held it were off, so that nobody was there to tell how it is."""
+    robbed: bool = False
+    """Whether it was never ready, and nothing but the disks that we took excuses that."""
+    lost_at: float | None = None
+    """When it went, or began to go, without our doing."""
+    stuck: tuple[Stuck, ...] = ()
+    """How it could not be deleted."""
+    attached: int = 0
+    """How often an attachment was there, those that it was made with included."""
+    asked_at: dict[str, float] = field(default_factory=dict)
+    """The nodes of attachments that it was made with and that have not come, and since when they are wanted."""
+    unanswered: int = 0
+    """Those among them that had the time to come."""
+    unattached: tuple[Undone, ...] = ()
+    undetached: tuple[Undone, ...] = ()
+    unresized: tuple[Undone, ...] = ()
+    healed: bool = False
+    """Whether it was well when everything was healed."""
+    verdict: str = STABLE
+
+    @property
+    def nodes(self) -> list[str]:
+        """All that ever held a replica."""
+        return list(dict.fromkeys(node for nodes in self.placed_on for node in nodes))
+
+    def nodes_between(self, begin: float, end: float) -> set[str]:
+        """Those that held a replica at any time between."""
+        first = max(0, bisect_right(self.placed_at, begin) - 1)
+        return set().union(*self.placed_on[first : bisect_right(self.placed_at, end)])
+
+    @property
+    def deleting(self) -> bool:
+        return self.deleting_at is not None
+
+    def came_back(self, condition: str) -> bool:
+        """Whether that was seen, at least once; of one that was never ready, that it became so when all was healed."""
+        if self.ready_at is None:
+            return self.healed
+        count = self.transitions.get(condition, 0)
+        return count > 1 or (count > 0 and self.healed)
+
+    def lacks(self, condition: str) -> bool:
+        """Whether it was seen to lose that and not to come back; one that was never ready lacks everything."""
+        return self.ready_at is None or self.transitions.get(condition, 0) % 2 > 0
+
+    @property
+    def unjudged(self) -> str:
+        """Why nobody can tell how it was; empty if somebody can."""
+        if self.robbed:
+            return "it was not ready before disks of it were deleted by us"
+        return self.unchecked or ("all machines that held it were off: what it says of itself is old" if self.off else "")
+
+    @property
+    def unchecked(self) -> str:
+        """Why nobody has looked at it to the end; empty if somebody has."""
+        if self.crash:
+            return f"the checker crashed: {self.crash}"
+        if self.ready_at is None and not self.waited_for:
+            return "it was not ready, and nobody waited for it"
+        return "" if self.stopped_at is not None else "it was not checked to the end"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "storage_class": self.storage_class,
+            "nodes": self.nodes,
+            "transitions": self.transitions,
+            "ready_at": self.ready_at,
+            "stopped_at": self.stopped_at,
+            "lost_at": self.lost_at,
+            "crash": self.crash,
+            "attached": self.attached,
+            "asked_at": self.asked_at,
+            **{name: [asdict(one) for one in getattr(self, name)] for name in ("unattached", "undetached", "unresized", "stuck")},
+            "verdict": self.verdict,
+        }
+
+
+class Stories:
+    """All volumes', as the journal tells them. One may have the name of one that is gone: what is told is told of the latest."""
+
+    def __init__(self, beginning: Beginning) -> None:
+        """The journal's, which tells it before any volume's."""
+        self._beginning = beginning
+        self._found: list[VolumeRecord] = []
+        self._latest: dict[str, VolumeRecord] = {}
+        self._ends: dict[str, float] = {}
+        self._is_cut_short = False
+        """Whether one of our actors has crashed while volumes came and went: from then on none may wait for them."""
+
+    def learn(self, entry: Entry) -> None:
+        """What the next entry says of any of them."""
+        what, data = entry.what, entry.data
+        if what == "volume":
+            record = VolumeRecord(shared(data["volume"]), shared(data["storage_class"]), _uncounted(self._beginning.conditions))
+            self._latest[record.name] = record
+            self._found.append(record)
+        elif what in _ENDS:
+            self._ends[what] = entry.at
+            for volume in self._found if what == LIVENESS else ():
+                _is_looked_at(volume, entry)
+        elif what == CRASHED:
+            self._is_cut_short |= FROZEN not in self._ends
+        elif what in _READ:
+            _READ[what](self._latest[data["volume"]], entry)
+        elif what in _DEEDS and (deed := _DEEDS[what].get(data["action"])):
+            deed(self._latest[data["volume"]], entry)
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self._found)
+
+    def judged(self, shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
+        """In the order of their creation."""
+        for volume in self._found:
+            volume.stopped_at = self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
+            volume.waited_for |= LIVENESS in self._ends and not self._is_cut_short
+            volume.off = _is_off(volume, shaken)
+            _judge(volume, shaken)
+        return self._found
+
+
+def _is_looked_at(volume: VolumeRecord, entry: Entry) -> None:
+    """When all is healed. One that is ready then has become so in its time, also if nobody else saw it any more."""
+    volume.healed = not volume.deleting and volume.lost_at is None and volume.name not in entry.data["late"]
+    if volume.healed and volume.ready_at is None and not volume.waited_for:
+        volume.ready_at = entry.at
+
+
+def _checked(volume: VolumeRecord, entry: Entry) -> None:
+    volume.ready_at = entry.at
+    volume.transitions, volume.odd_since = _uncounted(entry.data["conditions"]), ()
+
+
+def _uncounted(conditions: Iterable[str]) -> dict[str, int]:
+    return dict.fromkeys(map(shared, conditions), 0)
+
+
+def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
+    """It may be so late that nobody checks it any more."""
+    volume.ready_at = entry.at
+
+
+def _changed(volume: VolumeRecord, entry: Entry) -> None:
+    condition = shared(entry.data["condition"])
+    volume.transitions[condition] += 1
+    volume.odd_since = tuple(one for one in volume.odd_since if one[0] != condition)
+    if volume.transitions[condition] % 2:
+        volume.odd_since += ((condition, entry.at),)
+
+
+def _stopped(volume: VolumeRecord, entry: Entry) -> None:
+    volume.stopped_at = entry.at
+
+
+def _never_ready(volume: VolumeRecord, entry: Entry) -> None:
+    volume.waited_for, volume.stopped_at = True, entry.at
+
+
+def _placed(volume: VolumeRecord, entry: Entry) -> None:
+    volume.placed_at.append(entry.at)
+    volume.placed_on += (shared_names(*entry.data["nodes"]),)
+
+
+def _went(volume: VolumeRecord, entry: Entry) -> None:
+    if not volume.deleting:
+        volume.lost_at = entry.at
+
+
+def _never_gone(volume: VolumeRecord, entry: Entry) -> None:
+    volume.stuck += (Stuck(entry.at, entry.data["waited"], entry.data["why"]),)
+
+
+def _crashed(volume: VolumeRecord, entry: Entry) -> None:
+    volume.crash = entry.data["error"]
+
+
+def _deletes(volume: VolumeRecord, entry: Entry) -> None:
+    """Whatever it lacks, it needs it no more."""
+    volume.deleting_at = entry.at
+    volume.taken = made_good(volume.taken, entry.at)
+
+
+def _arrived(volume: VolumeRecord, entry: Entry) -> None:
+    volume.attached += 1
+    volume.asked_at.pop(entry.data["node"], None)
+
+
+def _attached(volume: VolumeRecord, entry: Entry) -> None:
+    if entry.data["result"] == "done":
+        volume.attached += 1
+    else:
+        volume.unattached += _undone(entry)
+
+
+def _requested(volume: VolumeRecord, entry: Entry) -> None:
+    if entry.data["result"] == "done":
+        volume.asked_at[shared(entry.data["node"])] = entry.at
+    else:
+        volume.unattached += _undone(entry)
+
+
+def _detaches(volume: VolumeRecord, entry: Entry) -> None:
+    volume.asked_at.pop(entry.data["node"], None)
+
+
+def _detached(volume: VolumeRecord, entry: Entry) -> None:
+    """One that is cut short goes on when the volume is detached from everywhere."""
+    volume.undetached += tuple(one for one in _undone(entry) if not one.cut)
+
+
+def _resized(volume: VolumeRecord, entry: Entry) -> None:
+    """One that goes need not grow any more, so that by then it is cut short."""
+    for one in _undone(entry):
+        late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
+        if late < one.waited or not late:
+            volume.unresized += (replace(one, at=one.at - late, waited=one.waited - late, cut=one.cut or late > 0),)
+
+
+def _taken(volume: VolumeRecord, entry: Entry) -> None:
+    """One that was never ready begins anew without a disk: what it had done until then was in vain."""
+    spans = spans_of(entry)
+    if volume.deleting:
+        spans = made_good(spans, entry.at)
+    elif volume.ready_at is None and "patience" in entry.data:
+        spans = tuple((0.0, until) for _, until in spans)
+    volume.taken += spans
+
+
+def _whole(volume: VolumeRecord, entry: Entry) -> None:
+    volume.taken = made_good(volume.taken, entry.at)
+
+
+def _undone(entry: Entry) -> tuple[Undone, ...]:
+    """Whoever waited in vain waited for the storage."""
+    result, _, why = entry.data["result"].partition(": ")
+    if result == "done":
+        return ()
+    waited = entry.data.get("had", entry.data["took"])
+    if result == "stopped":
+        return (Undone(entry.at, waited, why, refused=bool(why), cut=True),)
+    return (Undone(entry.at, waited, why, not why.startswith("TimeoutError")),)
+
+
+_Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]
+_READ: _Reading = {
+    "volume-placed": _placed,
+    "volume-went": _went,
+    "whole": _whole,
+    "attached": _arrived,
+    "ready": _became_ready,
+    "checker-started": _checked,
+    "condition-changed": _changed,
+    "checker-stopped": _stopped,
+    "check-crashed": _crashed,
+    "never-ready": _never_ready,
+    "never-gone": _never_gone,
+}
+_DEEDS: dict[str, _Reading] = {
+    "began": {DELETE: _deletes, DETACH: _detaches},
+    "ended": {
+        ATTACH: _attached,
+        ATTACH_AT_FIRST: _requested,
+        DETACH: _detached,
+        DETACH_EVERYWHERE: _detached,
+        RESIZE: _resized,
+        TAKE: _taken,
+    },
+}
+
+
+def _judge(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> None:
+    volume.verdict = _verdict(volume, shaken)
+    for stuck in volume.stuck:
+        stuck.excused = peace(volume, stuck.at - stuck.waited, stuck.at, shaken) < ENOUGH
+    for one in (*volume.unattached, *volume.undetached, *volume.unresized):
+        one.excused = not _had_time(volume, one.at - one.waited, one.at, shaken)
+    until = volume.stopped_at or 0.0
+    volume.unanswered = sum(
+        _had_time(volume, max(since, volume.ready_at or 0.0), until, shaken) for since in volume.asked_at.values()
+    )
+
+
+def _had_time(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> bool:
+    """Whether a ready volume had the peace for it. Whether it should have been ready is judged by itself."""
+    was_ready = volume.ready_at is not None and volume.ready_at <= since
+    return was_ready and peace(volume, since, at, shaken) >= ENOUGH
+
+
+def _had_time_to_form(volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]) -> bool:
+    """Since it first had a replica. If nothing excuses any of that time, it may have been short: it came so late by itself."""
+    since = min([until, *volume.placed_at[:1]])
+    return peace(volume, since, until, shaken) >= min(ENOUGH, until - since)
+
+
+def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
+    """Whether all machines on which it was in the end were off then."""
+    end = volume.stopped_at or 0.0
+    stops = [one for one in shaken if one.profile == OFF and one.lasting and one.had_effect and one.started_at < end]
+    there = volume.nodes_between(end, end)
+    return bool(there) and there.issubset(node for one in stops for node in one.shaken)
+
+
+def _verdict_of_unready(volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]) -> str:
+    """One that lacked what we took proves nothing, unless it is ready when all is healed."""
+    if _had_time_to_form(volume, until, shaken):
+        return BROKEN
+    volume.robbed = not volume.healed and _had_time_to_form(replace(volume, taken=()), until, shaken)
+    return UNKNOWN if volume.robbed else INTERRUPTED
+
+
+def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
+    if volume.lost_at is not None:
+        return BROKEN
+    if volume.unchecked or volume.stopped_at is None:
+        return UNKNOWN
+    if volume.ready_at is None:
+        return _verdict_of_unready(volume, volume.stopped_at, shaken)
+    if odd := [since for _, since in volume.odd_since]:
+        told = all(excused(volume, since, volume.stopped_at, shaken) for since in odd)
+        return INTERRUPTED if told else BROKEN
+    if volume.off:
+        return UNKNOWN
+    return RECOVERED if any(volume.transitions.values()) else STABLE

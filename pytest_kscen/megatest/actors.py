@@ -1,0 +1,321 @@
+"""Actors of one volume: attacher, resizer, replica creator, replica destroyer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pytest_kscen.megatest.subject import (
+    REFUSALS,
+    asking,
+    attach,
+    attached_nodes,
+    attempt,
+    detach,
+    detach_everywhere,
+    disk_going,
+    made,
+    nodes_of,
+    unless_gone,
+    unless_hindered,
+)
+from pytest_kscen.megatest.view import name_of, unless
+from pytest_kscen.objects import quantities
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.quantities import NANO, Format, Quantity
+from pytest_kscen.objects.storage import (
+    ACCESS,
+    DISKFUL,
+    REPLICAS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+    TIE_BREAKER,
+    volume_of,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable, Sequence
+    from typing import Never
+
+    from pytest_kscen.clock import Signal
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.megatest.churn import Growth, Seconds
+    from pytest_kscen.megatest.subject import Subject
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+ATTACH_ONLY = 10  # of a hundred cycles that find the volume attached nowhere
+
+
+class Cycle(Enum):
+    """What is done next."""
+
+    NORMAL = "normal"
+    ATTACH = "attach"
+    DETACH = "detach"
+    MIGRATION = "migration"
+
+
+def cycle_for(attached: Sequence[str], wanted: str, number: int) -> Cycle:
+    match len(attached):
+        case 0:
+            return Cycle.ATTACH if number < ATTACH_ONLY else Cycle.NORMAL
+        case 1:
+            return Cycle.DETACH if wanted in attached else Cycle.MIGRATION
+        case _:  # somebody went down in the middle and is up again
+            return Cycle.DETACH
+
+
+async def attach_and_detach(rv: Subject, period: Seconds | None, stop: Signal) -> None:
+    """Until the signal, and then detach the volume from wherever it is. Without a period that is all."""
+    actor = rv.actor("volume-attacher")
+    if period:
+        await unless(stop, Cycles(rv, actor, period).run())
+    await stop.wait()
+    await detach_everywhere(rv, actor)
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """One after the other, for ever; what is refused ends the cycle, and the next one begins with what it finds."""
+
+    rv: Subject
+    actor: Actor
+    period: Seconds
+
+    async def run(self) -> Never:
+        while True:
+            await self._pause()
+            if not (nodes := await self.rv.view.storage_nodes()):
+                self.actor.log(logging.WARNING, "there is no node to attach to", volume=self.rv.name)
+                continue
+            wanted, attached = self.actor.chance.choice(nodes), attached_nodes(self.rv)
+            cycle = cycle_for(attached, wanted, self.actor.chance.below(100))
+            chosen = {"volume": self.rv.name, "cycle": cycle.value, "wanted": wanted, "attached": attached}
+            self.actor.note("cycle", **chosen)
+            self.actor.log(logging.INFO, "cycle chosen", **chosen)
+            with contextlib.suppress(*REFUSALS):
+                await self._go_through(cycle, wanted, attached)
+
+    async def _go_through(self, cycle: Cycle, wanted: str, attached: Sequence[str]) -> None:
+        match cycle:
+            case Cycle.NORMAL:
+                await self._attach(wanted)
+                await self._pause()
+                await self._detach(wanted)
+            case Cycle.ATTACH:
+                await self._attach(wanted)
+            case Cycle.DETACH:
+                await self._detach(self.actor.chance.choice(attached))
+            case Cycle.MIGRATION:
+                await self._attach(wanted)
+                await self._detach(attached[0])
+                await self._pause()
+                await self._detach(wanted)
+
+    async def _pause(self) -> None:
+        await self.rv.pause(self.actor, self.period)
+
+    async def _attach(self, node: str) -> None:
+        await attach(self.rv, self.actor, node)
+
+    async def _detach(self, node: str) -> None:
+        await detach(self.rv, self.actor, node)
+
+
+# volume-resizer: lets the volume grow by random steps up to its largest size. The storage may
+# make it larger than asked.
+
+
+PATIENCE = 300.0  # seconds within which the volume has to be as large as asked
+UNIT = 1024  # bytes that every size is a multiple of
+
+
+async def resize(rv: Subject, growth: Growth) -> Never:
+    actor = rv.actor("volume-resizer")
+    least, most = (quantities.parse(step).value // UNIT or 1 for step in growth.step)
+    while True:
+        await rv.pause(actor, growth.period)
+        if rv.volume is None:
+            continue
+        size = quantities.parse(rv.volume["spec"]["size"]).value
+        wanted = min(size + actor.chance.whole(least, most) * UNIT, quantities.parse(growth.max_size).value)
+        if wanted <= size:
+            actor.log(logging.INFO, "the volume is as large as it may be", volume=rv.name, size=rv.volume["spec"]["size"])
+            continue
+        text = str(Quantity(wanted * NANO, Format.BINARY))
+        async with attempt(actor, "resize the volume", volume=rv.name, size=text) as deed:
+            with unless_gone(actor, volume=rv.name):
+                with asking(deed):
+                    await actor.api.patch(REPLICATED_VOLUMES, rv.name, {"spec": {"size": text}})
+                await _grown(rv, wanted, text)
+
+
+async def _grown(rv: Subject, wanted: int, text: str) -> None:
+    hindrance = ""
+
+    def grown() -> bool:
+        nonlocal hindrance
+        if rv.volume and "deletionTimestamp" not in rv.volume["metadata"]:  # whose replicas are all going then
+            hindrance = disk_going(rv)
+        return actual_size(rv.volume) >= wanted
+
+    with unless_hindered(lambda: hindrance):
+        await rv.view.until(rv.name, grown, timeout=PATIENCE, awaited=f"{rv.name} did not grow to {text}")
+
+
+def actual_size(volume: Obj | None) -> int:
+    """In bytes; one generation calls it actualSize, the next size."""
+    status = (volume or {}).get("status") or {}
+    return quantities.parse(status.get("actualSize") or status.get("size") or 0).value
+
+
+# volume-replica-creator: adds a replica without data to the volume, again and again, and never
+# waits for it to work.
+
+
+TRY_AGAIN = 60.0  # seconds until it is looked again for what was left, if nobody could tell
+
+
+async def create_replicas(rv: Subject, period: Seconds) -> Never:
+    actor = rv.actor("volume-replica-creator")
+    while True:
+        await rv.pause(actor, period)
+        kind = actor.chance.choice((ACCESS, TIE_BREAKER))
+        replicas, nodes = rv.view.replicas(rv.name), await rv.view.storage_nodes()
+        free = [node for node in nodes if node not in nodes_of(replicas)]
+        name = first_free(rv.name, map(name_of, replicas))
+        if name is None or (kind == ACCESS and not free):
+            actor.log(logging.INFO, "there is no room for a replica", volume=rv.name, type=kind, replicas=len(replicas))
+            continue
+        node = actor.chance.choice(free) if kind == ACCESS else ""
+        async with attempt(actor, "create a replica", volume=rv.name, replica=name, type=kind, node=node):
+            await actor.api.create(REPLICATED_VOLUME_REPLICAS, _replica(rv, actor, name, kind, node))
+
+
+async def sweep_replicas(rv: Subject) -> None:
+    """Delete what was added in the very moment in which the volume went: nobody else would. The run's end is the last occasion."""
+    actor = rv.actor("volume-replica-creator")
+    while not await _swept(rv, actor) and not rv.season.over.given:
+        await rv.season.over.within(TRY_AGAIN)
+
+
+async def _swept(rv: Subject, actor: Actor) -> bool:
+    left: list[str] | None = None
+    async with attempt(actor, "look for replicas that were left", volume=rv.name):
+        left = [name_of(one) for one in await actor.own(REPLICATED_VOLUME_REPLICAS) if volume_of(one) == rv.name]
+    return left is not None and all([await _deleted(rv, actor, replica) for replica in left])
+
+
+async def _deleted(rv: Subject, actor: Actor, replica: str) -> bool:
+    try:
+        async with actor.doing("delete a replica that was left", volume=rv.name, replica=replica):
+            with contextlib.suppress(NotFound):  # an answer was lost, and the deletion was asked for again
+                await actor.api.delete(REPLICATED_VOLUME_REPLICAS, replica)
+    except REFUSALS:
+        return False
+    return True
+
+
+def first_free(volume: str, taken: Iterable[str]) -> str | None:
+    names = list(taken)
+    return next((name for name in (f"{volume}-{number}" for number in range(REPLICAS)) if name not in names), None)
+
+
+def _replica(rv: Subject, actor: Actor, name: str, kind: str, node: str) -> Obj:
+    """One with data is never made: nobody takes away what is too many of them. A tie-breaker's node is the storage's choice."""
+    spec = {"replicatedVolumeName": rv.name, "type": kind, **({"nodeName": node} if node else {})}
+    return made(actor, REPLICATED_VOLUME_REPLICAS, name, spec)
+
+
+# Whether what the replica destroyer took is replaced: noted when the volume has as many disks
+# again, and all are up to date. It is looked at again and again, for as long as the volume
+# lacks something. Newer storage replaces no disk of a volume that was complete: there those
+# suffice that it has left, as are those that it cannot let go.
+
+
+LOOK_AGAIN = 10.0  # seconds
+
+
+@dataclass(slots=True)
+class Replacements:
+    """Those that one volume is to get."""
+
+    rv: Subject
+    actor: Actor
+    patience: float
+    crew: asyncio.TaskGroup
+    wanted: int = 0
+    """So many disks it has to have again; none if it lacks none."""
+    taken: set[str] = field(default_factory=set)
+    """The uids of replicas that the API has taken away, which may not be seen yet."""
+
+    def disks(self) -> list[Obj]:
+        """Those that count."""
+        disks = [replica for replica in self.rv.view.replicas(self.rv.name) if replica["spec"].get("type") == DISKFUL]
+        return disks if self.rv.health.is_of_newer_storage else [disk for disk in disks if not self._goes(disk)]
+
+    def expect(self, before: int) -> None:
+        """As many as there were before one was taken, or perhaps taken."""
+        if not self.wanted:
+            self.crew.create_task(self._watch(), name=f"what replaces disks of {self.rv.name}")
+        self.wanted = max(self.wanted, 1 if self.rv.health.is_of_newer_storage else before)
+        self.rv.season.lacking[self.rv.name] = self.actor.clock.now() + self.patience + LOOK_AGAIN  # which is seen that late
+
+    async def _watch(self) -> None:
+        while self._stays():
+            await self.actor.clock.sleep(LOOK_AGAIN)
+            if self._stays() and self._is_whole():
+                self.actor.note("whole", volume=self.rv.name)
+                break
+        self.wanted = 0
+        self.taken.clear()
+        self.rv.season.lacking.pop(self.rv.name, None)
+
+    def _stays(self) -> bool:
+        """Nobody replaces anything of a volume that goes."""
+        return self.rv.volume is not None and not self.rv.volume["metadata"].get("deletionTimestamp")
+
+    def _is_whole(self) -> bool:
+        disks = self.disks()
+        return len(disks) >= self.wanted and all(map(self.rv.health.is_up_to_date, disks))
+
+    def _goes(self, disk: Obj) -> bool:
+        metadata = disk["metadata"]
+        return bool(metadata.get("deletionTimestamp")) or metadata["uid"] in self.taken
+
+
+# volume-replica-destroyer: deletes a replica of the volume at random, again and again, and
+# never waits for it to go.
+
+
+
+async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Never:
+    """The patience is with whoever replaces a disk."""
+    actor = rv.actor("volume-replica-destroyer")
+    async with asyncio.TaskGroup() as crew:
+        replacements = Replacements(rv, actor, patience, crew)
+        while True:
+            await rv.pause(actor, period)
+            replicas = [one for one in rv.view.replicas(rv.name) if not one["metadata"].get("deletionTimestamp")]
+            if not replicas:
+                actor.log(logging.INFO, "there is no replica to delete", volume=rv.name)
+                continue
+            doomed = actor.chance.choice(replicas)
+            name, spec = name_of(doomed), doomed["spec"]
+            what = {"replica": name, "type": spec.get("type", ""), "node": spec.get("nodeName", "")}
+            is_disk, before = spec.get("type") == DISKFUL, len(replacements.disks())
+            within = {"patience": patience} if is_disk else {}
+            async with attempt(actor, "delete a replica", volume=rv.name, **what, **within):
+                with unless_gone(actor, volume=rv.name, replica=name):
+                    await actor.api.delete(REPLICATED_VOLUME_REPLICAS, name)
+                replacements.taken.add(doomed["metadata"]["uid"])
+            if is_disk:
+                replacements.expect(before)

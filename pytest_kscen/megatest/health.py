@@ -1,0 +1,160 @@
+"""volume-checker: record health changes of a volume, and the reasons why one is not ready yet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Never
+
+from pytest_kscen.megatest.subject import attached_nodes
+from pytest_kscen.megatest.view import VOLUME, name_of
+from pytest_kscen.objects.storage import Observed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.megatest.subject import Subject
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+WELL = Observed("True")
+GONE = Observed("Unknown", "Absent", "the volume says nothing of it any more")
+ATTACHED = "Attached"
+
+
+async def check(rv: Subject) -> None:
+    """Lives until it is cancelled."""
+    actor = rv.actor("volume-checker")
+    actor.note("checker-started", volume=rv.name, conditions=list(rv.health.conditions))
+    last: dict[str, Observed] = {}
+    states: asyncio.Queue[dict[str, Observed]] = asyncio.Queue()
+    latest: Obj | None = None
+    said: dict[str, Observed] | None = None
+
+    def hear() -> None:
+        nonlocal latest, said
+        before, latest = latest, rv.volume
+        if latest is None or latest is before or latest["metadata"].get("deletionTimestamp"):
+            return  # it is gone or going, or nothing new
+        if (saying := rv.health.read(latest)) != said:
+            states.put_nowait(saying)
+            said = saying
+
+    try:
+        with rv.view.listening(rv.name, hear, to=(VOLUME,)):
+            hear()
+            while True:
+                _compare(rv, actor, await states.get(), last)
+    except asyncio.CancelledError:
+        while not states.empty():  # what was heard in the very moment of the end
+            _compare(rv, actor, states.get_nowait(), last)
+        raise
+    finally:
+        actor.note("checker-stopped", volume=rv.name, conditions={name: seen.status for name, seen in last.items()})
+
+
+def _compare(rv: Subject, actor: Actor, said: dict[str, Observed], last: dict[str, Observed]) -> None:
+    for name, seen in (dict.fromkeys(last, GONE) | said).items():
+        expected, last[name] = last.get(name, WELL), seen
+        if seen.holds != expected.holds:
+            _tell(rv, actor, name, expected, seen)
+
+
+def _tell(rv: Subject, actor: Actor, name: str, expected: Observed, seen: Observed) -> None:
+    states = {"volume": rv.name, "condition": name, "expected": expected.status, "observed": seen.status}
+    why = {"reason": seen.reason, "details": seen.message}
+    false = replicas_false(rv.view.replicas(rv.name), attached_nodes(rv))
+    actor.note("condition-changed", **states, **why)
+    actor.note("replicas-false", volume=rv.name, replicas=false)
+    actor.log(logging.WARNING, "condition changed", **states, transition=f"{expected.status}->{seen.status}")
+    actor.log(logging.INFO, "condition details", volume=rv.name, condition=name, **why, replicas=false)
+
+
+def replicas_false(replicas: list[Obj], wanted: list[str]) -> dict[str, list[str]]:
+    """Which conditions of which replicas are False, and why. A replica on whose node nobody wants the volume is not Attached."""
+    found = {name_of(replica): _false(replica, wanted) for replica in replicas}
+    return {name: conditions for name, conditions in found.items() if conditions}
+
+
+def _false(replica: Obj, wanted: list[str]) -> list[str]:
+    conditions = (replica.get("status") or {}).get("conditions") or ()
+    normal = () if replica["spec"].get("nodeName") in wanted else (ATTACHED,)
+    return [
+        f"{one['type']} ({one.get('reason', '')})"
+        for one in conditions
+        if one.get("status") == "False" and one["type"] not in normal
+    ]
+
+
+# Why a volume is not ready yet: what it and its replicas say, looked at again and again, and
+# when nobody waits any longer. It is noted when it has changed. Of a volume that is ready at
+# once there is nothing to say.
+
+
+LOOK_AGAIN = 10.0  # seconds
+ABSENT = Observed("absent")
+
+
+@contextlib.asynccontextmanager
+async def shortcomings_noted(rv: Subject, actor: Actor) -> AsyncIterator[None]:
+    wait = _Wait(rv, actor)
+    looking = asyncio.get_running_loop().create_task(wait.look_again(), name=f"what {rv.name} lacks")
+    try:
+        yield
+    finally:
+        looking.cancel()
+        wait.look(last=True)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """What was noted last."""
+
+    rv: Subject
+    actor: Actor
+    told: list[tuple[str, Observed]] = field(default_factory=list)
+    told_of_replicas: dict[str, list[str]] = field(default_factory=dict)
+
+    async def look_again(self) -> Never:
+        while True:
+            await self.actor.clock.sleep(LOOK_AGAIN)
+            self.look()
+
+    def look(self, *, last: bool = False) -> None:
+        """A message may count something: it alone is no change, unless there will be no other."""
+        if self.rv.volume is None or self.rv.health.is_ready(self.rv.volume):
+            return
+        lacks = list(_lacks(self.rv).items())
+        replicas = replicas_false(self.rv.view.replicas(self.rv.name), attached_nodes(self.rv))
+        same = lacks == self.told if last else _states(lacks) == _states(self.told)
+        if same and replicas == self.told_of_replicas:
+            return
+        self.told, self.told_of_replicas = lacks, replicas
+        self.actor.note("not-ready", volume=self.rv.name, **_told(lacks, replicas))
+
+
+def shortcomings(rv: Subject) -> dict[str, Any]:
+    """As they are noted, of a volume that is there."""
+    return _told(_lacks(rv).items(), replicas_false(rv.view.replicas(rv.name), attached_nodes(rv)))
+
+
+def _told(lacks: Iterable[tuple[str, Observed]], replicas: dict[str, list[str]]) -> dict[str, Any]:
+    return {"conditions": {name: seen._asdict() for name, seen in lacks}, "replicas": replicas}
+
+
+def _lacks(rv: Subject) -> dict[str, Observed]:
+    """What does not hold, or is not there although the volume promises it."""
+    stated = ((rv.volume or {}).get("status") or {}).get("conditions") or ()
+    seen = dict.fromkeys(rv.health.conditions, ABSENT)
+    seen |= {one["type"]: Observed(one["status"], one.get("reason", ""), one.get("message", "")) for one in stated}
+    seen |= rv.health.read(rv.volume)
+    return {name: one for name, one in seen.items() if not one.holds}
+
+
+def _states(lacks: Iterable[tuple[str, Observed]]) -> list[tuple[str, str, str]]:
+    return [(name, seen.status, seen.reason) for name, seen in lacks]

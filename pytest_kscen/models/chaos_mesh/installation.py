@@ -1,0 +1,97 @@
+"""Installing what Chaos Mesh and workflows need on a cluster: the definitions, as far as it lacks them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.kube.informer import Informers
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.models.chaos_mesh.daemon import ChaosDaemon
+from pytest_kscen.models.chaos_mesh.network_chaos import Names, NetworkEffect
+from pytest_kscen.models.chaos_mesh.pod_chaos import (
+    IMAGE,
+    ContainerKill,
+    Marks,
+    PodFailure,
+    PodKill,
+    nothing_works,
+)
+from pytest_kscen.objects.chaos_mesh_definitions import (
+    chaos_definitions,
+    cron_workflow_definition,
+    engine_definitions,
+)
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import AlreadyExists
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.embedded.kubelet.nodes import Site
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.models.chaos_mesh.targets import Effect
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+PATIENCE = 120.0
+
+
+async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> None:
+    """Returns when objects of these kinds can be made; what is there already stays as it is."""
+    wanted = tuple(definitions) or (*chaos_definitions(), *engine_definitions(), cron_workflow_definition())
+    for definition in wanted:
+        try:
+            await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        except AlreadyExists:
+            """Somebody's own, or of an earlier run."""
+    for definition in wanted:
+        name = definition["metadata"]["name"]
+        await wait_for(api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE)
+
+
+def _established(definition: Obj | None) -> bool:
+    return is_true(definition, "Established")
+
+
+# Attaching Chaos Mesh to a cluster: its daemon lives from now on, and acts on what stands
+# behind the nodes.
+
+
+NAME = "chaos-mesh"
+
+
+def actors(api_for: Callable[[str], Api], clock: Clock, chance: Chance, site: Site) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
+    """Whoever starts them must start them in this order, once for a cluster that has the definitions."""
+    informers = Informers(api_for("chaos-mesh-informers"), clock, chance)
+    bench = Bench.of(NAME, api_for(NAME), clock, informers)
+    effects = Effects(bench, site)
+    daemon = ChaosDaemon(bench, chance.stream(NAME), effects.of)
+    return [("chaos-mesh-informers", informers.run()), (NAME, daemon.run())]
+
+
+class Effects:
+    """Who does what a chaos object wants done."""
+
+    def __init__(self, bench: Bench, site: Site) -> None:
+        self._network = NetworkEffect(site.network, Names(bench.api.plain))
+        self._on_pods: dict[str, Effect] = {
+            "pod-kill": PodKill(bench),
+            "pod-failure": PodFailure(bench),
+            "container-kill": ContainerKill(site),
+        }
+        self._marks = Marks(bench)
+        site.images.register(nothing_works, image=IMAGE)
+
+    def of(self, chaos: Obj) -> Effect:
+        match chaos["kind"]:
+            case "NetworkChaos":
+                return self._network
+            case "PodChaos":
+                return self._on_pods[chaos["spec"]["action"]]
+        return self._marks

@@ -1,0 +1,325 @@
+"""NetworkChaos: rules at the selected pods' ends of the network, which it asks afterwards what becomes of the packets.
+
+A pod is known by its address; one on the host's network is its machine. A rule goes with the network namespace that it is in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, OPEN, Flow, Passage
+from pytest_kscen.models.chaos_mesh.targets import GONE, SELF, Gone, Wait
+from pytest_kscen.objects.arguments import seconds_of_text
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.names import dns1035_label, dns1123_label, dns1123_subdomain
+from pytest_kscen.objects.resources import NAMESPACES, SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.embedded.kubelet.network.flows import Network
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.models.chaos_mesh.targets import Target
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# One NetworkChaos as what decides on packets: between the ends that it has selected, and those
+# at which it aims. Pure.
+
+
+Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Outside(NamedTuple):
+    """Addresses that were given as such, and the only port that is meant, if there is one."""
+
+    network: Range
+    port: int = 0
+
+    def has(self, address: str, port: int) -> bool:
+        return bool(address) and ipaddress.ip_address(address) in self.network and self.port in {0, port}
+
+
+class End(NamedTuple):
+    """Where packets come from or go to: an address, or a machine's own, which has no address here."""
+
+    machine: str
+    address: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.address or self.machine
+
+    @classmethod
+    def of(cls, pod: Obj) -> End | None:
+        """None as long as there is nothing to put a rule on."""
+        status, spec = pod.get("status") or {}, pod["spec"]
+        if status.get("phase") != "Running" or not status.get("podIP"):
+            return None
+        return cls(spec["nodeName"], "" if spec.get("hostNetwork") else status["podIP"])
+
+
+@dataclass(slots=True)
+class Rule:
+    """What it does to packets."""
+
+    direction: str
+    passage: Passage
+    has_target: bool
+    outside: tuple[Outside, ...] = ()
+    ends: dict[Target, End] = field(default_factory=dict)
+    _selected: frozenset[str] = frozenset()
+    _aimed_at: frozenset[str] = frozenset()
+
+    def change(self, target: Target, end: End | None) -> None:
+        self.ends.pop(target, None)
+        if end:
+            self.ends[target] = end
+        self._selected = frozenset(each.name for other, each in self.ends.items() if other.key == SELF)
+        self._aimed_at = frozenset(each.name for other, each in self.ends.items() if other.key != SELF)
+
+    def hits(self, source: End, target: End, port: int) -> bool:
+        return (self.direction != "from" and self._meets(source, target, port)) or (
+            self.direction != "to" and self._meets(target, source, port)
+        )
+
+    def _meets(self, here: End, there: End, port: int) -> bool:
+        if here.name not in self._selected:
+            return False
+        if not self.has_target and not self.outside:
+            return True  # all packets are meant
+        return there.name in self._aimed_at or any(each.has(there.address, port) for each in self.outside)
+
+    def flows(self, target: Target) -> list[Flow]:
+        """Those by which an effect at this end shows itself; none if there is nobody at the other end."""
+        here = self.ends[target]
+        return [flow for there, port in self._others(target) for flow in self._both_ways(target.key, here, there, port)]
+
+    def all_flows(self) -> list[Flow]:
+        """At whichever end."""
+        return [flow for target in self.ends for flow in self.flows(target)]
+
+    def _others(self, target: Target) -> Iterator[tuple[End, int]]:
+        here = self.ends[target]
+        for other, there in self.ends.items():
+            if other.key != target.key and there != here:
+                yield there, 0
+        if target.key == SELF:
+            for each in self.outside:
+                yield End("", str(each.network.network_address)), each.port
+            if not self.has_target and not self.outside:
+                yield End("", ""), 0
+
+    def _both_ways(self, key: str, here: End, there: End, port: int) -> Iterator[Flow]:
+        source, target = (here, there) if key == SELF else (there, here)
+        if self.direction != "from":
+            yield flow_between(source, target, port)
+        if self.direction != "to":
+            yield flow_between(target, source, port)
+
+
+def flow_between(source: End, target: End, port: int = 0) -> Flow:
+    return Flow(source.machine, target.machine, port=port, source_address=source.address, target_address=target.address)
+
+
+# What a NetworkChaos' action does to packets, read from its spec. Pure; what cannot be read is
+# a ValueError.
+
+
+PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def passage_of(spec: Obj) -> Passage:
+    action = spec["action"]
+    if action == "partition":
+        return BLOCKED
+    passage = OPEN
+    for name, read in READERS.items():
+        if name == action or (action == "netem" and name != "bandwidth"):
+            if (given := spec.get(name)) is not None:
+                passage = passage.also(read(given))
+            elif action != "netem":
+                raise ValueError(f"spec.{name} is needed for action {action}")
+    if passage == OPEN:
+        raise ValueError(f"action {action} does nothing to the packets")
+    return passage
+
+
+def _delay(spec: Obj) -> Passage:
+    reorder = share((spec.get("reorder") or {}).get("reorder", "0"))
+    return Passage(delay=seconds_of_text(spec["latency"]), jitter=seconds_of_text(spec.get("jitter") or "0s"), reorder=reorder)
+
+
+def _rate(spec: Obj) -> Passage:
+    return Passage(rate=bits_per_second(spec["rate"]))
+
+
+READERS: dict[str, Callable[[Obj], Passage]] = {
+    "delay": _delay,
+    "loss": lambda spec: Passage(loss=share(spec["loss"])),
+    "duplicate": lambda spec: Passage(duplicate=share(spec["duplicate"])),
+    "corrupt": lambda spec: Passage(corrupt=share(spec["corrupt"])),
+    "rate": _rate,
+    "bandwidth": _rate,
+}
+
+
+def share(percent: str) -> float:
+    """`25` is a quarter of all packets."""
+    try:
+        value = float(percent)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:  # noqa: PLR2004  # percent
+        raise ValueError(f"{percent!r} is no percentage")
+    return value / 100
+
+
+def bits_per_second(rate: str) -> float:
+    """`10mbit`, and in bytes `1mbps`."""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(bit|bps)\s*", rate.lower())
+    if not found:
+        raise ValueError(f"{rate!r} is no rate: write 10mbit, or in bytes 1mbps")
+    number, prefix, unit = found.groups()
+    return float(number) * PREFIXES[prefix] * (8 if unit == "bps" else 1)
+
+
+
+DEVICES = ("", "eth0")
+
+
+class NetworkEffect:
+    """All NetworkChaos of a cluster, as one filter on its network."""
+
+    def __init__(self, network: Network, names: Names) -> None:
+        self._network = network
+        self._names = names
+        self._rules: dict[str, Rule] = {}
+        self._decided: dict[Flow, Passage] = {}
+        network.join(self.passage)
+
+    def passage(self, flow: Flow) -> Passage:
+        """The filter."""
+        if not self._rules:
+            return OPEN
+        if flow not in self._decided:
+            self._decided[flow] = self._decide(flow)
+        return self._decided[flow]
+
+    def _decide(self, flow: Flow) -> Passage:
+        source, target = End(flow.source, flow.source_address), End(flow.target, flow.target_address)
+        found = OPEN
+        for rule in self._rules.values():
+            if rule.hits(source, target, flow.port):
+                found = rule.passage if found is OPEN else found.also(rule.passage)
+        return found
+
+    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
+        if pod is None:
+            return GONE
+        end = End.of(pod)
+        if end is None:
+            return Wait(f"pod {target.id} does not run")
+        uid = chaos["metadata"]["uid"]
+        if uid not in self._rules:
+            try:
+                self._rules[uid] = await self._rule(chaos["spec"])
+            except ValueError as why:
+                return Wait(str(why))
+        rule = self._rules[uid]
+        if rule.ends.get(target) != end:
+            rule.change(target, end)
+            self._changed()
+        return None
+
+    async def _rule(self, spec: Obj) -> Rule:
+        for device in (spec.get("device") or "", (spec.get("targetDevice") or "") if spec.get("target") else ""):
+            if device not in DEVICES:
+                raise ValueError(f'Cannot find device "{device}"')
+        outside = [await self._names.resolve(each) for each in spec.get("externalTargets") or ()]
+        return Rule(spec.get("direction") or "to", passage_of(spec), bool(spec.get("target")), tuple(outside))
+
+    def unseen(self, chaos: Obj, target: Target) -> str:
+        rule = self._rules[chaos["metadata"]["uid"]]
+        flows = rule.flows(target) or rule.all_flows()  # one that meets nobody but itself is as the others are
+        if not flows:
+            return "there is nobody at the other end"
+        felt = all(self._network.passage(flow).covers(rule.passage) for flow in flows)
+        return "" if felt else "its packets pass as before"
+
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # its rules go with it
+        rule = self._rules.get(chaos["metadata"]["uid"])
+        if rule and target in rule.ends:
+            rule.change(target, None)
+            if not rule.ends:
+                del self._rules[chaos["metadata"]["uid"]]
+            self._changed()
+        return None
+
+    def forget(self, chaos: Obj) -> None:
+        if self._rules.pop(chaos["metadata"]["uid"], None):
+            self._changed()
+
+    def _changed(self) -> None:
+        self._decided.clear()
+        self._network.changed()
+
+
+# External targets: addresses, networks and names, each with a port or without. A name is a
+# Service's in the cluster's DNS, or that of somebody outside the cluster, who has an address
+# for examples.
+
+
+SUFFIXES = (".svc.cluster.local", ".svc")
+NOBODYS = (".cluster.local", ".svc", ".invalid")
+"""Names that end so are nobody's outside."""
+OUTSIDE = ipaddress.ip_network("2001:db8::/32")
+"""The range for documentation: each name has an address of its own in it, and always the same."""
+
+
+class Names:
+    """What the daemon asks when it is given one."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def resolve(self, text: str) -> Outside:
+        """A ValueError says that nobody has this name."""
+        place, _, port = text.rpartition(":") if text.count(":") == 1 else (text, "", "")
+        if port and not port.isdecimal():
+            raise ValueError(f"{text!r} has no port that is a number")
+        try:
+            network = ipaddress.ip_network(place, strict=False)
+        except ValueError:
+            network = ipaddress.ip_network(await self._address_of(place.lower().removesuffix(".")))
+        return Outside(network, int(port or 0))
+
+    async def _address_of(self, host: str) -> str:
+        bare = next((host.removesuffix(suffix) for suffix in SUFFIXES if host.endswith(suffix)), host)
+        name, _, namespace = bare.partition(".")
+        service: Obj = {}
+        if not dns1035_label(name) and not dns1123_label(namespace or "default"):
+            with contextlib.suppress(NotFound):
+                service = await self._api.get(SERVICES, name, namespace or "default")
+        address = str((service.get("spec") or {}).get("clusterIP") or "None")
+        return address if address != "None" else await self._address_outside(host)
+
+    async def _address_outside(self, host: str) -> str:
+        is_outside = "." in host and not host.endswith(NOBODYS) and not dns1123_subdomain(host)
+        if not is_outside or await self._is_in_a_namespace(host):
+            raise ValueError(f"lookup {host}: no such host")
+        place = hashlib.sha256(host.encode()).digest()[: (OUTSIDE.max_prefixlen - OUTSIDE.prefixlen) // 8]
+        return str(OUTSIDE[int.from_bytes(place)])
+
+    async def _is_in_a_namespace(self, host: str) -> bool:
+        """A Service of the cluster's, if there were one of this name."""
+        _, _, namespace = host.partition(".")
+        with contextlib.suppress(NotFound):
+            return bool("." not in namespace and await self._api.get(NAMESPACES, namespace))
+        return False

@@ -1,0 +1,1 @@
+"""Simulated Cilium agents: they read CiliumNetworkPolicies and filter the machines' traffic."""

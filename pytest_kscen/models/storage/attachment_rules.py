@@ -1,0 +1,153 @@
+"""Who may be attached where, and when a replica may become Primary: pure rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.models.storage.volume_view import AGENT_FINALIZER, CONTROLLER_FINALIZER, Finding
+from pytest_kscen.objects.storage import TIE_BREAKER
+
+if TYPE_CHECKING:
+    from pytest_kscen.models.storage.volume_view import Attachment, Quorum, Replica, View
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+PENDING, ATTACHING, ATTACHED, DETACHING = "Pending", "Attaching", "Attached", "Detaching"
+PHASES = {
+    "WaitingForReplica": ATTACHING,
+    "ConvertingTieBreakerToAccess": ATTACHING,
+    "SettingPrimary": ATTACHING,
+}
+
+
+class Standing(NamedTuple):
+    """How an attachment stands."""
+
+    phase: str
+    attached: Finding
+    replica: Finding
+    ready: Finding
+
+
+def primaries(view: View, *, io_ready: bool) -> dict[str, bool]:
+    """Whether each replica is to be Primary. Demotion comes first; a second one waits until every kernel allows two."""
+    asked = {replica.name: replica.node in view.desired and replica.asked_primary for replica in view.replicas}
+    busy = [replica for replica in view.replicas if replica.primary or asked[replica.name]]
+    for node in view.desired:
+        replica = view.on(node)
+        if replica is None or asked[replica.name] or not io_ready or not may_attach(replica):
+            continue
+        others = [other for other in busy if other is not replica]
+        if not others or (len(others) == 1 and view.layout.attachments > 1 and _allow_two(view)):
+            asked[replica.name] = True
+            busy.append(replica)
+    return asked
+
+
+def may_attach(replica: Replica) -> bool:
+    return not replica.leaving and bool(replica.online.holds) and TIE_BREAKER not in (replica.type, replica.actual_type)
+
+
+def _allow_two(view: View) -> bool:
+    return all(replica.two_primaries for replica in view.mesh)
+
+
+NO_REPLICA = Finding(holds=False, reason="WaitingForReplica", message="there is no replica yet")
+NOT_ATTACHED = Finding(holds=False, reason="NotAttached", message="the volume is not attached to the node")
+REPLICA_NOT_READY = Finding(holds=False, reason="ReplicaNotReady", message="the replica is not ready for I/O")
+READY = Finding(holds=True, reason="Ready")
+
+
+def standing(view: View, attachment: Attachment, *, io_ready: bool) -> Standing:
+    replica = view.on(attachment.node)
+    attached = _attached(view, attachment, replica, io_ready=io_ready)
+    mirrored = replica.io_ready if replica else NO_REPLICA
+    ready = READY if attached.holds and mirrored.holds else REPLICA_NOT_READY if attached.holds else NOT_ATTACHED
+    return Standing(_phase(attachment, attached), attached, mirrored, ready)
+
+
+def _phase(attachment: Attachment, attached: Finding) -> str:
+    if attachment.leaving:
+        return DETACHING
+    return ATTACHED if attached.holds else PHASES.get(attached.reason, PENDING)
+
+
+def _attached(view: View, attachment: Attachment, replica: Replica | None, *, io_ready: bool) -> Finding:
+    node = attachment.node
+    if replica and replica.primary:
+        return Finding(holds=True, reason="Attached", message=f"the replica on {node} is Primary")
+    if not view.may_be_on(node):
+        return _not_local(view, node)
+    if node not in view.desired:
+        return Finding(False, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be")
+    return Finding(False, *_awaited(node, replica, io_ready=io_ready))
+
+
+def _awaited(node: str, replica: Replica | None, *, io_ready: bool) -> tuple[str, str]:
+    """The first that fits."""
+    if replica is None or replica.leaving or not replica.node:
+        return "WaitingForReplica", f"there is no replica on {node} yet"
+    if TIE_BREAKER in (replica.type, replica.actual_type):
+        return "ConvertingTieBreakerToAccess", f"the replica on {node} is a tie-breaker still"
+    if not io_ready:
+        return "WaitingForReplicatedVolumeReady", "the volume is not ready for I/O"
+    if not replica.online.holds:
+        return "WaitingForReplica", f"the replica on {node} is not online yet"
+    return "SettingPrimary", f"the replica on {node} is to become Primary"
+
+
+def _not_local(view: View, node: str) -> Finding:
+    if len(view.diskful) < view.layout.diskful or not all(replica.node for replica in view.diskful):
+        return Finding(holds=False, reason="LocalityNotSatisfied", message=f"there is no replica with a disk on {node} yet")
+    words = f"every replica with a disk is on another node than {node}"
+    return Finding(holds=False, reason="UnableToProvideLocalVolumeAccess", message=words)
+
+
+# When what is being deleted may go: pure rules.
+
+
+RECHECK = 10.0  # seconds until a replica that had to stay is looked at again
+
+
+def may_leave(view: View, replica: Replica, quorum: Quorum) -> bool:
+    """Whether a replica that was deleted is not needed any more."""
+    if not replica.node:
+        return True
+    if view.leaving:
+        return not view.actual
+    if replica.primary or replica.asked_primary:
+        return False
+    if not any(one.initialized or one.up_to_date for one in view.replicas if one.is_diskful):
+        return True  # there is nothing yet that could be lost
+    if not replica.is_diskful and not view.layout.guards_diskless:
+        return True
+    others = [other for other in view.living if other is not replica]
+    online = sum(bool(other.online.holds) for other in others)
+    ready = sum(other.is_diskful and bool(other.io_ready.holds) for other in others)
+    return online >= quorum.votes and (ready >= view.layout.io_ready or _stands_in_the_way(view, replica))
+
+
+def _stands_in_the_way(view: View, replica: Replica) -> bool:
+    """Whether a disk may be waiting for this very node."""
+    return not replica.is_diskful and any(one.is_diskful for one in view.homeless)
+
+
+def is_detached(view: View, attachment: Attachment) -> bool:
+    """Whether the node of an attachment that was deleted has let the volume go."""
+    others = [one for one in view.attachments if one.node == attachment.node and not one.leaving]
+    return bool(others) or attachment.node not in view.actual
+
+
+def with_finalizers(obj: Obj, *names: str) -> list[str]:
+    held = list(obj["metadata"].get("finalizers", ()))
+    return [*held, *(name for name in names if name not in held)]
+
+
+def without(obj: Obj, name: str) -> list[str]:
+    return [held for held in obj["metadata"].get("finalizers", ()) if held != name]
+
+
+def finalizers_of_replica(node: str) -> list[str]:
+    return [CONTROLLER_FINALIZER, AGENT_FINALIZER] if node else [CONTROLLER_FINALIZER]

@@ -1,0 +1,227 @@
+"""One connection between two kernels: a state machine, and the one timer that its state may need.
+
+Packets that vanish are noticed late; until then both ends believe in the connection, and if they come through again in
+time, nothing has happened.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.embedded.kubelet.network import OPEN
+from pytest_kscen.models.storage.drbd.replicas import View
+from pytest_kscen.models.storage.drbd.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.embedded.kubelet.network import Flow, Network
+    from pytest_kscen.models.storage.drbd.replicas import Replica
+    from pytest_kscen.models.storage.drbd.timers import Figures, Timer, Timers
+
+
+
+# What two kernels feel of the network between them, both directions together. Each listens on a
+# port of its own and either may dial: one open direction is enough for a connection.
+
+
+NOTICEABLE = 1e-6  # loss below which no connection drops within any test's life
+MATHIS = 1.22  # the constant of the Mathis formula, for the throughput of TCP that loses packets
+
+
+class Weather(NamedTuple):
+    """Between two machines, for one resource."""
+
+    open: bool
+    loss: float
+    """The share of questions that get no answer."""
+    delay: float
+    """Seconds that a question and its answer take longer."""
+    load: float
+    rate: float = math.inf
+    """Bytes per second that pass, the slower way."""
+
+
+CLEAR = Weather(open=True, loss=0.0, delay=0.0, load=0.0)
+DARK = Weather(open=False, loss=1.0, delay=0.0, load=0.0)
+
+
+def between(network: Network, there: Flow, back: Flow) -> Weather:
+    one, other = network.passage(there), network.passage(back)
+    if one is OPEN and other is OPEN:
+        return CLEAR
+    if one.blocked and other.blocked:
+        return DARK
+    loss = 1 - (1 - one.lost) * (1 - other.lost)
+    if loss >= 1:
+        return DARK
+    delay, load, rate = one.delay + other.delay, max(one.load, other.load), min(one.rate, other.rate) / 8
+    return Weather(open=True, loss=loss, delay=delay, load=load, rate=rate)
+
+
+def pings_until_lost(loss: float, draw: float) -> int:
+    """How many pings it takes until two in a row are lost, for a draw from 0 to 1."""
+    dropped = loss * loss
+    return 1 + math.floor(math.log1p(-draw) / math.log1p(-dropped))
+
+
+def throughput(weather: Weather, figures: Figures) -> float:
+    """Bytes per second that a resync gets through, alone."""
+    share = min(weather.rate, max(figures.least_share, 1 - weather.load) * figures.resync_rate)
+    if not weather.loss:
+        return share
+    ceiling = figures.segment / (figures.round_trip + weather.delay) * MATHIS / math.sqrt(weather.loss)
+    return min(share, ceiling)
+
+
+
+
+class Phase(IntEnum):
+    WAITING = auto()
+    """For the other end, or for a way to it."""
+    DIALLING = auto()
+    """Both are there and hear each other."""
+    CONNECTED = auto()
+    SILENT = auto()
+    """Nothing comes through, and nobody has noticed."""
+    STRANGERS = auto()
+    """Their data has nothing in common: neither tries again."""
+
+
+class Event(IntEnum):
+    CAME = auto()
+    """An end is up, and hears the other."""
+    LEFT = auto()
+    """An end said goodbye, or has begun anew."""
+    DIED = auto()
+    """An end lost its power."""
+    OPENED = auto()
+    """Packets come through."""
+    SHUT = auto()
+    """Packets vanish."""
+    MET = auto()
+    """The handshake succeeded."""
+    UNRELATED = auto()
+    """The handshake found other data."""
+    NOTICED = auto()
+    """The silence took too long."""
+    DROPPED = auto()
+    """Two pings in a row were lost."""
+
+
+TRANSITIONS = {
+    (Phase.WAITING, Event.CAME): Phase.DIALLING,
+    (Phase.WAITING, Event.OPENED): Phase.DIALLING,
+    (Phase.DIALLING, Event.MET): Phase.CONNECTED,
+    (Phase.DIALLING, Event.UNRELATED): Phase.STRANGERS,
+    (Phase.DIALLING, Event.SHUT): Phase.WAITING,
+    (Phase.DIALLING, Event.LEFT): Phase.WAITING,
+    (Phase.DIALLING, Event.DIED): Phase.WAITING,
+    (Phase.CONNECTED, Event.SHUT): Phase.SILENT,
+    (Phase.CONNECTED, Event.DIED): Phase.SILENT,
+    (Phase.CONNECTED, Event.LEFT): Phase.WAITING,
+    (Phase.CONNECTED, Event.DROPPED): Phase.DIALLING,
+    (Phase.SILENT, Event.OPENED): Phase.CONNECTED,
+    (Phase.SILENT, Event.NOTICED): Phase.WAITING,
+    (Phase.SILENT, Event.LEFT): Phase.WAITING,
+    (Phase.STRANGERS, Event.LEFT): Phase.WAITING,
+    (Phase.STRANGERS, Event.DIED): Phase.WAITING,
+}
+
+SHOWN = {
+    Phase.WAITING: State.CONNECTING,
+    Phase.DIALLING: State.CONNECTING,
+    Phase.CONNECTED: State.CONNECTED,
+    Phase.SILENT: State.CONNECTED,
+    Phase.STRANGERS: State.STAND_ALONE,
+}
+
+DIALLING, CONNECTED, SILENT = Phase.DIALLING, Phase.CONNECTED, Phase.SILENT  # an enumeration takes its time to find them
+
+
+class Link:
+    """Between two nodes, for one resource."""
+
+    def __init__(
+        self, ends: tuple[str, str], stream: Stream, timers: Timers, figures: Figures, due: Callable[[Link, Event], None]
+    ) -> None:
+        self.ends = ends
+        self.phase = Phase.WAITING
+        self.shown = SHOWN[self.phase]
+        self.connected = False
+        """Really: what one end sends, the other gets."""
+        self.silent = False
+        self.weather = DARK
+        self.usable = False
+        """Both ends are up, want each other, and packets come through."""
+        self.flows: tuple[Flow, Flow] | None = None
+        """There and back, while both ends are up and want each other."""
+        self._stream = stream
+        self._timers = timers
+        self._figures = figures
+        self._due = due
+        self._timer: Timer | None = None
+
+    def happen(self, event: Event, replicas: dict[str, Replica]) -> None:
+        """What the table says."""
+        phase = TRANSITIONS.get((self.phase, event))
+        if phase is None:
+            return
+        self.phase, self.shown = phase, SHOWN[phase]
+        self.connected, self.silent = phase is CONNECTED, phase is SILENT
+        one, other = self.ends
+        self._show(one, other, replicas)
+        self._show(other, one, replicas)
+        self._wait_for_next(event)
+
+    def _show(self, here: str, there: str, replicas: dict[str, Replica]) -> None:
+        """What one end sees of the other by now."""
+        replica = replicas.get(here)
+        if replica is None:
+            return
+        if self.connected:
+            replica.sees[there] = replicas[there]
+        elif self.silent:
+            peer = replica.sees[there]
+            replica.sees[there] = View(peer.role, peer.disk, peer.quorum)
+        else:
+            replica.sees.pop(there, None)
+
+    def feel(self, weather: Weather) -> None:
+        """The network has changed between the ends."""
+        loss, self.weather = self.weather.loss, weather
+        if self.connected and weather.open and weather.loss != loss:
+            self._wait_for_loss()
+
+    def end(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None
+
+    def _wait_for_next(self, event: Event) -> None:
+        figures = self._figures
+        if self.phase is DIALLING:
+            self._wait(self._stream.between(*(figures.redialling if event is Event.OPENED else figures.dialling)), Event.MET)
+        elif self.phase is SILENT:
+            self._wait(self._stream.between(*figures.noticing), Event.NOTICED)
+        elif self.phase is CONNECTED:
+            self._wait_for_loss()
+        else:
+            self.end()
+
+    def _wait_for_loss(self) -> None:
+        self.end()
+        if self.weather.loss > NOTICEABLE:
+            pings = pings_until_lost(self.weather.loss, self._stream.between(0, 1))
+            self._wait(pings * self._figures.ping, Event.DROPPED)
+
+    def _wait(self, seconds: float, event: Event) -> None:
+        self.end()
+        self._timer = self._timers.after(seconds, lambda: self._ring(event))
+
+    def _ring(self, event: Event) -> None:
+        self._timer = None
+        self._due(self, event)

@@ -1,0 +1,173 @@
+"""The links of one resource: one for every pair of which an end is up and wants it, each fed with what concerns it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.kubelet.network import Flow
+from pytest_kscen.models.storage.drbd.connections import DARK, Event, Link, between
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kscen.models.storage.drbd.kernel import Kernel
+    from pytest_kscen.models.storage.drbd.replicas import Replica
+    from pytest_kscen.models.storage.drbd.states import Config
+
+NOBODY: dict[str, Link] = {}
+CAME, LEFT, OPENED, SHUT = Event.CAME, Event.LEFT, Event.OPENED, Event.SHUT  # an enumeration takes its time to find them
+
+
+class Mesh:
+    """Who hears whom."""
+
+    def __init__(self, resource: str, replicas: dict[str, Replica], kernel: Kernel, agree: Callable[[], None]) -> None:
+        self.links: dict[tuple[str, str], Link] = {}
+        self._links_from: dict[str, dict[str, Link]] = {}
+        """The same, by one end and the other."""
+        self._resource = resource
+        self._replicas = replicas
+        self._kernel = kernel
+        self._agree = agree
+
+    # --- who hears whom ---
+
+    def link(self, one: str, other: str) -> Link | None:
+        return self._links_from.get(one, NOBODY).get(other)
+
+    def links_from(self, node: str) -> dict[str, Link]:
+        """By their other ends."""
+        return self._links_from.get(node, NOBODY)
+
+    def peers(self, replica: Replica) -> Iterator[Replica]:
+        """Those that it is really connected to: what one of them writes, the other gets."""
+        sees = replica.sees
+        return (peer for peer in self._replicas.values() if sees.get(peer.node) is peer)
+
+    def others(self, replica: Replica) -> list[Replica]:
+        """All but itself and those."""
+        sees = replica.sees
+        return [peer for peer in self._replicas.values() if sees.get(peer.node) is not peer and peer is not replica]
+
+    def reached(self, replica: Replica) -> list[Replica]:
+        """All that hear of each other, this one first."""
+        found = {replica.node: replica}
+        waiting = [replica]
+        while waiting:
+            for peer in self.peers(waiting.pop()):
+                if peer.node not in found:
+                    found[peer.node] = peer
+                    waiting.append(peer)
+        return list(found.values())
+
+    # --- what happens to them ---
+
+    def look(self) -> bool:
+        """See what the network has become; whether somebody has fallen silent by it, or is heard again."""
+        changed = False
+        for link in self.links.values():
+            if link.flows is None:
+                continue
+            weather = between(self._kernel.network, *link.flows)
+            if weather != link.weather:
+                was_silent = link.silent
+                link.feel(weather)
+                self._refresh(link, OPENED, SHUT)
+                changed = changed or link.silent is not was_silent
+        return changed
+
+    def adjust(self, replica: Replica, before: Config | None) -> None:
+        """A replica came up, or has other peers or another port than before."""
+        peers, port = (replica.config.peers, replica.config.port) if replica.config else ({}, 0)
+        if before and port == before.port and peers.keys() == before.peers.keys():
+            return
+        self.fit(replica.node)
+        for peer, link in self.links_from(replica.node).items():
+            if before is None or (peer in peers) != (peer in before.peers):
+                self._begin_anew(link)
+            elif port == before.port:
+                continue
+            self._refresh(link, CAME, LEFT)
+
+    def leave(self, node: str) -> None:
+        """A replica said goodbye; whom it does not reach notices in time."""
+        for link in self.links_from(node).values():
+            self._refresh(link, CAME, LEFT)
+        self.fit(node)
+
+    def die(self, node: str) -> None:
+        """A replica's power went. It still looks as it did."""
+        for link in self.links_from(node).values():
+            link.happen(Event.DIED, self._replicas)
+            link.usable, link.flows = False, None
+
+    def fit(self, node: str) -> None:
+        """A link to everybody whom this one wants, or who wants it, and to nobody else."""
+        config, links = self._config(node), self.links_from(node)
+        peers = config.peers if config else ()
+        for peer in [peer for peer in links if peer not in peers and not self._wants(peer, node)]:
+            self._drop(node, peer)
+        for peer in peers:
+            if peer not in links:
+                self._lay(node, peer)
+
+    def _wants(self, node: str, peer: str) -> bool:
+        config = self._config(node)
+        return config is not None and peer in config.peers
+
+    def _lay(self, node: str, peer: str) -> None:
+        one, other = _ends(node, peer)
+        stream = self._kernel.stream(self._resource, one, other)
+        link = Link((one, other), stream, self._kernel.timers, self._kernel.figures, self._ring)
+        self.links[one, other] = link
+        for here, there in ((one, other), (other, one)):
+            self._links_from.setdefault(here, {})[there] = link
+
+    def _drop(self, one: str, other: str) -> None:
+        self.links.pop(_ends(one, other)).end()
+        for here, there in ((one, other), (other, one)):
+            del self._links_from[here][there]
+            if here in self._replicas:
+                self._replicas[here].sees.pop(there, None)
+
+    def _begin_anew(self, link: Link) -> None:
+        link.usable = False
+        link.happen(LEFT, self._replicas)
+
+    def _refresh(self, link: Link, came: Event, went: Event) -> None:
+        """Whether the ends can hear each other, and what follows if that has changed."""
+        flows = self._flows(link)
+        if flows != link.flows:
+            link.flows = flows
+            link.feel(between(self._kernel.network, *flows) if flows else DARK)
+        usable = flows is not None and link.weather.open
+        if usable != link.usable:
+            link.usable = usable
+            link.happen(came if usable else went, self._replicas)
+
+    def _flows(self, link: Link) -> tuple[Flow, Flow] | None:
+        one, other = link.ends
+        here, there = self._config(one), self._config(other)
+        if here is None or there is None or other not in here.peers or one not in there.peers:
+            return None
+        if link.flows and (link.flows[0].port, link.flows[1].port) == (there.port, here.port):
+            return link.flows
+        return Flow(one, other, port=there.port), Flow(other, one, port=here.port)
+
+    def _config(self, node: str) -> Config | None:
+        replica = self._replicas.get(node)
+        return replica.config if replica else None
+
+    def _ring(self, link: Link, event: Event) -> None:
+        if event is Event.MET and self._are_strangers(link):
+            event = Event.UNRELATED
+        link.happen(event, self._replicas)
+        self._agree()
+
+    def _are_strangers(self, link: Link) -> bool:
+        one, other = (self._replicas[end].data for end in link.ends)
+        return 0 not in (one, other) and one != other
+
+
+def _ends(one: str, other: str) -> tuple[str, str]:
+    return (one, other) if one < other else (other, one)

@@ -1,0 +1,303 @@
+"""The storage that says everything in conditions: of the volume, of each replica, of each attachment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pytest_kscen.models.storage.definitions import ERA_A
+from pytest_kscen.models.storage.drbd import Config, Disk, Peer, QuorumRule, Role
+from pytest_kscen.models.storage.generations.conditions_replicas import (
+    findings_of,
+    has_begun,
+    kept,
+    kernel,
+    progress,
+)
+from pytest_kscen.models.storage.generations.generation import (
+    Decision,
+    Generation,
+    Orders,
+    Report,
+    basics,
+    size_of,
+    with_findings,
+)
+from pytest_kscen.models.storage.volume_view import Address, Finding, Layout, Past, Quorum, Replica
+from pytest_kscen.objects.quantities import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.models.storage.attachment_rules import Standing
+    from pytest_kscen.models.storage.volume_view import Attachment, View
+    from pytest_kscen.objects.resources import Obj
+
+NODE_IDS = 8
+PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
+LAYOUTS = {
+    "None": Layout(diskful=1, io_ready=1, redundancy=1, failures=0),
+    "Availability": Layout(diskful=2, io_ready=2, redundancy=1, failures=1),
+    "ConsistencyAndAvailability": Layout(diskful=3, io_ready=3, redundancy=2, failures=1),
+}
+
+
+class EraA(Generation):
+    """Conditions IOReady and Quorum of the volume."""
+
+    name = "conditions"
+    definitions = ERA_A
+    classes: ClassVar[dict[str, str]] = {}
+    quorum_rule = QuorumRule.VOTES
+    forms_at_once = False
+    replaces_disks = True
+
+    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:  # noqa: ARG002  # the class says it all
+        if storage_class is None:
+            return None
+        spec = storage_class["spec"]
+        base = LAYOUTS[spec.get("replication", "ConsistencyAndAvailability")]
+        access, zones = spec.get("volumeAccess", "PreferablyLocal"), tuple(spec.get("zones") or ())
+        return replace(base, access=access, topology=spec.get("topology", "Ignored"), zones=zones)
+
+    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002  # the same for all
+        """The total is odd."""
+        return (diskful + access + 1) % 2 if diskful else 0
+
+    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:
+        redundancy = max(2, diskful // 2 + 1) if layout.redundancy > 1 else 1
+        return Quorum(0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1)
+
+    def io_ready(self, view: View, quorum: Quorum) -> Finding:  # noqa: ARG002  # it goes by replicas that are ready
+        ready = 0
+        for replica in view.mesh:
+            if replica.is_diskful and replica.io_ready.holds:
+                ready += 1
+        return _io_ready(ready, view.layout.io_ready)
+
+    def has_quorum(self, view: View, quorum: Quorum) -> Finding:
+        """Whoever has not joined yet takes no quorum away."""
+        total = held = 0
+        for replica in view.mesh:
+            total += replica.initialized or replica.in_quorum
+            held += replica.in_quorum
+        return _has_quorum(held, total, quorum.votes or total // 2 + 1)
+
+    def status_of_pool(self, nodes: Sequence[str]) -> Obj:  # noqa: ARG002  # it does not name them
+        return {"phase": "Completed"}
+
+    def status_of_class(self, replication: str) -> Obj:  # noqa: ARG002  # it is the same for all
+        return {"phase": "Created"}
+
+    # --- reading ---
+
+    def read(self, obj: Obj, volume: Obj | None) -> Replica:  # noqa: ARG002  # it stands in the replica alone
+        status = obj.get("status") or {}
+        drbd = status.get("drbd") or {}
+        config, actual, state = drbd.get("config") or {}, drbd.get("actual") or {}, drbd.get("status") or {}
+        address = config.get("address")
+        device = (state.get("devices") or [{}])[0]
+        true = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
+        return Replica(
+            *basics(obj),
+            address=_address(address["ipv4"], address["port"]) if address else None,
+            initialized=has_begun(obj, true.get("DataInitialized")),
+            in_quorum="InQuorum" in true,
+            in_sync="InSync" in true,
+            primary=state.get("role") == PRIMARY,
+            asked_primary=config.get("primary", False),
+            two_primaries=actual.get("allowTwoPrimaries", False),
+            actual_type=status.get("actualType", ""),
+            size=device.get("size", 0) * 1024,
+            up_to_date=device.get("diskState") == UP_TO_DATE,
+        )
+
+    def orders_in(self, status: Obj) -> object:
+        config = (status.get("drbd") or {}).get("config") or {}
+        if "deviceMinor" in config:  # a volume's
+            return config, status.get("actualSize")
+        return config.get("peers"), config.get("peersInitialized"), config.get("primary")  # its address is its agent's own
+
+    def has_same_orders(self, status: Obj, before: Obj) -> bool:
+        """Told at a glance where no write has touched them: the configuration is the same object then."""
+        now, then = status.get("drbd") or {}, before.get("drbd") or {}
+        is_same = now.get("config") is then.get("config") and status.get("actualSize") == before.get("actualSize")
+        return is_same or super().has_same_orders(status, before)
+
+    def before(self, volume: Obj) -> Past:
+        status = volume.get("status") or {}
+        config = (status.get("drbd") or {}).get("config") or {}
+        size = parse(status.get("actualSize", 0)).value
+        return Past(status.get("desiredAttachTo") or [], config.get("deviceMinor"), config.get("sharedSecret", ""), size)
+
+    def orders_by(self, volume: Obj, replica: Replica) -> object:
+        return volume["spec"], self.orders_in(volume.get("status") or {}), self.orders_in(replica.obj.get("status") or {})
+
+    def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders:
+        status = volume.get("status") or {}
+        ours = (status.get("drbd") or {}).get("config") or {}
+        config = ((replica.obj.get("status") or {}).get("drbd") or {}).get("config") or {}
+        minor = ours.get("deviceMinor", 0)
+        if not config.get("peersInitialized") or not replica.address or "deviceMinor" not in ours:
+            return Orders(None, minor=minor)
+        peers = {
+            node: Peer(peer["nodeId"], peer["address"]["port"], not peer.get("diskless", False))
+            for node, peer in config.get("peers", {}).items()
+            if node != replica.node  # to which another may have been moved
+        }
+        wanted = Config(
+            node_id=node_id(replica.number),
+            port=replica.address.port,
+            diskful=replica.is_diskful,
+            size=max(parse(volume["spec"]["size"]).value, parse(status.get("actualSize", 0)).value),
+            quorum=ours.get("quorum", 0),
+            quorum_minimum_redundancy=ours.get("quorumMinimumRedundancy", 1),
+            two_primaries=ours.get("allowTwoPrimaries", False),
+            peers=peers,
+            quorum_rule=self.quorum_rule,
+        )
+        return Orders(wanted, config.get("primary", False), minor, first)
+
+    # --- writing ---
+
+    def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
+        status = view.volume.get("status") or {}
+        placed = in_sync = begun = ready = 0
+        for replica in view.diskful:
+            placed += bool(replica.node)
+            in_sync += replica.in_sync
+            begun += replica.initialized
+        for replica in view.replicas:
+            ready += bool(replica.primary and replica.io_ready.holds)
+        findings = {"IOReady": decision.io_ready, "Quorum": decision.has_quorum}
+        size = size_of(view, status.get("actualSize"))
+        config = {
+            "deviceMinor": decision.minor,
+            "quorum": decision.quorum.votes,
+            "quorumMinimumRedundancy": decision.quorum.redundancy,
+            "allowTwoPrimaries": decision.two_primaries,
+            "sharedSecret": decision.secret,
+            "sharedSecretAlg": "SHA256",
+        }
+        return {
+            **status,
+            "conditions": with_findings(view.volume, findings, now),
+            "phase": _phase(view, decision, begun),
+            "desiredAttachTo": _kept(status.get("desiredAttachTo"), view.desired),
+            "actuallyAttachedTo": _kept(status.get("actuallyAttachedTo"), view.actual),
+            "diskfulReplicaCount": f"{placed}/{view.layout.diskful}",
+            "diskfulReplicasInSync": f"{in_sync}/{len(view.diskful)}",
+            "attachedAndIOReadyCount": f"{ready}/{len(view.actual)}",
+            **({"actualSize": size} if size else {}),
+            "drbd": _kept(status.get("drbd"), {"config": config}),
+        }
+
+    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:
+        return decision.complete, decision.primaries[replica.name], view.seats
+
+    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:
+        status = replica.obj.get("status") or {}
+        drbd = status.get("drbd") or {}
+        config = drbd.get("config") or {}
+        if replica.address and (decision.complete or config.get("peersInitialized")):
+            peers = peers_of(view, replica) if decision.complete else config.get("peers", {})
+            primary = decision.primaries[replica.name]
+            if config.get("peers") != peers or config.get("primary") != primary or not config.get("peersInitialized"):
+                ours = {"peersInitialized": True, "primary": primary, "peers": _kept(config.get("peers"), peers)}
+                status = {**status, "drbd": {**drbd, "config": {**config, **ours}}}
+        findings = {"Scheduled": _scheduled(replica.node), "Online": replica.online, "IOReady": replica.io_ready}
+        return {**status, "conditions": with_findings(replica.obj, findings, now)}
+
+    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:  # noqa: ARG002  # it all stands in the standing
+        findings = {"Attached": standing.attached, "ReplicaIOReady": standing.replica, "Ready": standing.ready}
+        status = attachment.obj.get("status") or {}
+        conditions = with_findings(attachment.obj, findings, now)
+        return {**status, "phase": standing.phase, "conditions": conditions}
+
+    def report(self, replica: Replica, report: Report, now: str) -> Obj:
+        status = replica.obj.get("status") or {}
+        drbd = status.get("drbd") or {}
+        config, address = drbd.get("config") or {}, {"ipv4": report.address.ipv4, "port": report.address.port}
+        drbd = {**drbd, "config": config if config.get("address") == address else {**config, "address": address}}
+        if report.status is None:
+            return {**status, "drbd": drbd}
+        findings = findings_of(replica, report)
+        actual = {
+            "allowTwoPrimaries": bool(report.orders.config and report.orders.config.two_primaries),
+            "initialSyncCompleted": findings["DataInitialized"].holds,
+            **({"disk": f"/dev/vg-{replica.node}/{replica.name}"} if replica.is_diskful else {}),
+        }
+        drbd["actual"] = kept(actual, drbd.get("actual"))
+        drbd["status"] = kernel(replica, report, drbd.get("status") or {})
+        drbd.pop("errors", None)
+        if report.refusal:
+            command = f"drbdadm primary {replica.obj['spec']['replicatedVolumeName']}"
+            drbd["errors"] = {"lastPrimaryError": {"command": command, "exitCode": 17, "output": report.refusal}}
+        conditions = with_findings(replica.obj, findings, now)
+        disk = {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)} if replica.is_diskful else {}
+        return {**status, **disk, "actualType": replica.type, "conditions": conditions, "drbd": drbd}
+
+
+_address = lru_cache(maxsize=1024)(Address)
+"""One object for all that say the same: they are compared at a glance."""
+
+
+@lru_cache(maxsize=256)
+def _scheduled(node: str) -> Finding:
+    if not node:
+        return Finding(holds=False, reason="NoNodeFree", message="no node that may hold it is free")
+    return Finding(holds=True, reason="Scheduled", message=f"it is on {node}")
+
+
+@lru_cache(maxsize=256)
+def _io_ready(ready: int, needed: int) -> Finding:
+    words = f"{ready} of {needed} replicas with disks are ready for I/O"
+    if ready >= needed:
+        return Finding(holds=True, reason="IOReady", message=words)
+    return Finding(holds=False, reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas", message=words)
+
+
+@lru_cache(maxsize=256)
+def _has_quorum(held: int, total: int, needed: int) -> Finding:
+    words = f"{held} of {total} replicas have quorum, {needed} are needed"
+    if held >= needed:
+        return Finding(holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words)
+    return Finding(holds=False, reason="QuorumLost", message=words)
+
+
+def _kept(before: Any, now: Any) -> Any:
+    """What is the same stays the same object: no write looks at it again."""
+    return before if before == now else now
+
+
+def node_id(number: int) -> int:
+    """The kernel knows eight of them."""
+    return number % NODE_IDS
+
+
+def peers_of(view: View, replica: Replica) -> Obj:
+    return {
+        other.node: _peer(other.number, other.address, other.is_diskful)
+        for other in view.mesh
+        if other is not replica and other.address
+    }
+
+
+@lru_cache(maxsize=1024)
+def _peer(number: int, address: Address, is_diskful: bool) -> Obj:  # noqa: FBT001  # a cache's key
+    """The same for all who know of it."""
+    return {
+        "nodeId": node_id(number),
+        "address": {"ipv4": address.ipv4, "port": address.port},
+        "diskless": not is_diskful,
+    }
+
+
+def _phase(view: View, decision: Decision, begun: int) -> str:
+    """The first that fits."""
+    if view.leaving:
+        return "Terminating"
+    if begun < max(view.layout.diskful, len(view.diskful)):
+        return "Configuring" if not all(one.address for one in view.diskful) else "Synchronizing"
+    return "Ready" if decision.io_ready.holds else "Degraded"

@@ -1,0 +1,243 @@
+"""A volume's datamesh: who belongs to it and under which rules, and what is on its way to be so. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.models.storage.manifests import VOLUME_GROUP
+from pytest_kscen.models.storage.volume_view import Finding
+from pytest_kscen.objects.quantities import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kscen.models.storage.generations.generation import Decision
+    from pytest_kscen.models.storage.volume_view import Layout, Quorum, Replica, View
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+NETWORK = "Internal"
+
+
+def datamesh(view: View, decision: Decision) -> tuple[Obj, int]:
+    """What the agents are to make of it, and its revision, which moves with it."""
+    status = view.volume.get("status") or {}
+    before = status.get("datamesh") or {}
+    members = [_member(view, replica, decision) for replica in view.mesh if replica.address]
+    if not decision.complete or (not before.get("members") and len(view.diskful) < view.layout.diskful):
+        members = before.get("members", [])
+    mesh = {
+        "members": members,
+        "quorum": decision.quorum.votes,
+        "quorumMinimumRedundancy": decision.quorum.redundancy,
+        "multiattach": decision.two_primaries,
+        "size": canonical(str(decision.size)),
+        "sharedSecret": decision.secret,
+        "sharedSecretAlg": "SHA256",
+        "systemNetworkNames": [NETWORK],
+    }
+    return mesh, status.get("datameshRevision", 0) + (mesh != before)
+
+
+def _member(view: View, replica: Replica, decision: Decision) -> Obj:
+    address = replica.address
+    where = {"ipv4": address.ipv4, "port": address.port} if address else {}
+    zone = view.host(replica).zone
+    return {
+        "name": replica.name,
+        "type": replica.type,
+        "nodeName": replica.node,
+        "addresses": [{"systemNetworkName": NETWORK, "address": where}],
+        "attached": decision.primaries[replica.name],
+        **({"zone": zone} if zone else {}),
+        **({"lvmVolumeGroupName": VOLUME_GROUP.format(node=replica.node)} if replica.is_diskful else {}),
+    }
+
+
+def is_formed(view: View) -> bool:
+    """Whether every disk that the layout asks for has once had the volume's data."""
+    return sum(replica.initialized for replica in view.mesh if replica.is_diskful) >= view.layout.diskful
+
+
+def transitions(view: View, decision: Decision, status: Obj, now: str) -> list[Obj]:
+    """What is not yet as it is to be; each is there since it was first seen."""
+    since = {_key(one): one["steps"][0]["startedAt"] for one in status.get("datameshTransitions") or ()}
+    found = []
+    for one in _changing(view, decision):
+        step = {
+            "name": STEPS[one["type"]],
+            "status": "Active",
+            "startedAt": since.get(_key(one), now),
+            "datameshRevision": status["datameshRevision"],
+        }
+        found.append({**one, "steps": [step]})
+    return found
+
+
+STEPS = {
+    "Formation": "Establish connectivity",
+    "AddReplica": "Join",
+    "RemoveReplica": "Leave",
+    "Attach": "Become Primary",
+    "Detach": "Become Secondary",
+    "ChangeReplicaType": "Change type",
+    "EnableMultiattach": "Allow two primaries",
+    "ResizeVolume": "Grow",
+}
+
+
+def _key(transition: Obj) -> tuple[str, str]:
+    return transition["type"], transition.get("replicaName", "")
+
+
+def _changing(view: View, decision: Decision) -> Iterator[Obj]:
+    if not is_formed(view) and not view.leaving:
+        yield {"type": "Formation", "group": "Formation"}
+        return
+    for replica in view.mesh:
+        yield from _of_replica(replica, decision)
+    if decision.two_primaries and not all(replica.two_primaries for replica in view.speaking):
+        yield {"type": "EnableMultiattach", "group": "Multiattach"}
+    if any(replica.is_diskful and replica.size < decision.size for replica in view.speaking):
+        yield {"type": "ResizeVolume", "group": "Resize"}
+
+
+def _of_replica(replica: Replica, decision: Decision) -> Iterator[Obj]:
+    name = {"replicaName": replica.name}
+    membership = {"group": "VotingMembership" if replica.is_diskful else "NonVotingMembership", "replicaType": replica.type}
+    asked = decision.primaries[replica.name]
+    if replica.leaving:
+        yield {"type": "RemoveReplica", **membership, **name}
+    elif not replica.initialized:
+        yield {"type": "AddReplica", **membership, **name}
+    elif replica.actual_type not in ("", replica.type):
+        types = {"fromReplicaType": replica.actual_type, "toReplicaType": replica.type}
+        yield {"type": "ChangeReplicaType", "group": "NonVotingMembership", **types, **name}
+    if asked and not replica.primary:
+        yield {"type": "Attach", "group": "Attachment", **name}
+    elif replica.primary and not asked:
+        yield {"type": "Detach", "group": "Attachment", **name}
+
+
+# How much a volume can lose as it is now: counted from those who can be heard. Pure.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The counts, and what follows from them. Below zero, so many are missing."""
+
+    voters: int
+    reachable: int
+    up_to_date: int
+    tie_breakers: int
+    reachable_tie_breakers: int
+    stale: int
+    """Members that nobody speaks for."""
+    votes_to_spare: int
+    copies_to_spare: int
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.voters) and self.stale < self.voters + self.tie_breakers
+
+    @property
+    def failures(self) -> int:
+        """How many more may fail."""
+        return min(self.votes_to_spare, self.copies_to_spare)
+
+    @property
+    def redundancy(self) -> int:
+        """How many copies there are beside one."""
+        return self.up_to_date - 1
+
+    @property
+    def message(self) -> str:
+        words = f"{self.reachable} of {self.voters} voters reachable, {self.up_to_date} up to date"
+        if self.tie_breakers:
+            words += f"; {self.reachable_tie_breakers} of {self.tie_breakers} tie-breakers reachable"
+        return words + (f"; {self.stale} not heard of" if self.stale else "")
+
+    def told(self, layout: Layout) -> Obj:
+        levels = {
+            "failuresToTolerate": self.failures,
+            "guaranteedMinimumDataRedundancy": min(self.redundancy, layout.redundancy - 1),
+        }
+        return {
+            **(levels if self.is_known else {}),
+            "totalVoters": self.voters,
+            "reachableVoters": self.reachable,
+            "upToDateVoters": self.up_to_date,
+            "totalTieBreakers": self.tie_breakers,
+            "reachableTieBreakers": self.reachable_tie_breakers,
+            "staleAgents": self.stale,
+            "message": self.message,
+        }
+
+
+def effective(view: View, quorum: Quorum) -> Effective:
+    members, together = view.mesh, _largest_group(view.speaking)
+    voters, reachable = _with_disks(members), _with_disks(together)
+    ties = [replica for replica in members if replica.is_tie_breaker]
+    held = [replica for replica in together if replica.is_tie_breaker]
+    copies = sum(replica.up_to_date for replica in reachable)
+    diskless = sum(not replica.is_diskful and replica.initialized for replica in members)  # each breaks ties once it has joined
+    heard = len(together) - len(reachable)
+    decides = (
+        len(voters) % 2 == 0 and len(reachable) == quorum.votes - 1 and copies >= quorum.redundancy and 2 * heard > diskless > 0
+    )
+    spare = len(reachable) - quorum.votes
+    if len(voters) % 2 == 0 and (decides or len(reachable) >= quorum.votes):
+        spare += bool(heard)
+    return Effective(
+        voters=len(voters),
+        reachable=len(reachable),
+        up_to_date=copies,
+        tie_breakers=len(ties),
+        reachable_tie_breakers=len(held),
+        stale=len(members) - len(view.speaking),
+        votes_to_spare=spare,
+        copies_to_spare=copies - quorum.redundancy,
+    )
+
+
+def _with_disks(replicas: Sequence[Replica]) -> list[Replica]:
+    return [replica for replica in replicas if replica.is_diskful]
+
+
+def _largest_group(replicas: Sequence[Replica]) -> list[Replica]:
+    """Those who are connected with each other, by what they say of it; more disks before more replicas."""
+    left = {replica.node: replica for replica in replicas}
+    best: list[Replica] = []
+    while left:
+        group, open_ = [], [left.pop(next(iter(left)))]
+        while open_:
+            replica = open_.pop()
+            group.append(replica)
+            linked = [node for node, other in left.items() if other.name in replica.linked and replica.name in other.linked]
+            open_ += [left.pop(node) for node in linked]
+        best = max(best, group, key=lambda one: (len(_with_disks(one)), len(one)))
+    return best
+
+
+def readiness(view: View, now: Effective, *, formed: bool) -> Finding:
+    """The first that fits."""
+    rows: tuple[tuple[bool, bool | None, str, str], ...] = (
+        (view.leaving, False, "Terminating", "the volume is being deleted"),
+        (not formed, False, "Forming", "its replicas are being made"),
+        (not now.is_known, None, "StatusUnknown", "no agent tells of it"),
+        (now.votes_to_spare < 0, False, "QuorumLost", now.message),
+        (now.copies_to_spare < 0, False, "InsufficientUpToDateReplicas", now.message),
+    )
+    return next((Finding(holds, reason, words) for fits, holds, reason, words in rows if fits), Finding(True, "Ready", now.message))
+
+
+def resilience(layout: Layout, now: Effective, ready: Finding) -> Finding:
+    """Whether as much may fail as the class promises."""
+    if not ready.holds:
+        return ready
+    whole = now.failures >= layout.failures and now.redundancy >= layout.redundancy - 1
+    return Finding(whole, "Resilient" if whole else "Degraded", now.message)

@@ -1,0 +1,385 @@
+"""The storage that keeps its members in a datamesh, and says how much it can lose in an effective layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_kscen.models.storage.definitions import MAIN
+from pytest_kscen.models.storage.drbd import Config, Disk, Peer, QuorumRule, Role, State
+from pytest_kscen.models.storage.generations.datamesh import (
+    datamesh,
+    effective,
+    is_formed,
+    readiness,
+    resilience,
+    transitions,
+)
+from pytest_kscen.models.storage.generations.generation import (
+    Generation,
+    Orders,
+    basics,
+    size_of,
+    with_findings,
+)
+from pytest_kscen.models.storage.manifests import POOL, VOLUME_GROUP
+from pytest_kscen.models.storage.volume_view import Address, Finding, Layout, Past, Quorum, Replica
+from pytest_kscen.objects.quantities import canonical, parse
+from pytest_kscen.objects.storage import DISKFUL, FAILURES_AND_REDUNDANCY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kscen.models.storage.attachment_rules import Standing
+    from pytest_kscen.models.storage.drbd import Connection, Status
+    from pytest_kscen.models.storage.generations.datamesh import Effective
+    from pytest_kscen.models.storage.generations.generation import Decision, Report
+    from pytest_kscen.models.storage.volume_view import Attachment, View
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# What is said of a replica beside the datamesh: its agent's report, and the controller's word
+# on how it stands. Pure.
+
+
+NETWORK = "Internal"
+BEGAN = "initialQuorumReachedAt"
+
+
+def connected(status: Obj) -> tuple[str, ...]:
+    """The peers that a replica says it is connected with."""
+    return tuple(peer["name"] for peer in status.get("peers") or () if peer.get("connectionState") == State.CONNECTED)
+
+
+def has_begun(obj: Obj) -> bool:
+    """Whether it has once had quorum and what its type asks for: what had no disk when it told has no data."""
+    status = obj.get("status") or {}
+    return BEGAN in status and (obj["spec"]["type"] != DISKFUL or status.get("type") == DISKFUL)
+
+
+# --- the agent's ---
+
+
+def reported(replica: Replica, report: Report, now: str) -> Obj:
+    status, kernel = replica.obj.get("status") or {}, report.status
+    address = {"ipv4": report.address.ipv4, "port": report.address.port}
+    status = {**status, "addresses": [{"systemNetworkName": NETWORK, "address": address}]}
+    if kernel is None or report.orders.config is None:
+        return status
+    if not replica.initialized:
+        status.pop(BEGAN, None)
+        if kernel.quorum and _has_data(replica, kernel):
+            status[BEGAN] = now
+    status.pop("attachment", None)
+    status.pop("backingVolume", None)
+    if kernel.role == Role.PRIMARY:
+        device = f"/dev/drbd/by-res/{replica.obj['spec']['replicatedVolumeName']}/0"
+        status["attachment"] = {"devicePath": device, "inUse": True, "ioSuspended": kernel.suspended}
+    if replica.is_diskful:
+        status["backingVolume"] = {
+            "lvmVolumeGroupName": VOLUME_GROUP.format(node=replica.node),
+            "size": canonical(str(kernel.size)),
+            "state": kernel.disk_state.value,
+        }
+    findings = _findings(replica, report, kernel)
+    return {
+        **status,
+        "type": "Diskful" if replica.is_diskful else "Diskless",
+        "size": canonical(str(kernel.size)),
+        "quorum": kernel.quorum,
+        "quorumSummary": _summary(report, kernel),
+        "peers": [_peer(report, node, one) for node, one in sorted(kernel.connections.items()) if node in report.names],
+        "datameshRevision": report.orders.revision,
+        "datameshRevisionObservedByAgent": report.orders.revision,
+        "conditions": with_findings(replica.obj, findings, now),
+    }
+
+
+def _has_data(replica: Replica, kernel: Status) -> bool:
+    return not replica.is_diskful or kernel.disk_state == Disk.UP_TO_DATE
+
+
+def _findings(replica: Replica, report: Report, kernel: Status) -> dict[str, Finding]:
+    links = list(kernel.connections.values())
+    linked = sum(one.state == State.CONNECTED for one in links)
+    words = f"connected with {linked} of {len(links)} peers"
+    is_primary = kernel.role == Role.PRIMARY
+    findings = {
+        "Configured": Finding(not report.refusal, "ConfigurationFailed" if report.refusal else "Configured", report.refusal),
+        "FullyConnected": Finding(linked == len(links), "FullyConnected" if linked == len(links) else "PartiallyConnected", words),
+        "Attached": Finding(is_primary, "Attached" if is_primary else "Detached"),
+    }
+    if replica.is_diskful:
+        fresh = kernel.disk_state == Disk.UP_TO_DATE
+        findings["BackingVolumeReady"] = Finding(True, "Ready")
+        findings["BackingVolumeUpToDate"] = Finding(fresh, "UpToDate" if fresh else kernel.disk_state.value)
+    return findings
+
+
+def _summary(report: Report, kernel: Status) -> Obj:
+    config = report.orders.config
+    linked = [(node, one) for node, one in kernel.connections.items() if one.state == State.CONNECTED]
+    types = [report.names[node].type for node, _ in linked if node in report.names]
+    return {
+        "connectedDiskfulPeers": types.count(DISKFUL),
+        "connectedTieBreakerPeers": types.count("TieBreaker"),
+        "connectedUpToDatePeers": sum(one.peer_disk == Disk.UP_TO_DATE for _, one in linked),
+        **({"quorum": config.quorum, "quorumMinimumRedundancy": config.quorum_minimum_redundancy} if config else {}),
+    }
+
+
+def _peer(report: Report, node: str, connection: Connection) -> Obj:
+    other = report.names[node]
+    return {
+        "name": other.name,
+        "type": other.type,
+        "attached": connection.peer_role == Role.PRIMARY,
+        "connectionState": connection.state.value,
+        "connectionEstablishedOn": [NETWORK] if connection.state == State.CONNECTED else [],
+        "replicationState": connection.replication.value,
+        "backingVolumeState": connection.peer_disk.value,
+    }
+
+
+# --- the controller's ---
+
+
+def standing_of(view: View, replica: Replica) -> tuple[str, str, dict[str, Finding]]:
+    """Phase, message and conditions: the first row that fits."""
+    host, status = view.host(replica), replica.obj.get("status") or {}
+    lost = [other.name for other in view.mesh if other is not replica and other.name not in replica.linked]
+    rows = (
+        (replica.leaving, "Terminating", "it is being removed"),
+        (not replica.node, "Pending", "no node that may hold it is free"),
+        (bool(host.trouble), "AgentNotReady", f"nobody speaks for {replica.node}: {host.trouble}"),
+        (not replica.address, "Provisioning", "its node makes room for it"),
+        (not replica.actual_type, "WaitingForDatamesh", "it is not a member yet"),
+        ("quorum" not in status, "Configuring", "its kernel is being told"),
+        (replica.is_diskful and not replica.up_to_date and replica.in_quorum, "Synchronizing", "its data is being written"),
+        (not replica.in_quorum, "Critical", "its kernel has no quorum"),
+        (len(lost) > 1, "Degraded", f"not connected with {', '.join(lost)}"),
+        (len(lost) == 1, "PartiallyDegraded", f"not connected with {', '.join(lost)}"),
+    )
+    phase, words = next(((phase, words) for fits, phase, words in rows if fits), ("Healthy", ""))
+    ready = Finding(
+        replica.io_ready.holds, "Ready" if replica.io_ready.holds else replica.io_ready.reason, replica.io_ready.message
+    )
+    return phase, words, {"Ready": ready}
+
+
+
+MOST_ATTACHMENTS = 2
+
+
+class Main(Generation):
+    """An effective layout, and no conditions of health."""
+
+    name = "effectiveLayout"
+    definitions = MAIN
+    classes: ClassVar[dict[str, str]] = {"consistency": "Consistency"}
+    quorum_rule = QuorumRule.TIE_BREAK
+    forms_at_once = True
+    replaces_disks = False
+
+    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:
+        if manual := volume["spec"].get("manualConfiguration"):
+            spec = manual
+        elif storage_class:
+            spec = storage_class["spec"]
+        else:
+            return None
+        plain = FAILURES_AND_REDUNDANCY[spec.get("replication", "ConsistencyAndAvailability")]
+        failures = spec.get("failuresToTolerate", plain[0])
+        redundancy = spec.get("guaranteedMinimumDataRedundancy", plain[1])
+        diskful = failures + redundancy + 1
+        return Layout(
+            diskful=diskful,
+            io_ready=diskful,
+            redundancy=redundancy + 1,
+            failures=failures,
+            access=spec.get("volumeAccess", "PreferablyLocal"),
+            topology=spec.get("topology", "Ignored"),
+            zones=tuple(spec.get("zones") or ()),
+            attachments=min(volume["spec"].get("maxAttachments", 1), MOST_ATTACHMENTS),
+            guards_diskless=False,
+        )
+
+    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002  # access does not count
+        return int(diskful % 2 == 0 and diskful > 0 and layout.failures == layout.diskful // 2)
+
+    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:  # noqa: ARG002  # those with disks vote
+        return Quorum(diskful // 2 + 1, min(layout.redundancy, max(diskful, 1)))
+
+    def io_ready(self, view: View, quorum: Quorum) -> Finding:
+        now = effective(view, quorum)
+        return readiness(view, now, formed=bool(now.voters and now.copies_to_spare >= 0))
+
+    def has_quorum(self, view: View, quorum: Quorum) -> Finding:
+        now = effective(view, quorum)
+        holds = now.is_known and now.votes_to_spare >= 0
+        return Finding(holds, "QuorumReached" if holds else "QuorumLost", now.message)
+
+    def status_of_pool(self, nodes: Sequence[str]) -> Obj:
+        groups = {node: [{"name": VOLUME_GROUP.format(node=node), "ready": True, "unschedulable": False}] for node in nodes}
+        eligible = [
+            {"nodeName": node, "nodeReady": True, "agentReady": True, "unschedulable": False, "lvmVolumeGroups": groups[node]}
+            for node in nodes
+        ]
+        return {"phase": "Ready", "eligibleNodes": eligible, "eligibleNodesRevision": 1}
+
+    def status_of_class(self, replication: str) -> Obj:
+        failures, redundancy = FAILURES_AND_REDUNDANCY[replication]
+        return {
+            "phase": "Ready",
+            "configuration": _configuration(failures, redundancy, "Ignored", "PreferablyLocal"),
+            "storagePoolName": POOL,
+            "volumes": {},
+        }
+
+    # --- reading ---
+
+    def read(self, obj: Obj, volume: Obj | None) -> Replica:
+        status, mesh = obj.get("status") or {}, (volume or {}).get("status") or {}
+        address = next((one["address"] for one in status.get("addresses") or ()), None)
+        state = (status.get("backingVolume") or {}).get("state", "")
+        observed, revision = status.get("datameshRevisionObservedByAgent"), mesh.get("datameshRevision")
+        members = (mesh.get("datamesh") or {}).get("members") or ()
+        member = next((one for one in members if one["name"] == obj["metadata"]["name"]), None)
+        return Replica(
+            *basics(obj),
+            address=Address(address["ipv4"], address["port"]) if address else None,
+            initialized=has_begun(obj),
+            in_quorum=status.get("quorum", False),
+            in_sync=state == "UpToDate" or obj["spec"]["type"] != DISKFUL,
+            primary=(status.get("attachment") or {}).get("inUse", False),
+            asked_primary=bool(member and member["attached"]),
+            two_primaries=observed == revision and (mesh.get("datamesh") or {}).get("multiattach", False),
+            actual_type=member["type"] if member else "",
+            size=parse(status.get("size", 0)).value,
+            linked=connected(status),
+            revision=observed or 0,
+            up_to_date=state == "UpToDate",
+        )
+
+    def read_beside(self, volume: Obj | None) -> object:
+        return (volume or {}).get("status")
+
+    def orders_in(self, status: Obj) -> object:
+        return (status.get("datamesh"),)
+
+    def before(self, volume: Obj) -> Past:
+        status = volume.get("status") or {}
+        mesh = status.get("datamesh") or {}
+        attached = [member["nodeName"] for member in mesh.get("members") or () if member["attached"]]
+        return Past(attached, 0, mesh.get("sharedSecret", ""), parse(status.get("size", 0)).value)
+
+    def orders_by(self, volume: Obj, replica: Replica) -> object:  # noqa: ARG002  # it stands in the volume alone
+        status = volume.get("status") or {}
+        return status.get("datameshRevision"), status.get("datamesh")
+
+    def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders:
+        status = volume.get("status") or {}
+        mesh, revision = status.get("datamesh") or {}, status.get("datameshRevision", 0)
+        members = {member["name"]: member for member in mesh.get("members") or ()}
+        ours = members.pop(replica.name, None)
+        if ours is None or not replica.address:
+            return Orders(None, revision=revision)
+        peers = {
+            member["nodeName"]: Peer(_number(name), member["addresses"][0]["address"]["port"], member["type"] == DISKFUL)
+            for name, member in members.items()
+            if member["nodeName"] != replica.node  # one that was there before, and is still a member
+        }
+        wanted = Config(
+            node_id=replica.number,
+            port=replica.address.port,
+            diskful=replica.is_diskful,
+            size=parse(mesh["size"]).value,
+            quorum=mesh["quorum"],
+            quorum_minimum_redundancy=mesh["quorumMinimumRedundancy"],
+            two_primaries=mesh.get("multiattach", False),
+            peers=peers,
+            quorum_rule=self.quorum_rule,
+        )
+        return Orders(wanted, ours["attached"], replica.number, first, revision)
+
+    # --- writing ---
+
+    def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
+        status, layout, generation = view.volume.get("status") or {}, view.layout, view.volume["metadata"]["generation"]
+        counts = effective(view, decision.quorum)
+        mesh, revision = datamesh(view, decision)
+        size = size_of(view, status.get("size"))
+        configuration = _configuration(layout.failures, layout.redundancy - 1, layout.topology, layout.access)
+        findings = {"ConfigurationReady": Finding(True, "Ready"), **self.health(view, counts)}
+        status = {
+            **status,
+            "conditions": with_findings(view.volume, findings, now),
+            "configuration": configuration,
+            "configurationGeneration": generation,
+            "configurationObservedGeneration": generation,
+            "baselineGuaranteedMinimumDataRedundancy": layout.redundancy - 1,
+            "datamesh": mesh,
+            "datameshRevision": revision,
+            "effectiveLayout": counts.told(layout),
+            "membershipLayout": _membership(view),
+            "actuallyAttachedTo": view.actual,
+            **({"size": size} if size else {}),
+        }
+        return {**status, "datameshTransitions": transitions(view, decision, status, now)}
+
+    def health(self, view: View, now: Effective) -> dict[str, Finding]:  # noqa: ARG002  # a newer one says something
+        """Conditions that say how the volume is."""
+        return {}
+
+    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:  # noqa: ARG002  # it stands in the datamesh
+        return view.host(replica).trouble, [other.name for other in view.mesh]
+
+    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:  # noqa: ARG002  # it stands in the datamesh
+        status = replica.obj.get("status") or {}
+        phase, words, findings = standing_of(view, replica)
+        conditions = with_findings(replica.obj, findings, now)
+        return {**status, "phase": phase, "message": words, "conditions": conditions}
+
+    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:
+        findings = {"Attached": standing.attached, "ReplicaReady": standing.replica, "Ready": standing.ready}
+        status = attachment.obj.get("status") or {}
+        conditions = with_findings(attachment.obj, findings, now)
+        phase = "Terminating" if attachment.leaving and not standing.attached.holds else standing.phase
+        replica = view.on(attachment.node) if view else None
+        device = ((replica.obj.get("status") or {}).get("attachment") if replica else None) or {}
+        kept = {key: value for key, value in status.items() if key not in ("devicePath", "inUse", "ioSuspended")}
+        return {**kept, **device, "phase": phase, "message": standing.attached.message, "conditions": conditions}
+
+    def report(self, replica: Replica, report: Report, now: str) -> Obj:
+        return reported(replica, report, now)
+
+
+class Ready(Main):
+    """The same, with conditions Ready and Resilient."""
+
+    name = "ready"
+
+    def health(self, view: View, now: Effective) -> dict[str, Finding]:
+        ready = readiness(view, now, formed=is_formed(view))
+        return {"Ready": ready, "Resilient": resilience(view.layout, now, ready)}
+
+
+def _configuration(failures: int, redundancy: int, topology: str, access: str) -> Obj:
+    return {
+        "failuresToTolerate": failures,
+        "guaranteedMinimumDataRedundancy": redundancy,
+        "topology": topology,
+        "volumeAccess": access,
+        "replicatedStoragePoolName": POOL,
+    }
+
+
+def _membership(view: View) -> str:
+    """As in 2D+1TB."""
+    kinds = {"Diskful": "D", "TieBreaker": "TB", "Access": "A"}
+    counts = {letters: sum(one.type == kind for one in view.mesh) for kind, letters in kinds.items()}
+    return "+".join(f"{count}{letters}" for letters, count in counts.items() if count)
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])

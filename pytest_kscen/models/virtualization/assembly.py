@@ -1,0 +1,95 @@
+"""The cast of a parent cluster, beside what every cluster has: whoever starts them must start them in this order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.kubelet.images import own
+from pytest_kscen.kube.informer import Informers
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.models.cilium.agents import CiliumAgents
+from pytest_kscen.models.virtualization.hypervisor import Hypervisor, Launcher
+from pytest_kscen.models.virtualization.machines import VirtualMachines
+from pytest_kscen.models.virtualization.objects import (
+    CONTAINER,
+    DEFINITIONS,
+    IMAGE,
+    virtual_machine,
+)
+from pytest_kscen.models.virtualization.operations import VirtualMachineOperations
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import AlreadyExists
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.embedded.kubelet.nodes import Site
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+
+def actors(
+    api_for: Callable[[str], Api], clock: Clock, chance: Chance, *, host: Site, nested: Site, namespace: str
+) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
+    """Pods run on the host's machines; the guests in them are the nested site's."""
+    informers = Informers(api_for("virtualization-informers"), clock, chance)
+    hypervisor = Hypervisor(nested.machines, namespace)
+    host.images.register(own(Launcher(hypervisor, chance).run), image=IMAGE, container=CONTAINER)
+
+    def bench(name: str) -> Bench:
+        return Bench.of(name, api_for(name), clock, informers)
+
+    machines = VirtualMachines(bench("virtual-machine-controller"), hypervisor, chance.stream("virtual machines"))
+    operations = VirtualMachineOperations(
+        bench("virtual-machine-operation-controller"), hypervisor, chance.stream("virtual machine operations")
+    )
+    return [
+        ("virtualization-informers", informers.run()),
+        ("virtual-machine-controller", machines.run()),
+        ("virtual-machine-operation-controller", operations.run()),
+        ("cilium-agents", CiliumAgents(informers, nested.network, namespace).run()),
+    ]
+
+
+# A cluster becomes a parent: definitions first, then the namespace and a virtual machine for
+# each machine of the nested one.
+
+
+PATIENCE = 120.0
+
+
+async def define(api: Api, clock: Clock, definitions: Sequence[Obj] = DEFINITIONS) -> None:
+    """Returns when objects of these kinds can be made."""
+    for definition in definitions:
+        await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    for definition in definitions:
+        name = definition["metadata"]["name"]
+        await wait_for(api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE)
+
+
+async def make_machines(api: Api, clock: Clock, namespace: str, names: Sequence[str]) -> None:
+    """Returns when all of them run."""
+    try:
+        await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    except AlreadyExists:
+        """A namespace that every cluster has, or somebody made."""
+    for name in names:
+        await api.create(VIRTUAL_MACHINES, virtual_machine(name, namespace))
+    for name in names:
+        await wait_for(api, clock, VIRTUAL_MACHINES, name, namespace, condition=_runs, timeout=PATIENCE)
+
+
+def _established(definition: Obj | None) -> bool:
+    return is_true(definition, "Established")
+
+
+def _runs(machine: Obj | None) -> bool:
+    return ((machine or {}).get("status") or {}).get("phase") == "Running"

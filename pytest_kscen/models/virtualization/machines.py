@@ -1,0 +1,209 @@
+"""The controller of virtual machines: each that shall run has a pod to run in, and says how it is.
+
+A pod that ends, whoever ended it, is replaced by another while the machine shall run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controllers.ownership import controlled, controller_of
+from pytest_kscen.embedded.controllers.pod_control import Pods
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.models.virtualization.hypervisor import OFF, RUNS, UP
+from pytest_kscen.models.virtualization.objects import RECEIVES, launcher
+from pytest_kscen.objects.conditions import set_condition
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Never
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.models.virtualization.hypervisor import Guest, Hypervisor
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# What a virtual machine says of itself: pure functions from its spec, its pods and its guest.
+
+
+DEFAULT_POLICY = "AlwaysOnUnlessStoppedManually"
+WANTED_ON = {"AlwaysOn": True, "AlwaysOff": False, "Manual": False, DEFAULT_POLICY: True}
+HEEDS_SWITCH = ("Manual", DEFAULT_POLICY)
+KEPT_TRANSITIONS = 5
+GUEST_OS = {
+    "id": "kscen",
+    "name": "pytest-kscen",
+    "prettyName": "pytest-kscen",
+    "kernelRelease": "6.12.0-kscen",
+    "machine": "x86_64",
+}
+
+
+def policy_of(vm: Obj) -> str:
+    return str(vm["spec"].get("runPolicy", DEFAULT_POLICY))
+
+
+def wanted_on(vm: Obj, *, switched: bool | None) -> bool:
+    """Whether the machine shall run, by its policy and by what was done by hand."""
+    policy = policy_of(vm)
+    return switched if switched is not None and policy in HEEDS_SWITCH else WANTED_ON[policy]
+
+
+def is_ending(pod: Obj) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def has_ended(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def receives(pod: Obj) -> bool:
+    return RECEIVES in (pod["metadata"].get("annotations") or {})
+
+
+def holder_of(guest: Guest, pods: Sequence[Obj]) -> Obj | None:
+    return next((pod for pod in pods if pod["metadata"]["uid"] == guest.holder), None)
+
+
+def phase_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool) -> str:
+    holder = holder_of(guest, pods)
+    living = [pod for pod in pods if not is_ending(pod) and not has_ended(pod)]
+    if vm["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    if not pods:
+        return "Pending" if wanted else "Stopped"
+    if (holder and (is_ending(holder) or guest.state == OFF)) or not living:
+        return "Stopping"
+    if holder and guest.state in RUNS:
+        return "Migrating" if any(pod is not holder and receives(pod) for pod in living) else "Running"
+    return "Starting" if any(pod["spec"].get("nodeName") for pod in living) else "Pending"
+
+
+def status_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool, address: str, now: str) -> Obj:
+    """The whole status; what does not change keeps its times."""
+    old = vm.get("status") or {}
+    holder = holder_of(guest, pods)
+    phase = phase_of(vm, pods, guest, wanted=wanted)
+    runs = holder is not None and guest.state in RUNS
+    status = {
+        **{key: value for key, value in old.items() if key not in ("nodeName", "guestOSInfo")},
+        "phase": phase,
+        "observedGeneration": vm["metadata"].get("generation", 1),
+        "ipAddress": address or (holder or {}).get("status", {}).get("podIP") or old.get("ipAddress", ""),
+        "virtualMachinePods": [{"name": pod["metadata"]["name"], "active": pod is holder} for pod in pods],
+        "resources": {"cpu": {"cores": vm["spec"]["cpu"]["cores"]}, "memory": {"size": vm["spec"]["memory"]["size"]}},
+        "conditions": _conditions(old.get("conditions"), phase, guest, runs=runs, now=now),
+        "stats": _stats(old.get("stats") or {}, phase, now),
+    }
+    if holder and guest.state != OFF:
+        status["nodeName"] = holder["spec"]["nodeName"]
+    if runs and guest.state == UP:
+        status["guestOSInfo"] = {**GUEST_OS, "hostname": vm["metadata"]["name"]}
+    return status
+
+
+def _conditions(old: list[Obj] | None, phase: str, guest: Guest, *, runs: bool, now: str) -> list[Obj]:
+    is_up = runs and guest.state == UP
+    conditions = old
+    for type_, holds, reason, why in (
+        ("Running", runs, "Running" if runs else "NotRunning", "" if runs else f"The virtual machine is {phase}."),
+        ("AgentReady", is_up, "AgentReady" if is_up else "AgentNotReady", "" if is_up else "The guest's agent does not answer."),
+        ("Migratable", is_up, "Migratable" if is_up else "NotMigratable", "" if is_up else "The guest is not up."),
+    ):
+        condition = {"type": type_, "status": "True" if holds else "False", "reason": reason, "message": why}
+        conditions = set_condition(conditions, condition, now)
+    return conditions or []
+
+
+def _stats(old: Obj, phase: str, now: str) -> Obj:
+    transitions = old.get("phasesTransitions") or []
+    if transitions and transitions[-1]["phase"] == phase:
+        return old
+    stats = {**old, "phasesTransitions": [*transitions, {"phase": phase, "timestamp": now}][-KEPT_TRANSITIONS:]}
+    return {**stats, "lastStartTime": now} if phase == "Running" and _has_started(transitions) else stats
+
+
+def _has_started(transitions: list[Obj]) -> bool:
+    """Whether Running is a start, and not the end of a migration."""
+    return not transitions or transitions[-1]["phase"] != "Migrating"
+
+
+
+FINALIZER = "virtualization.deckhouse.io/vm-cleanup"
+
+
+class VirtualMachines:
+    """The controller."""
+
+    def __init__(self, bench: Bench, hypervisor: Hypervisor, chance: Stream) -> None:
+        self._bench = bench
+        self._hypervisor = hypervisor
+        self._chance = chance
+        self._hands = Pods(bench)
+        self._vms = bench.informers.of(VIRTUAL_MACHINES)
+        self._pods = bench.informers.of(PODS)
+        self._pods_of = controlled(self._pods)
+        self._controller = bench.controller(self._reconcile, self._vms, self._pods)
+
+    async def run(self) -> Never:
+        follow(self._controller, self._vms)
+        self._pods.on_change(self._pod_changed)
+        self._hypervisor.on_change(self._controller.enqueue)
+        await self._controller.run()
+
+    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
+        pod = new or old
+        owner = controller_of(pod)
+        if pod and owner and owner["kind"] == VIRTUAL_MACHINES.kind:
+            self._controller.enqueue(Ref(pod["metadata"]["namespace"], owner["name"]))
+
+    async def _reconcile(self, ref: Ref) -> None:
+        vm = self._vms.objects.get(ref)
+        if vm is None:
+            return
+        pods = self._pods_of.of(vm["metadata"]["uid"])
+        if vm["metadata"].get("deletionTimestamp") and not pods:
+            await self._release(vm)
+            return
+        if FINALIZER not in (vm["metadata"].get("finalizers") or ()):
+            vm = await self._bind(vm)
+        wanted = wanted_on(vm, switched=self._hypervisor.switched(vm)) and not vm["metadata"].get("deletionTimestamp")
+        await self._provide(vm, pods, wanted=wanted)
+        await self._tell(vm, pods, wanted=wanted)
+
+    async def _provide(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
+        for pod in pods:
+            if not is_ending(pod) and (not wanted or has_ended(pod)):
+                await self._hands.delete(vm, pod)
+        if wanted and not pods:
+            await self._hands.create(vm, launcher(vm, self._chance.suffix()))
+
+    async def _tell(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
+        ref = Ref.of(vm)
+        machine = self._hypervisor.machine(ref)
+        status = status_of(
+            vm,
+            pods,
+            self._hypervisor.guest(ref),
+            wanted=wanted,
+            address=machine.address if machine else "",
+            now=self._bench.timestamp(),
+        )
+        if status != vm.get("status"):
+            await self._bench.write_status(VIRTUAL_MACHINES, vm, status)
+
+    # --- its beginning and its end ---
+
+    async def _bind(self, vm: Obj) -> Obj:
+        metadata = {**vm["metadata"], "finalizers": [*(vm["metadata"].get("finalizers") or ()), FINALIZER]}
+        return await self._bench.api.update(VIRTUAL_MACHINES, {**vm, "metadata": metadata})
+
+    async def _release(self, vm: Obj) -> None:
+        self._hypervisor.forget(vm)
+        finalizers = [one for one in vm["metadata"].get("finalizers") or () if one != FINALIZER]
+        await self._bench.api.update(VIRTUAL_MACHINES, {**vm, "metadata": {**vm["metadata"], "finalizers": finalizers}})

@@ -1,0 +1,241 @@
+"""The objects that a parent cluster is made of: its virtual machines, and the pods that they run in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.controllers.ownership import reference_to
+from pytest_kscen.models.cilium.definitions import POLICIES
+from pytest_kscen.models.custom_resources import (
+    AGE,
+    ANYTHING,
+    CONDITIONS,
+    FLAG,
+    NAME,
+    QUANTITY,
+    SPEC_NEVER_CHANGES,
+    TEXT,
+    TEXTS_BY_NAME,
+    TIME,
+    WHOLE,
+    definition,
+    listing,
+    one_of,
+    record,
+)
+from pytest_kscen.objects.virtualization import (
+    PARENT_ROLE,
+    ROLE_LABEL,
+    VIRTUAL_MACHINE_OPERATIONS,
+    VIRTUAL_MACHINES,
+    VM_LABEL,
+)
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+
+
+
+IMAGE = "virt-launcher:v1"
+CONTAINER = "compute"
+RECEIVES = "kscen.io/receives-guest"  # an annotation: this launcher is the target of a migration
+GRACE = 60  # seconds that a guest has for its shutdown, unless its machine says otherwise
+MARGIN = 15  # seconds that its launcher has beyond that
+TAINT: Obj = {"key": ROLE_LABEL, "value": PARENT_ROLE, "effect": "NoSchedule"}
+
+
+def virtual_machine(name: str, namespace: str, *, cores: int = 4, memory: str = "8Gi") -> Obj:
+    return {
+        "apiVersion": VIRTUAL_MACHINES.api_version,
+        "kind": VIRTUAL_MACHINES.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "virtualMachineClassName": "generic",
+            "cpu": {"cores": cores},
+            "memory": {"size": memory},
+            "blockDeviceRefs": [{"kind": "VirtualDisk", "name": f"{name}-root"}],
+        },
+    }
+
+
+def launcher(vm: Obj, suffix: str) -> Obj:
+    """The pod that the machine starts in."""
+    metadata, spec = vm["metadata"], vm["spec"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"virt-launcher-{metadata['name']}-{suffix}",
+            "namespace": metadata["namespace"],
+            "labels": {**(metadata.get("labels") or {}), VM_LABEL: metadata["name"]},
+            "ownerReferences": [reference_to(vm, VIRTUAL_MACHINES)],
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": spec.get("terminationGracePeriodSeconds", GRACE) + MARGIN,
+            "nodeSelector": {**(spec.get("nodeSelector") or {}), ROLE_LABEL: PARENT_ROLE},
+            "tolerations": [
+                *(spec.get("tolerations") or ()),
+                {"key": ROLE_LABEL, "operator": "Equal", "value": PARENT_ROLE, "effect": "NoSchedule"},
+            ],
+            "containers": [{"name": CONTAINER, "image": IMAGE, "resources": {"requests": _requests(spec)}}],
+        },
+    }
+
+
+def receiver(vm: Obj, suffix: str, *, other_than: str, selector: Obj) -> Obj:
+    """The pod that a running guest moves to, on another node than this."""
+    pod = launcher(vm, suffix)
+    elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [other_than]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [elsewhere]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return {
+        **pod,
+        "metadata": {**pod["metadata"], "annotations": {RECEIVES: "true"}},
+        "spec": {**pod["spec"], "affinity": affinity, "nodeSelector": {**pod["spec"]["nodeSelector"], **selector}},
+    }
+
+
+def _requests(spec: Obj) -> Obj:
+    fraction = str(spec["cpu"].get("coreFraction", "100%")).rstrip("%")
+    percent = int(fraction) if fraction.isdecimal() else 100
+    return {"cpu": f"{spec['cpu']['cores'] * percent * 10}m", "memory": spec["memory"]["size"]}
+
+
+# What a parent cluster must know: virtual machines, operations on them, and Cilium's policies,
+# as strict as we use them. Fields that simulated machines do not heed are there as well, so
+# that what is written for a real parent is taken here.
+
+
+MACHINE_PHASES = (
+    "Pending", "Running", "Degraded", "Terminating", "Stopped", "Stopping", "Starting", "Migrating", "Pause",
+)  # fmt: skip
+SIZE = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+
+_MACHINE_SPEC = record(
+    {
+        "runPolicy": one_of(
+            "AlwaysOn", "AlwaysOff", "Manual", "AlwaysOnUnlessStoppedManually", default="AlwaysOnUnlessStoppedManually"
+        ),
+        "virtualMachineClassName": NAME,
+        "cpu": record(
+            {
+                "cores": {"type": "integer", "format": "int32", "minimum": 1},
+                "coreFraction": {"type": "string", "pattern": "^(Auto|(100|[1-9][0-9]?)%)$"},
+            },
+            required=("cores",),
+        ),
+        "memory": record({"size": {"type": "string", "pattern": SIZE}}, required=("size",)),
+        "blockDeviceRefs": listing(
+            record(
+                {
+                    "kind": one_of("ClusterVirtualImage", "VirtualImage", "VirtualDisk"),
+                    "name": NAME,
+                    "bootOrder": {"type": "integer", "minimum": 1},
+                }
+            ),
+            minItems=1,
+            maxItems=16,
+        ),
+        "terminationGracePeriodSeconds": {"type": "integer", "format": "int64", "default": 60},
+        "nodeSelector": TEXTS_BY_NAME,
+        "tolerations": listing(ANYTHING),
+        "affinity": ANYTHING,
+        "topologySpreadConstraints": listing(ANYTHING),
+        "priorityClassName": NAME,
+        "provisioning": ANYTHING,
+        "disruptions": record({"restartApprovalMode": one_of("Manual", "Automatic")}, default={"restartApprovalMode": "Manual"}),
+        "virtualMachineIPAddressName": NAME,
+        "enableParavirtualization": {"type": "boolean", "default": True},
+        "osType": one_of("Windows", "Generic", "Legacy", default="Generic"),
+        "bootloader": one_of("BIOS", "EFI", "EFIWithSecureBoot", default="BIOS"),
+        "liveMigrationPolicy": one_of("AlwaysSafe", "PreferSafe", "AlwaysForced", "PreferForced", default="PreferSafe"),
+        "networks": listing(ANYTHING),
+        "usbDevices": listing(ANYTHING, maxItems=8),
+        "gpus": listing(ANYTHING, maxItems=16),
+    },
+    required=("virtualMachineClassName", "cpu", "memory", "blockDeviceRefs"),
+)
+_MACHINE_STATUS = record(
+    {
+        "phase": one_of(*MACHINE_PHASES),
+        "nodeName": TEXT,
+        "ipAddress": TEXT,
+        "guestOSInfo": ANYTHING,
+        "conditions": CONDITIONS,
+        "observedGeneration": {"type": "integer", "format": "int64"},
+        "virtualMachinePods": listing(record({"name": TEXT, "active": FLAG}, required=("name", "active"))),
+        "resources": record(
+            {
+                "cpu": record({"cores": WHOLE, "coreFraction": TEXT}, required=("cores",)),
+                "memory": record({"size": QUANTITY}, required=("size",)),
+            }
+        ),
+        "stats": record(
+            {"lastStartTime": TIME, "phasesTransitions": listing(record({"phase": one_of(*MACHINE_PHASES), "timestamp": TIME}))}
+        ),
+    }
+)
+_OPERATION_SPEC = record(
+    {
+        "type": one_of("Restart", "Start", "Stop", "Migrate", "Evict", "Restore", "Clone"),
+        "virtualMachineName": NAME,
+        "force": FLAG,
+        "migrate": record({"nodeSelector": TEXTS_BY_NAME}),
+        "restore": record(
+            {"mode": one_of("DryRun", "Strict", "BestEffort"), "virtualMachineSnapshotName": NAME},
+            required=("mode", "virtualMachineSnapshotName"),
+        ),
+        "clone": record(
+            {"mode": one_of("DryRun", "Strict", "BestEffort"), "customization": ANYTHING, "nameReplacement": listing(ANYTHING)},
+            required=("mode",),
+        ),
+    },
+    required=("type", "virtualMachineName"),
+    rules=(
+        SPEC_NEVER_CHANGES,
+        ("self.type != 'Start' || !has(self.force) || !self.force", "Start has no force"),
+        ("self.type != 'Restore' || has(self.restore)", "Restore needs the field restore"),
+        ("self.type != 'Clone' || has(self.clone)", "Clone needs the field clone"),
+        ("!has(self.migrate) || self.type == 'Migrate'", "the field migrate is for Migrate alone"),
+    ),
+)
+_OPERATION_STATUS = record(
+    {
+        "phase": one_of("Pending", "InProgress", "Completed", "Failed", "Terminating", "Superseded"),
+        "conditions": CONDITIONS,
+        "progress": TEXT,
+        "observedGeneration": {"type": "integer", "format": "int64"},
+    }
+)
+
+DEFINITIONS = (
+    definition(
+        VIRTUAL_MACHINES,
+        record({"spec": _MACHINE_SPEC, "status": _MACHINE_STATUS}, required=("spec",)),
+        short_names=("vm",),
+        categories=("all", "virtualization"),
+        columns=(
+            ("Phase", "string", ".status.phase"),
+            ("Uptime", "date", ".status.stats.lastStartTime"),
+            ("Node", "string", ".status.nodeName"),
+            ("IPAddress", "string", ".status.ipAddress"),
+            AGE,
+        ),
+    ),
+    definition(
+        VIRTUAL_MACHINE_OPERATIONS,
+        record({"spec": _OPERATION_SPEC, "status": _OPERATION_STATUS}, required=("spec",)),
+        short_names=("vmop",),
+        categories=("virtualization",),
+        columns=(
+            ("Phase", "string", ".status.phase"),
+            ("Progress", "string", ".status.progress"),
+            ("Type", "string", ".spec.type"),
+            ("VirtualMachine", "string", ".spec.virtualMachineName"),
+            AGE,
+        ),
+    ),
+    POLICIES,
+)

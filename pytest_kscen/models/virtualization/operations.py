@@ -1,0 +1,286 @@
+"""The controller of operations: one is Pending, then InProgress while its machine changes, and over for good.
+
+An operation that comes while another on the same machine is not over takes its place, or fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.embedded.controllers.ownership import controlled
+from pytest_kscen.embedded.controllers.pod_control import Pods
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.models.virtualization.machines import (
+    DEFAULT_POLICY,
+    has_ended,
+    holder_of,
+    is_ending,
+    policy_of,
+)
+from pytest_kscen.models.virtualization.objects import receiver
+from pytest_kscen.objects.conditions import set_condition
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.virtualization import (
+    FINISHED,
+    VIRTUAL_MACHINE_OPERATIONS,
+    VIRTUAL_MACHINES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Never
+
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.models.virtualization.hypervisor import Hypervisor
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# What operations may be done to which machine, and which of two operations on one machine gives
+# way: tables.
+
+
+WORKS = ("Running", "Degraded", "Starting", "Pause")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One type of operation: what it is called while it is done, and of which machines it may be asked."""
+
+    reason: str
+    phases: tuple[str, ...]
+    policies: tuple[str, ...]
+
+
+KINDS = {
+    "Start": Kind("StartInProgress", ("Stopped", "Stopping"), ("Manual", DEFAULT_POLICY)),
+    "Stop": Kind("StopInProgress", (*WORKS, "Pending", "Migrating"), ("Manual", DEFAULT_POLICY)),
+    "Restart": Kind("RestartInProgress", WORKS, ("Manual", DEFAULT_POLICY, "AlwaysOn")),
+    "Migrate": Kind("MigrationRunning", ("Running",), ("Manual", DEFAULT_POLICY, "AlwaysOn")),
+    "Evict": Kind("MigrationRunning", ("Running",), ("Manual", DEFAULT_POLICY, "AlwaysOn")),
+}
+SUPERSEDED_BY = {
+    "Start": ("Stop", "Restart"),
+    "Restart": ("Stop",),
+    "Migrate": ("Stop",),
+    "Evict": ("Stop",),
+}
+
+
+def is_forced(operation: Obj) -> bool:
+    return bool(operation["spec"].get("force"))
+
+
+def supersedes(new: Obj, old: Obj) -> bool:
+    """Whether the newer operation takes the older one's place; if not, it fails."""
+    kind, older = new["spec"]["type"], old["spec"]["type"]
+    if kind == older == "Stop":
+        return is_forced(new) and not is_forced(old)
+    return kind in SUPERSEDED_BY.get(older, ())
+
+
+def refusal(operation: Obj, vm: Obj | None, *, takes_over: bool = False) -> tuple[str, str] | None:
+    """Why this cannot be done to this machine: a reason and a message. It may take over from another that was begun."""
+    name = operation["spec"]["type"]
+    if vm is None:
+        return "VirtualMachineNotFound", f"There is no VirtualMachine {operation['spec']['virtualMachineName']}."
+    kind = KINDS.get(name)
+    if kind is None:
+        return "OperationFailed", f"{name} needs snapshots, and simulated machines have none."
+    if policy_of(vm) not in kind.policies:
+        return "NotApplicableForRunPolicy", f"{name} is not for a virtual machine with the run policy {policy_of(vm)}."
+    phase = (vm.get("status") or {}).get("phase", "Pending")
+    stops_what_is_stopping = name == "Stop" and phase == "Stopping" and (is_forced(operation) or takes_over)
+    if phase not in kind.phases and not stops_what_is_stopping:
+        return "NotApplicableForVMPhase", f"{name} is not for a virtual machine that is {phase}."
+    return None
+
+
+# What operations do to their machines, and how one sees that it is done: pods go, switches
+# turn, guests move.
+
+
+MOVES = ("Migrate", "Evict")
+
+
+class Deeds:
+    """Those of one controller, and what it must remember of the ones that go on."""
+
+    def __init__(self, bench: Bench, hypervisor: Hypervisor, chance: Stream) -> None:
+        self._hypervisor = hypervisor
+        self._chance = chance
+        self._hands = Pods(bench)
+        self._pods_of = controlled(bench.informers.of(PODS))
+        self._replaced: dict[str, list[str]] = {}
+        """By operation: the pods that the machine had before."""
+        self._receivers: dict[str, str] = {}
+        """By operation: the pod that the guest shall move to."""
+
+    async def begin(self, operation: Obj, vm: Obj) -> None:
+        """Do it, once: that it was done may have to be written several times."""
+        uid = operation["metadata"]["uid"]
+        if uid in self._replaced or uid in self._receivers:
+            return
+        kind, pods = operation["spec"]["type"], self._pods_of.of(vm["metadata"]["uid"])
+        if kind in MOVES:
+            await self._move(operation, vm, pods)
+            return
+        self._hypervisor.switch(vm, on=kind != "Stop")
+        if is_forced(operation):
+            self._hypervisor.unplug(Ref.of(vm))
+        for pod in pods:
+            if kind != "Start" and not is_ending(pod):
+                await self._hands.delete(vm, pod)
+        self._replaced[uid] = [pod["metadata"]["uid"] for pod in pods]
+
+    async def _move(self, operation: Obj, vm: Obj, pods: list[Obj]) -> None:
+        source = holder_of(self._hypervisor.guest(Ref.of(vm)), pods)
+        selector = (operation["spec"].get("migrate") or {}).get("nodeSelector") or {}
+        node = source["spec"]["nodeName"] if source else ""
+        made = await self._hands.create(vm, receiver(vm, self._chance.suffix(), other_than=node, selector=selector))
+        self._receivers[operation["metadata"]["uid"]] = made["metadata"]["uid"]
+
+    async def undo(self, operation: Obj, vm: Obj) -> None:
+        """Another operation takes its place: nobody shall wait any more for a guest that does not come."""
+        for pod in self._pods_of.of(vm["metadata"]["uid"]):
+            if pod["metadata"]["uid"] == self._receivers.get(operation["metadata"]["uid"]):
+                await self._hands.delete(vm, pod)
+
+    def is_done(self, operation: Obj, vm: Obj) -> bool:
+        kind, uid = operation["spec"]["type"], operation["metadata"]["uid"]
+        phase = (vm.get("status") or {}).get("phase")
+        if kind == "Stop":
+            return bool(phase == "Stopped")
+        holder = self._hypervisor.guest(Ref.of(vm)).holder
+        if kind in MOVES:
+            return bool(phase == "Running" and holder == self._receivers.get(uid))
+        return bool(phase == "Running" and holder not in self._replaced.get(uid, ()))
+
+    def failure(self, operation: Obj, vm: Obj) -> str:
+        """Why it will never be done."""
+        if operation["spec"]["type"] not in MOVES:
+            return ""
+        target = self._receivers.get(operation["metadata"]["uid"])
+        pods = [pod for pod in self._pods_of.of(vm["metadata"]["uid"]) if pod["metadata"]["uid"] == target]
+        lives = any(not has_ended(pod) and not is_ending(pod) for pod in pods)
+        return "" if lives else "The guest has not moved: one of its two pods has ended."
+
+    def forget(self, operation: Obj) -> None:
+        """It is over."""
+        self._replaced.pop(operation["metadata"]["uid"], None)
+        self._receivers.pop(operation["metadata"]["uid"], None)
+
+
+
+
+class VirtualMachineOperations:
+    """The controller."""
+
+    def __init__(self, bench: Bench, hypervisor: Hypervisor, chance: Stream) -> None:
+        self._bench = bench
+        self._deeds = Deeds(bench, hypervisor, chance)
+        self._operations = bench.informers.of(VIRTUAL_MACHINE_OPERATIONS)
+        self._by_machine = self._operations.index("machine", lambda operation: [_machine(operation)])
+        self._vms = bench.informers.of(VIRTUAL_MACHINES)
+        self._controller = bench.controller(self._reconcile, self._operations, self._vms, bench.informers.of(PODS))
+
+    async def run(self) -> Never:
+        self._operations.on_change(self._operation_changed)
+        self._vms.on_change(self._vm_changed)
+        await self._controller.run()
+
+    def _operation_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new and not _is_over(new):
+            self._controller.enqueue(Ref.of(new))
+        elif operation := new or old:
+            self._deeds.forget(operation)
+
+    def _vm_changed(self, new: Obj | None, old: Obj | None) -> None:
+        if vm := new or old:
+            for operation in self._open_on(Ref.of(vm)):
+                self._controller.enqueue(Ref.of(operation))
+
+    def _open_on(self, machine: Ref) -> Iterator[Obj]:
+        return (operation for operation in self._by_machine.of(machine) if not _is_over(operation))
+
+    # --- one step ---
+
+    async def _reconcile(self, ref: Ref) -> None:
+        operation = self._operations.objects.get(ref)
+        if operation is None or _is_over(operation) or operation["metadata"].get("deletionTimestamp"):
+            return
+        phase = (operation.get("status") or {}).get("phase", "")
+        vm = self._vms.objects.get(_machine(operation))
+        if not phase:
+            await self._write(operation, "Pending", "Unknown", "Pending", "")
+        elif phase == "Pending":
+            await self._begin(operation, vm)
+        elif vm is None:
+            await self._fail(operation, "VirtualMachineNotFound", "The virtual machine was deleted.")
+        else:
+            await self._look(operation, vm)
+
+    async def _begin(self, operation: Obj, vm: Obj | None) -> None:
+        await self._bench.api.caught_up()  # what was begun a moment ago stands in the way
+        older = [other for other in self._open_on(_machine(operation)) if _is_before(other, operation)]
+        if blocking := next((other for other in older if not supersedes(operation, other)), None):
+            words = f"{blocking['metadata']['name']} ({blocking['spec']['type']}) is not over yet."
+            await self._fail(operation, "NotReadyToBeExecuted", words)
+            return
+        if why := refusal(operation, vm, takes_over=bool(older)):
+            await self._fail(operation, *why)
+            return
+        if vm is None:
+            return  # which was refused
+        for other in older:
+            await self._deeds.undo(other, vm)
+            words = f"Superseded by {operation['metadata']['name']} ({operation['spec']['type']})."
+            await self._write(other, "Superseded", "True", "Superseded", words)
+        await self._deeds.begin(operation, vm)
+        await self._write(operation, "InProgress", "False", KINDS[operation["spec"]["type"]].reason, "")
+
+    async def _look(self, operation: Obj, vm: Obj) -> None:
+        """Whether what was begun is done."""
+        if why := self._deeds.failure(operation, vm):
+            await self._fail(operation, "OperationFailed", why)
+        elif self._deeds.is_done(operation, vm):
+            self._bench.recorder.normal(operation, "VirtualMachineOperationSucceeded", "VirtualMachineOperation succeeded")
+            await self._write(operation, "Completed", "True", "OperationCompleted", "")
+
+    # --- writing ---
+
+    async def _fail(self, operation: Obj, reason: str, message: str) -> None:
+        self._bench.recorder.warning(operation, "VirtualMachineOperationFailed", message)
+        await self._write(operation, "Failed", "False", reason, message)
+
+    async def _write(self, operation: Obj, phase: str, completed: str, reason: str, message: str) -> None:
+        old, now = operation.get("status") or {}, self._bench.timestamp()
+        condition = {"type": "Completed", "status": completed, "reason": reason, "message": message}
+        conditions = set_condition(old.get("conditions"), condition, now)
+        if phase == "InProgress":
+            sent = {"type": "SignalSent", "status": "True", "reason": "SignalSentSuccess", "message": ""}
+            conditions = set_condition(conditions, sent, now)
+        generation = operation["metadata"].get("generation", 1)
+        status = {**old, "phase": phase, "conditions": conditions, "observedGeneration": generation}
+        await self._bench.write_status(VIRTUAL_MACHINE_OPERATIONS, operation, status)
+
+
+def _machine(operation: Obj) -> Ref:
+    return Ref(operation["metadata"]["namespace"], operation["spec"]["virtualMachineName"])
+
+
+def _is_over(operation: Obj) -> bool:
+    return (operation.get("status") or {}).get("phase") in FINISHED
+
+
+def _is_before(other: Obj, operation: Obj) -> bool:
+    """Whether the other one was first; what has begun was, and of those that were made in one second the one that sorts first."""
+    if other["metadata"]["uid"] == operation["metadata"]["uid"]:
+        return False
+    return (other.get("status") or {}).get("phase") == "InProgress" or _age(other) < _age(operation)
+
+
+def _age(operation: Obj) -> tuple[str, str]:
+    return operation["metadata"]["creationTimestamp"], operation["metadata"]["name"]

@@ -1,0 +1,290 @@
+"""What a pod asks for in all: its containers together, or its init containers if those need more at some moment."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.objects import quantities
+from pytest_kscen.objects.selectors import Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_kscen.objects.resources import Obj
+    Amounts = dict[str, str]
+
+
+
+
+FOR_THE_POD = ("cpu", "memory")  # what may be stated for a pod as a whole instead
+
+
+def total(pod: Obj, which: str, *, overhead: bool = True) -> Amounts:
+    """`which` is requests or limits."""
+    spec = pod["spec"]
+    found = together(_of(container, which) for container in spec.get("containers") or ())
+    beside: Amounts = {}
+    first: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        asked = _of(container, which)
+        if container.get("restartPolicy") == "Always":
+            found, beside = together([found, asked]), together([beside, asked])
+            first = most([first, beside])
+        else:
+            first = most([first, together([asked, beside])])
+    found = most([found, first])
+    whole = (spec.get("resources") or {}).get(which) or {}
+    found |= {name: amount for name, amount in whole.items() if name in FOR_THE_POD}
+    above = spec.get("overhead") or {} if overhead else {}
+    return together([found, {name: amount for name, amount in above.items() if which == "requests" or name in found}])
+
+
+def _of(container: Obj, which: str) -> Mapping[str, str]:
+    return (container.get("resources") or {}).get(which) or {}
+
+
+def together(parts: Iterable[Mapping[str, str]]) -> Amounts:
+    """The sum, name by name."""
+    sums: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            sums[name] = quantities.add(sums[name], amount) if name in sums else amount
+    return sums
+
+
+def most(parts: Iterable[Mapping[str, str]]) -> Amounts:
+    """The largest, name by name."""
+    largest: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            if name not in largest or quantities.compare(amount, largest[name]) > 0:
+                largest[name] = amount
+    return largest
+
+
+# What pods, claims and services are charged against a ResourceQuota, and which of a quota's
+# scopes they are in.
+
+
+OVER = {"Failed", "Succeeded"}
+COMPUTE = ("cpu", "memory", "ephemeral-storage")
+MUST_BE_STATED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+OF_PODS = {"pods", "count/pods", *COMPUTE, *(f"{which}.{name}" for which in ("requests", "limits") for name in COMPUTE)}
+OF_CLAIMS = ("persistentvolumeclaims", "requests.storage")
+OF_SERVICES = {"services", "count/services", "services.nodeports", "services.loadbalancers"}
+BY_CLASS = ".storageclass.storage.k8s.io/"
+HUGE = ("hugepages-", "requests.hugepages-")
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+# --- pods ---
+
+
+def charge_pod(pod: Obj, now: float) -> Amounts:
+    """A pod that is over counts as an object only."""
+    if is_over(pod, now):
+        return {"count/pods": "1"}
+    return {"count/pods": "1", **_asked(total(pod, "requests"), total(pod, "limits"))}
+
+
+def is_over(pod: Obj, now: float) -> bool:
+    """Whether a pod is charged no longer: it has ended, or should have gone already."""
+    if (pod.get("status") or {}).get("phase") in OVER:
+        return True
+    metadata = pod["metadata"]
+    gone, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+    return bool(gone) and grace is not None and now > datetime.datetime.fromisoformat(gone).timestamp() + grace
+
+
+def _asked(requests: Mapping[str, str], limits: Mapping[str, str]) -> Amounts:
+    found = {"pods": "1"}
+    for name in COMPUTE:
+        if name in requests:
+            found |= {name: requests[name], f"requests.{name}": requests[name]}
+        if name in limits:
+            found[f"limits.{name}"] = limits[name]
+    for name, amount in requests.items():
+        if name.startswith("hugepages-"):
+            found |= {name: amount, f"requests.{name}": amount}
+        elif "/" in name and not name.startswith("kubernetes.io/"):
+            found[f"requests.{name}"] = amount
+    return found
+
+
+def is_pods(name: str) -> bool:
+    return name in OF_PODS or name.startswith(HUGE) or (name.startswith("requests.") and "/" in name)
+
+
+def unstated(pod: Obj, required: Iterable[str]) -> str:
+    """Which containers do not say what they need, where a quota obliges them to."""
+    spec = pod["spec"]
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
+        return ""
+    must = sorted(set(required) & set(MUST_BE_STATED))
+    missing: dict[str, list[str]] = {}
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = container.get("resources") or {}
+        stated = _asked(resources.get("requests") or {}, resources.get("limits") or {})
+        for name in must:
+            if name not in stated:
+                missing.setdefault(name, []).append(container["name"])
+    return "; ".join(f"{name} for: {','.join(sorted(set(missing[name])))}" for name in must if name in missing)
+
+
+def is_terminating(pod: Obj) -> bool:
+    return (pod["spec"].get("activeDeadlineSeconds") or -1) >= 0
+
+
+def is_best_effort(pod: Obj) -> bool:
+    containers = [*(pod["spec"].get("containers") or ()), *(pod["spec"].get("initContainers") or ())]
+    stated = [pod["spec"].get("resources") or {}, *(each.get("resources") or {} for each in containers)]
+    amounts = [resources.get(which) or {} for resources in stated for which in ("requests", "limits")]
+    return not any(quantities.nanos(each.get(name, "0")) > 0 for each in amounts for name in ("cpu", "memory"))
+
+
+def pod_in_scope(scope: str, want: Requirement, pod: Obj) -> bool:
+    if scope == "PriorityClass":
+        name = pod["spec"].get("priorityClassName")
+        return want.holds({scope: name} if name else {})
+    return scope in SCOPES and SCOPES[scope](pod)
+
+
+def _looks_elsewhere(pod: Obj) -> bool:
+    affinity = pod["spec"].get("affinity") or {}
+    terms: list[Obj] = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        terms += rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+        terms += [each["podAffinityTerm"] for each in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()]
+    return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
+
+
+SCOPES: dict[str, Callable[[Obj], bool]] = {
+    "Terminating": is_terminating,
+    "NotTerminating": lambda pod: not is_terminating(pod),
+    "BestEffort": is_best_effort,
+    "NotBestEffort": lambda pod: not is_best_effort(pod),
+    "CrossNamespacePodAffinity": _looks_elsewhere,
+}
+
+
+# --- claims and services ---
+
+
+def charge_claim(claim: Obj, _: float) -> Amounts:
+    annotations = claim["metadata"].get("annotations") or {}
+    storage_class = annotations.get(BETA_CLASS) or claim["spec"].get("storageClassName")
+    asked = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
+    allocated = ((claim.get("status") or {}).get("allocatedResources") or {}).get("storage")
+    if asked and allocated and quantities.compare(allocated, asked) > 0:
+        asked = allocated
+    found = {"persistentvolumeclaims": "1", **({"requests.storage": asked} if asked else {})}
+    by_class = {f"{storage_class}{BY_CLASS}{name}": amount for name, amount in found.items()} if storage_class else {}
+    return {**found, **by_class, "count/persistentvolumeclaims": "1"}
+
+
+def is_claims(name: str) -> bool:
+    own = (*OF_CLAIMS, "count/persistentvolumeclaims")
+    return name in own or any(name.endswith(f"{BY_CLASS}{each}") for each in OF_CLAIMS)
+
+
+def claim_in_scope(scope: str, want: Requirement, claim: Obj) -> bool:
+    if scope != "VolumeAttributesClass":
+        return False
+    status = claim.get("status") or {}
+    names = [
+        claim["spec"].get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    ]
+    named = [name for name in names if name]
+    return any(want.holds({scope: name}) for name in named) if named else want.operator != "Exists" and want.holds({})
+
+
+def charge_service(service: Obj, _: float) -> Amounts:
+    spec = service["spec"]
+    ports = spec.get("ports") or []
+    balanced = spec.get("type") == "LoadBalancer"
+    on_nodes = len(ports) if balanced or spec.get("type") == "NodePort" else 0
+    if balanced and spec.get("allocateLoadBalancerNodePorts") is False:
+        on_nodes = sum(1 for port in ports if port.get("nodePort"))
+    counted = {"services": "1", "count/services": "1"}
+    return {**counted, "services.nodeports": str(on_nodes), "services.loadbalancers": str(int(balanced))}
+
+
+def is_services(name: str) -> bool:
+    return name in OF_SERVICES
+
+
+# How much of a ResourceQuota objects use. Amounts are quantities by name.
+
+
+ALIASES = {"configmaps", "replicationcontrollers", "resourcequotas", "secrets"}  # core's own that are also counted by name
+
+
+class Meter(NamedTuple):
+    """How one resource is measured."""
+
+    charge: Callable[[Obj, float], Amounts]
+    measures: Callable[[str], bool]  # whether an amount of this name is about it
+    in_scope: Callable[[str, Requirement, Obj], bool]
+
+
+def _in_no_scope(*_: object) -> bool:
+    return False
+
+
+METERS: dict[tuple[str, str], Meter] = {
+    ("", "pods"): Meter(charge_pod, is_pods, pod_in_scope),
+    ("", "persistentvolumeclaims"): Meter(charge_claim, is_claims, claim_in_scope),
+    ("", "services"): Meter(charge_service, is_services, _in_no_scope),
+}
+
+
+def meter_of(group: str, plural: str) -> Meter:
+    """Most objects are only counted."""
+    if (group, plural) in METERS:
+        return METERS[group, plural]
+    counted = f"count/{plural}.{group}" if group else f"count/{plural}"
+    names = (counted, plural) if not group and plural in ALIASES else (counted,)
+    return Meter(lambda *_: dict.fromkeys(names, "1"), lambda name: name in names, _in_no_scope)
+
+
+def scopes_of(quota: Obj) -> list[tuple[str, Requirement]]:
+    spec = quota["spec"]
+    listed = [(scope, Requirement(scope, "Exists")) for scope in spec.get("scopes") or ()]
+    selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    return listed + [
+        (each["scopeName"], Requirement(each["scopeName"], each["operator"], frozenset(each.get("values") or ())))
+        for each in selected
+    ]
+
+
+def is_about(quota: Obj, meter: Meter, obj: Obj) -> bool:
+    """Whether a quota limits anything of this object."""
+    hard = quota["spec"].get("hard") or {}
+    return any(map(meter.measures, hard)) and all(meter.in_scope(name, want, obj) for name, want in scopes_of(quota))
+
+
+def measured(quota: Obj, meter: Meter) -> list[str]:
+    """The names in a quota that are about this resource."""
+    return [name for name in quota["spec"].get("hard") or {} if meter.measures(name)]
+
+
+def masked(amounts: Mapping[str, str], names: Iterable[str]) -> Amounts:
+    return {name: amounts[name] for name in names if name in amounts}
+
+
+def growth(new: Mapping[str, str], old: Mapping[str, str]) -> Amounts:
+    """By how much one is more than the other; what is less is left out."""
+    grown = {name: quantities.subtract(amount, old.get(name, "0")) for name, amount in new.items()}
+    return {name: amount for name, amount in grown.items() if quantities.nanos(amount) > 0}
+
+
+def used(quota: Obj, meter: Meter, objects: Iterable[Obj], now: float) -> Amounts:
+    """How much of a quota all these objects of one resource use; zero of what they do not."""
+    names = measured(quota, meter)
+    amounts = together(meter.charge(obj, now) for obj in objects if is_about(quota, meter, obj))
+    return dict.fromkeys(names, "0") | masked(amounts, names)

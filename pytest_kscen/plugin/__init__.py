@@ -1,0 +1,42 @@
+"""The pytest plugin: the only package that imports pytest.
+
+The entry point `pytest_kscen.plugin` loads the hooks alone; fixtures, collection of files and engines are imported when a test
+first needs them. No other package of pytest_kscen may import this one.
+
+    hooks          what pytest calls
+    options        command-line flags, environment variables and ini keys
+    markers        what a test declares
+    planning       markers and options to a plan
+    fixtures       cluster, cluster_factory, scenario_runner, workflow
+    collection     *.scenario.yaml and *.workflow.yaml files as tests
+"""
+
+from __future__ import annotations
+
+from pytest_kscen.plugin.hooks import (
+    pytest_addoption,
+    pytest_collect_file,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_configure_node,
+    pytest_pyfunc_call,
+    pytest_report_header,
+    pytest_runtest_call,
+    pytest_runtest_makereport,
+    pytest_runtest_protocol,
+    pytest_terminal_summary,
+)
+
+__all__ = [
+    "pytest_addoption",
+    "pytest_collect_file",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_configure_node",
+    "pytest_pyfunc_call",
+    "pytest_report_header",
+    "pytest_runtest_call",
+    "pytest_runtest_makereport",
+    "pytest_runtest_protocol",
+    "pytest_terminal_summary",
+]

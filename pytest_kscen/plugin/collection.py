@@ -1,0 +1,267 @@
+"""Collect *.scenario.yaml and *.workflow.yaml as tests: one item per Scenario or Workflow, with its expectations. Imported at the first such file."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.objects.chaos_mesh import OWN, SHIPPED
+from pytest_kscen.objects.documents import API_VERSION, KIND, Document, DocumentRefused, documents
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.run.workflows import Unfinished, play_to_end
+from pytest_kscen.scenario.files import (
+    ScenarioRefused,
+    configuration_among,
+    is_configuration,
+    read_from_file,
+)
+from pytest_kscen.scenario.models import configured
+from pytest_kscen.workflow.files import WorkflowRefused, cast_of, checked
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pytest
+
+    from pytest_kscen.objects.documents import Unmet
+    from pytest_kscen.plugin.options import Settings
+    from pytest_kscen.run.runner import ScenarioRunner
+
+
+
+# A file of tests, and its items: which of its documents are to be played, and which ones tell
+# what is expected of them.
+
+
+
+STATED = (ApiError, DocumentRefused, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One that is to be played, known by its name."""
+
+    document: Document
+    perform: Callable[[ScenarioRunner], Iterable[Unmet]]
+    """Play it, and tell what is expected of it and does not hold."""
+
+
+class Genre(Protocol):
+    """A kind of files of tests."""
+
+    word: str
+    """What its files have before their ending, its tests as their marker, and its expectations as the key of a name."""
+    kind: str
+    """That of the objects which are played."""
+
+    def named(self, found: list[Document], path: pathlib.Path) -> dict[str, Document]:
+        """Those that are to be played, checked; the expectations are no longer among what was found."""
+
+    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play: ...
+
+    def marks(self, settings: Settings) -> list[Any]:
+        """What its tests are marked with."""
+
+
+class PlayedFile(pytest.File):
+    """One file."""
+
+    genre: Genre
+
+    def collect(self) -> Iterator[pytest.Item]:
+        self._find_modules()
+        try:
+            plays = list(_plays(self.genre, self.path))
+        except (DocumentRefused, Warning) as refusal:  # the latter where somebody wants warnings to be errors
+            raise self.CollectError(str(refusal)) from None
+        for name, play in plays:
+            yield PlayedItem.of(self, name, play)
+
+    def _find_modules(self) -> None:
+        """What the file names by a module's path may stand beside it, as with a module of tests."""
+        folder, mode = str(self.path.parent), self.config.getoption("importmode")
+        if mode != "importlib" and folder not in sys.path:
+            sys.path.insert(0 if mode == "prepend" else len(sys.path), folder)
+
+
+class PlayedItem(pytest.Function):
+    """A test that plays one."""
+
+    line: int
+
+    @classmethod
+    def of(cls, parent: PlayedFile, name: str, play: Play) -> PlayedItem:
+        from pytest_kscen.plugin.options import SETTINGS
+
+        def perform(scenario_runner: ScenarioRunner) -> None:
+            if unmet := list(play.perform(scenario_runner)):
+                what = f"what is expected of the {parent.genre.word} does not hold"
+                pytest.fail("\n".join([what, *(f"  {each}" for each in unmet)]), pytrace=False)
+
+        made: PlayedItem = cls.from_parent(parent, name=name, callobj=perform)
+        made.line = play.document.line_at() - 1
+        for mark in parent.genre.marks(parent.config.stash[SETTINGS]):
+            made.add_marker(mark)
+        return made
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002  # as pytest asks
+        """What the file asks for in vain is told in words: there is no code of its author's to show."""
+        return str(excinfo.value) if isinstance(excinfo.value, STATED) else super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[pathlib.Path, int, str]:
+        return self.path, self.line, self.name
+
+
+def _plays(genre: Genre, path: pathlib.Path) -> Iterator[tuple[str, Play]]:
+    """Each with what is expected of it, there or in the file beside it."""
+    everything = documents(path)
+    found = [document for document in everything if not document.kind_is(API_VERSION, KIND)]
+    expected = [document for document in everything if document.kind_is(API_VERSION, KIND)]
+    named = genre.named(found, path)
+    by_name = _by_name(genre, [*expected, *_beside(genre, path)], list(named), path)
+    for name, document in named.items():
+        yield name, genre.play(document, by_name.get(name), found)
+
+
+def _beside(genre: Genre, path: pathlib.Path) -> list[Document]:
+    """Those of NAME.expect.yaml."""
+    stem, _, ending = path.name.rpartition(f".{genre.word}.")
+    file = path.with_name(f"{stem}.expect.{ending}")
+    found = documents(file) if file.is_file() else []
+    for document in found:
+        if not document.kind_is(API_VERSION, KIND):
+            raise DocumentRefused(f"{document.at()} begins with something else than apiVersion: {API_VERSION} and kind: {KIND}")
+    return found
+
+
+def _by_name(genre: Genre, expected: list[Document], names: list[str], path: pathlib.Path) -> dict[str, Document]:
+    """A file with one of them needs no names."""
+    word = genre.word
+    found: dict[str, Document] = {}
+    for document in expected:
+        of: Any = document.content.get(word) or (names[0] if len(names) == 1 else None)
+        there = f"{path.name} has {', '.join(names)}"
+        if of is None:
+            raise DocumentRefused(f"{document.at()}: of which {word} is this expected? Write {word}: NAME; {there}")
+        if of not in names:
+            raise DocumentRefused(f"{document.at(word)}: there is no {genre.kind} {of!r}{nearest(str(of), names)}; {there}")
+        if of in found:
+            raise DocumentRefused(f"{document.at()}: what is expected of {of!r} stands at {found[of].at()} already")
+        found[of] = document
+    return found
+
+
+
+
+
+def file_of_tests(path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector:
+    """The collector of NAME.scenario.yaml, or NAME.workflow.yaml."""
+    made: PlayedFile = PlayedFile.from_parent(parent, path=path)
+    made.genre = _genre(path.name.split(".")[-2])
+    return made
+
+
+def _genre(word: str) -> Genre:
+    """What plays files with this word before their ending."""
+    if word == "workflow":
+
+        return Workflows()
+
+    return Scenarios()
+
+
+# `*.scenario.yaml`: Scenarios, and the scheduler's configuration that they are played with.
+
+
+SIMULATED = ("embedded", "controlplane")
+
+
+class Scenarios:
+    """How they are played."""
+
+    word = "scenario"
+    kind = SCENARIOS.kind
+
+    def named(self, found: list[Document], path: pathlib.Path) -> dict[str, Document]:
+        configuration = configuration_among(found)
+        scenarios: dict[str, Document] = {}
+        for document in found:
+            if is_configuration(document):
+                continue
+            name = read_from_file(document)["metadata"]["name"]
+            if name in scenarios:
+                raise ScenarioRefused(f"{document.at('metadata', 'name')}: there is a Scenario {name!r} before it")
+            content = configured(document.content, configuration) if configuration else document.content
+            scenarios[name] = replace(document, content=content)
+        if not scenarios:
+            begins = f"one begins with apiVersion: {SCENARIOS.api_version} and kind: {SCENARIOS.kind}"
+            raise ScenarioRefused(f"{path} has no {SCENARIOS.kind}: {begins}")
+        return scenarios
+
+    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:  # noqa: ARG002  # alone
+        from pytest_kscen.scenario.expectations import Expectations
+
+        expectations = Expectations.of(expected) if expected else Expectations()
+
+        def perform(runner: ScenarioRunner) -> Iterable[Unmet]:
+            played = runner.play(document.content)
+            return expectations.unmet(played.phase, played.message, played.result)
+
+        return Play(document, perform)
+
+    def marks(self, settings: Settings) -> list[Any]:
+        """A scenario makes its own nodes."""
+        return [self.word, *([pytest.mark.cluster(nodes=0)] if settings.kscen_cluster in SIMULATED else [])]
+
+
+# `*.workflow.yaml`: Workflows. What else stands in the file is there, and available, before
+# each of them begins.
+
+
+WORKFLOWS = (SHIPPED.workflows, OWN.workflows)
+
+
+class Workflows:
+    """How they are played."""
+
+    word = "workflow"
+    kind = SHIPPED.workflows.kind
+
+    def named(self, found: list[Document], path: pathlib.Path) -> dict[str, Document]:
+        workflows: dict[str, Document] = {}
+        for document in found:
+            if not any(document.kind_is(each.api_version, each.kind) for each in WORKFLOWS):
+                continue
+            content = checked(document)
+            name = content["metadata"]["name"]
+            if name in workflows:
+                raise WorkflowRefused(f"{document.at('metadata', 'name')}: there is a Workflow {name!r} before it")
+            workflows[name] = replace(document, content=content)
+        if not workflows:
+            begins = f"one begins with apiVersion: {SHIPPED.workflows.api_version} and kind: {self.kind}"
+            raise WorkflowRefused(f"{path} has no {self.kind}: {begins}")
+        return workflows
+
+    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:
+        from pytest_kscen.workflow.expectations import Expectations
+
+        expectations = Expectations.of(expected, document.content) if expected else Expectations()
+        cast = cast_of(found)
+
+        def perform(runner: ScenarioRunner) -> Iterable[Unmet]:
+            try:
+                handle = play_to_end(runner, document.content, cast, within=expectations.within)
+            except Unfinished as late:
+                return [expectations.unfinished(str(late))]
+            return expectations.unmet(handle.seen, handle.score)
+
+        return Play(document, perform)
+
+    def marks(self, settings: Settings) -> list[Any]:  # noqa: ARG002  # any cluster will do
+        return [self.word]

@@ -1,0 +1,312 @@
+"""Cluster and plan that a test declares by its markers, completed from the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kscen.objects.arguments import PAIR, is_number, is_whole, nearest, no_range
+from pytest_kscen.plugin.option_values import LEAST, MOST, Fills, SwitchesOn
+from pytest_kscen.plugin.options import BACKENDS, CHURN, OPTIONS, SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pytest
+
+    from pytest_kscen.chaos.profiles import Profile
+    from pytest_kscen.megatest.churn import Churn
+    from pytest_kscen.plugin.option_values import Given, Option
+    from pytest_kscen.plugin.options import Settings
+    from pytest_kscen.run.plan import Plan
+
+
+
+# A marker's parameters in our own units, and what settings put where it leaves them open: a
+# range bound by bound.
+
+
+RANGES = {"tuple[float, float]": float, "tuple[int, int]": int}
+DURATION = "Duration"
+
+
+class Bound(NamedTuple):
+    """One end of a range, and who says so."""
+
+    value: float
+    said: str
+
+
+def keywords(mark: pytest.Mark, kind: type[Any]) -> dict[str, Any]:
+    """What a marker says by name; a ValueError lists the parameters that there are."""
+    known = [field.name for field in dataclasses.fields(kind)]
+    if mark.args:
+        raise ValueError(f"@pytest.mark.{mark.name} takes its parameters by name: {', '.join(known)}")
+    for name in mark.kwargs:
+        if name not in known:
+            raise ValueError(
+                f"@pytest.mark.{mark.name} has no parameter {name!r}{nearest(name, known)}; its parameters are {', '.join(known)}"
+            )
+    return dict(mark.kwargs)
+
+
+def keywords_of_all(item: pytest.Item, name: str, kind: type[Any]) -> dict[str, Any]:
+    """What the markers of this name say together: of each parameter what the nearest to the test says that names it."""
+    said: dict[str, Any] = {}
+    for mark in reversed(list(item.iter_markers(name))):
+        said |= keywords(mark, kind)
+    return said
+
+
+def settled(declared: Mapping[str, Any], kind: type[Any], name: str, settings: Settings) -> dict[str, Any]:
+    """The parameters of the kind that goes by this name: the marker's, then those of the settings. The rest are its defaults."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        number = RANGES.get(str(field.type).removesuffix(" | None"))
+        if number is not None:
+            found |= _range(declared, field, name, settings, whole=number is int)
+        elif field.name in declared:
+            found[field.name] = _one(field, declared[field.name])
+        elif given := _given(name, field.name, None, settings):
+            found[field.name] = given.value
+    return found
+
+
+def left_open(name: str, declared: Mapping[str, Any], made: object = None) -> Iterator[str]:
+    """The flags that fill what is not declared of the kind that goes by this name, and what its actors ask for."""
+    for option, fills in _filling(name):
+        if fills.actor and not getattr(made, fills.actor):
+            continue
+        said = declared.get(fills.parameter)
+        if fills.parameter not in declared or (fills.bound is not None and (said is None or said[fills.bound] is None)):
+            yield option.flag
+
+
+def filled_by(name: str, settings: Settings) -> dict[str, str]:
+    """For each parameter of this kind that settings give: which of them."""
+    said: dict[str, str] = {}
+    for option, fills in _filling(name):
+        if given := settings.given.get(option.flag):
+            said[fills.parameter] = " and ".join(filter(None, (said.get(fills.parameter), given.source)))
+    return said
+
+
+def _one(field: Any, value: Any) -> Any:
+    if field.type == DURATION:
+        return _seconds(field.name, value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _range(declared: Mapping[str, Any], field: Any, name: str, settings: Settings, *, whole: bool) -> dict[str, Any]:
+    written = declared.get(field.name)
+    if written is not None and (not isinstance(written, list | tuple) or len(written) != PAIR):
+        raise ValueError(f"{field.name}={written!r}: give two values, the least and the most")
+    bounds = [
+        _marked(field.name, written, bound, whole=whole) or _filled(name, field.name, bound, settings) for bound in (LEAST, MOST)
+    ]
+    if not any(bounds):
+        return {}
+    least, most = (one or _default(name, field, number) for number, one in enumerate(bounds))
+    if least.value > most.value:
+        if written is not None and None not in written:
+            raise no_range(field.name, written, whole=whole)
+        raise ValueError(f"{field.name}: the least, {least.said}, is above the most, {most.said}: give both")
+    return {field.name: (least.value, most.value)}
+
+
+def _marked(parameter: str, written: Any, bound: int, *, whole: bool) -> Bound | None:
+    """What the marker says of a bound; None there leaves it open."""
+    if written is None or written[bound] is None:
+        return None
+    value = written[bound] if whole else _seconds(parameter, written[bound])
+    if not (is_whole(value) if whole else is_number(value)):
+        raise no_range(parameter, written, whole=whole)
+    return Bound(value, f"{written[bound]} of the marker")
+
+
+def _filled(name: str, parameter: str, bound: int, settings: Settings) -> Bound | None:
+    given = _given(name, parameter, bound, settings)
+    return Bound(given.value, f"{given.text} of {given.source}") if given else None
+
+
+def _default(name: str, field: Any, bound: int) -> Bound:
+    for option, fills in _filling(name):
+        if (fills.parameter, fills.bound) == (field.name, bound):
+            return Bound(option.parse(option.default), f"{option.default} by default ({option.flag})")
+    if field.default is None:
+        raise ValueError(f"{field.name} has no default that could fill what is left open: give the least and the most")
+    return Bound(field.default[bound], f"{field.default[bound]} by default")
+
+
+def _given(name: str, parameter: str, bound: int | None, settings: Settings) -> Given | None:
+    for option, fills in _filling(name):
+        if (fills.parameter, fills.bound) == (parameter, bound):
+            return settings.given.get(option.flag)
+    return None
+
+
+def _filling(name: str) -> Iterable[tuple[Option, Fills]]:
+    return ((option, option.effect) for option in OPTIONS if isinstance(option.effect, Fills) and name in option.effect.kinds)
+
+
+def _seconds(name: str, duration: Any) -> float:
+    from pytest_kscen.objects.arguments import seconds_of
+
+    try:
+        return seconds_of(duration)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+# What a test asks of its cluster.
+
+
+SCOPES = ("function", "module", "session")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClusterWish:
+    """None leaves it to the settings and the backend."""
+
+    backend: str | None = None
+    nodes: int | None = None
+    scope: str = "function"
+
+    def __post_init__(self) -> None:
+        if self.backend is not None and self.backend not in BACKENDS:
+            raise ValueError(f"backend={self.backend!r}: choose one of {', '.join(BACKENDS)}")
+        if self.scope not in SCOPES:
+            raise ValueError(f"scope={self.scope!r}: choose one of {', '.join(SCOPES)}")
+        if self.nodes is not None and (not isinstance(self.nodes, int) or self.nodes < 0):
+            raise ValueError(f"nodes={self.nodes!r}: give a whole number, 0 or more")
+
+
+def cluster_wish(item: pytest.Item) -> ClusterWish:
+    said = keywords_of_all(item, "cluster", ClusterWish)
+    try:
+        return ClusterWish(**said)
+    except ValueError as error:
+        raise ValueError(f"@pytest.mark.cluster: {error}") from error
+
+
+def backend_of(item: pytest.Item) -> str:
+    """Where this test's cluster comes from."""
+    return cluster_wish(item).backend or item.config.stash[SETTINGS].kscen_cluster
+
+
+# What a plan must be told on a cluster that is not of our making, where nothing has a default
+# that we could know.
+
+
+REAL = ("kind", "kubeconfig")
+
+
+def unmet(plan: Plan, backend: str, settings: Settings, churn_marks: Sequence[pytest.Mark]) -> list[str]:
+    """What is missing, one line each, with what to give."""
+    if backend not in REAL:
+        return []
+    return [*_storage_classes(plan, backend, settings, churn_marks), *_parent(plan, backend, settings)]
+
+
+def _storage_classes(plan: Plan, backend: str, settings: Settings, marks: Sequence[pytest.Mark]) -> list[str]:
+    if plan.churn is None or settings.storage_classes or any("storage_classes" in mark.kwargs for mark in marks):
+        return []
+    how = "--storage-classes A,B (KSCEN_STORAGE_CLASSES, storage_classes in the ini file) or volume_churn(storage_classes=[...])"
+    return [f"the {backend} cluster has storage classes of its own: name those to test with {how}"]
+
+
+def _parent(plan: Plan, backend: str, settings: Settings) -> list[str]:
+    acting = list(dict.fromkeys(profile.profile for profile in plan.chaos if profile.needs_machines()))
+    missing = [
+        f"{flag} (KSCEN_{variable})"
+        for flag, variable, value in (
+            ("--parent-kubeconfig FILE", "PARENT_KUBECONFIG", settings.parent_kubeconfig),
+            ("--vm-namespace NAME", "VM_NAMESPACE", settings.vm_namespace),
+        )
+        if not value
+    ]
+    if not acting or not missing:
+        return []
+    acts = f"{', '.join(acting)} act{'s' if len(acting) == 1 else ''} on the virtual machines under the {backend} cluster's nodes"
+    return [f"{acts}: give {' and '.join(missing)}"]
+
+
+
+PLAN_FROM_COMMAND_LINE = "plan_from_command_line"
+
+
+def plan(item: pytest.Item) -> Plan:
+    """What is to happen, or a ValueError that says what is wrong with it."""
+    from pytest_kscen.run.plan import Plan
+
+    settings = item.config.stash[SETTINGS]
+    switched_on = list(_switched_on(item, settings))
+    churn = _churn(item, settings, [one.parameter for one in switched_on if one.parameter])
+    chaos = list(_marked_chaos(item, settings))
+    marked = [profile.profile for profile in chaos]
+    chaos += [_profile(one.profile, {}, settings) for one in switched_on if one.profile and one.profile not in marked]
+    declared = Plan(churn, tuple(chaos), settings.volume_health)
+    if complaints := unmet(declared, backend_of(item), settings, list(item.iter_markers(CHURN))):
+        raise ValueError("\n".join(complaints))
+    return declared
+
+
+def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
+    """The flags that fill what the markers of this plan leave open, if there is whoever asks for it."""
+    from pytest_kscen.chaos.profiles import kind_of
+    from pytest_kscen.megatest.churn import Churn
+
+    if declared.churn:
+        yield from left_open(CHURN, keywords_of_all(item, CHURN, Churn), declared.churn)
+    chaos = [(kind_of(mark.args[0], mark.kwargs).profile, mark.kwargs) for mark in item.iter_markers("chaos")]
+    marked = [profile for profile, _ in chaos]
+    chaos += [(profile, {}) for profile in declared.declared if profile not in marked]
+    for profile, said in chaos:
+        yield from left_open(profile, said)
+
+
+def _switched_on(item: pytest.Item, settings: Settings) -> Iterator[SwitchesOn]:
+    """What the command line adds to a test that takes its plan from there."""
+    if item.get_closest_marker(PLAN_FROM_COMMAND_LINE) is None:
+        return
+    for option in OPTIONS:
+        if isinstance(option.effect, SwitchesOn) and settings.of(option):
+            yield option.effect
+
+
+def _churn(item: pytest.Item, settings: Settings, actors: list[str]) -> Churn | None:
+    from pytest_kscen.megatest.churn import Churn
+
+    if not any(item.get_closest_marker(name) for name in (CHURN, PLAN_FROM_COMMAND_LINE)):
+        return None
+    declared = dict.fromkeys(actors, True) | keywords_of_all(item, CHURN, Churn)
+    made: Churn = _made(Churn, declared, CHURN, f"@pytest.mark.{CHURN}", settings)
+    return made
+
+
+def _marked_chaos(item: pytest.Item, settings: Settings) -> Iterator[Profile]:
+    for mark in reversed(list(item.iter_markers("chaos"))):
+        if len(mark.args) != 1 or not isinstance(mark.args[0], str):
+            said = ", ".join(repr(one) for one in mark.args)
+            raise ValueError(f"@pytest.mark.chaos({said}) takes the profile's name first, then its parameters by name")
+        yield _profile(mark.args[0], mark.kwargs, settings)
+
+
+def _profile(name: str, declared: Mapping[str, Any], settings: Settings) -> Profile:
+    from pytest_kscen.chaos.profiles import kind_of
+
+    kind = kind_of(name, declared)
+    made: Profile = _made(kind, declared, kind.profile, f"@pytest.mark.chaos({name!r})", settings)
+    return made
+
+
+def _made(kind: type[Any], declared: Mapping[str, Any], name: str, where: str, settings: Settings) -> Any:
+    """One part of the plan; a complaint about it says who gave the value: the marker, or a setting."""
+    try:
+        return kind(**settled(declared, kind, name, settings))
+    except (TypeError, ValueError) as error:
+        filled = filled_by(name, settings)
+        said = [
+            f"{one} is given by {who}" for one, who in filled.items() if one not in declared and str(error).startswith(f"{one}=")
+        ]
+        raise ValueError("; ".join([f"{where}: {error}", *said])) from error

@@ -1,0 +1,45 @@
+"""Shorten tracebacks of misuse errors to end at the caller. --full-trace turns this off."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_kscen.chaos.clients import Impossible
+from pytest_kscen.objects.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+STATED = (ValueError, TypeError, RuntimeError, TimeoutError, Impossible, ApiError)
+OURS = __name__.partition(".")[0]
+OF_ACTORS = "raise_crash"  # a run passes on what an actor has stumbled over: where that was matters
+
+
+def shorten(error: BaseException) -> None:
+    """Leave out the frames in here, if it is a wrong use that was found, and no mistake of ours."""
+    steps = list(_steps(error.__traceback__))
+    if not steps or not isinstance(error, STATED) or not _states(steps[-1]):
+        return
+    outside = [step for step in steps if _package(step) not in {OURS, *sys.stdlib_module_names}]
+    if outside and not any(step.tb_frame.f_code.co_name == OF_ACTORS for step in steps):
+        outside[-1].tb_next = None
+
+
+def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _states(step: TracebackType) -> bool:
+    """Whether something here says what is wrong; who stumbles over it says nothing."""
+    line = linecache.getline(step.tb_frame.f_code.co_filename, step.tb_lineno)
+    return _package(step) == OURS and line.lstrip().startswith("raise ")
+
+
+def _package(step: TracebackType) -> str:
+    """Whose the code is; what is generated for a data class has no file."""
+    return str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0]

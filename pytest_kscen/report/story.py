@@ -1,0 +1,199 @@
+"""One volume's story from a run's journal: what was done to it, what became of it, and the faults on its nodes meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.judge.incidents import BETWEEN
+from pytest_kscen.judge.verdict import DELETE
+from pytest_kscen.objects.arguments import in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_kscen.journal import Entry
+
+HIDDEN = ("volume", "action", "result", "took", "had", "perhaps_done", "patience", "incident")
+
+
+def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
+    """A line for each thing that happened, in its order; the journal is read once."""
+    faults = _Faults(volume)
+    for entry in journal:
+        yield from _lines(entry, volume, faults)
+
+
+def stories(journal: Iterable[Entry], volumes: Iterable[str]) -> dict[str, list[str]]:
+    """Those of several, by their names; the journal is read once for all of them, or not at all."""
+    told: dict[str, list[str]] = {volume: [] for volume in volumes}
+    faults = {volume: _Faults(volume) for volume in told}
+    for entry in journal if told else ():
+        for volume in told if _is_of_a_fault(entry) else [entry.data.get("volume")]:
+            if volume in told:
+                told[volume] += _lines(entry, volume, faults[volume])
+    return told
+
+
+def _is_of_a_fault(entry: Entry) -> bool:
+    return entry.what == "incident-started" or entry.what in _OF_FAULTS
+
+
+def _lines(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
+    try:
+        yield from _told(entry, volume, faults)
+    except (KeyError, TypeError, ValueError, AttributeError) as missing:
+        yield _line(entry, f"{entry.what}: its line lacks what belongs to it: {missing!r}")
+
+
+def _told(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
+    if entry.what == "incident-started":
+        yield from faults.begun(entry)
+    elif entry.what in _OF_FAULTS:
+        yield from faults.told(entry)
+    elif entry.data.get("volume") == volume and entry.what in _TOLD:
+        yield _line(entry, _TOLD[entry.what](entry.data))
+        if entry.what == "volume-placed":
+            yield from faults.placed(entry)
+        elif entry.what == "ended" and entry.data["action"] == DELETE and entry.data["result"] == "done":
+            faults.forget()
+
+
+class _Faults:
+    """A run's incidents as one volume sees them: those on its nodes, and what they did to it or to no volume in particular."""
+
+    def __init__(self, volume: str) -> None:
+        self._volume = volume
+        self._nodes: list[str] = []
+        self._on: dict[str, dict[str, Any]] = {}
+        self._touching: dict[str, str] = {}
+        self._is_gone = False
+
+    def begun(self, entry: Entry) -> Iterator[str]:
+        self._on[entry.data["incident"]] = entry.data
+        yield from self._noticed(entry, entry.data, "begins")
+
+    def placed(self, entry: Entry) -> Iterator[str]:
+        """It may come to a node on which a fault is on, or leave one before a fault comes there."""
+        self._nodes = entry.data["nodes"]
+        for fault in self._on.values():
+            if fault["incident"] not in self._touching:
+                yield from self._noticed(entry, fault, "is already at work")
+
+    def forget(self) -> None:
+        """It is gone: whatever becomes of its nodes is no part of its story."""
+        self._nodes = []
+        self._is_gone = True
+
+    def told(self, entry: Entry) -> Iterator[str]:
+        fault = entry.data["incident"]
+        if fault in self._touching and self._concerns(entry.data):
+            yield _line(entry, f"{self._touching[fault]} {_OF_FAULTS[entry.what](entry.data)}")
+        if entry.what == "incident-ended":
+            del self._on[fault]
+
+    def _concerns(self, data: dict[str, Any]) -> bool:
+        """What names no volume is said to all that are there; what names some, to these, whether they are there or not."""
+        named = data.get("volumes") or ([data["volume"]] if "volume" in data else [])
+        return self._volume in named if named else not self._is_gone
+
+    def _noticed(self, entry: Entry, fault: dict[str, Any], how: str) -> Iterator[str]:
+        targets, variant = fault["targets"], fault["variant"]
+        where = [node for node in targets.get("nodes", ()) if node in self._nodes]
+        if where or self._volume in targets.get("volumes", ()):
+            self._touching[fault["incident"]] = f"{variant} ({fault['incident']})"
+            place = _between(fault) or f"on {', '.join(where) or self._volume}"
+            yield _line(entry, f"{kind_of_fault(fault['profile'], variant)} {how} {place}")
+
+
+def _between(fault: dict[str, Any]) -> str:
+    """Both ends of a network between machines, wherever the volume is: it may come to the other one later."""
+    targets = fault["targets"]
+    sides = [targets[side] for side in ("group_a", "group_b") if side in targets]
+    if fault["profile"] in BETWEEN and not sides:
+        sides = [[node] for node in targets.get("nodes", ())]
+    return f"between {' and '.join(map(', '.join, sides))}" if len(sides) == 2 else ""  # noqa: PLR2004  # one, and the other
+
+
+def kind_of_fault(profile: str, variant: str) -> str:
+    """A profile of one variant has its name."""
+    return variant if variant == profile else f"{profile} {variant}"
+
+
+def _line(entry: Entry, said: str) -> str:
+    return f"{in_words(entry.at):>10}  {entry.who.partition('/')[0]:<24}  {said}"
+
+
+def _particulars(data: dict[str, Any]) -> str:
+    said = ", ".join(
+        f"{name} {_value(name, value)}" for name, value in data.items() if name not in HIDDEN and value not in (None, [])
+    )
+    return f" ({said})" if said else ""
+
+
+def _value(name: str, value: Any) -> str:
+    if name == "lifetime":
+        return in_words(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _changed(data: dict[str, Any]) -> str:
+    why = ": ".join(filter(None, (data.get("reason"), data.get("details"))))
+    how = " again" if data["observed"] == "True" else f", expected {data['expected']}"
+    return f"{data['condition']} is {data['observed']}{how}{': ' + why if why else ''}"
+
+
+def told_lacks(data: dict[str, Any]) -> str:
+    """Why it is not ready."""
+    told = (
+        f"{name} is {': '.join(filter(None, (seen['status'], seen['reason'], seen['message'])))}"
+        for name, seen in data["conditions"].items()
+    )
+    return "; ".join([*told, *([_replicas(data)] if data["replicas"] else [])])
+
+
+def _replicas(data: dict[str, Any]) -> str:
+    if not data["replicas"]:
+        return "no condition of its replicas is False"
+    told = (f"{name}: {', '.join(map(str, conditions))}" for name, conditions in data["replicas"].items())
+    return f"replicas' conditions that are False: {'; '.join(told)}"
+
+
+def _stopped(conditions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {status}" for name, status in conditions.items())
+
+
+_TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
+    "volume": lambda data: f"wanted{_particulars(data)}",
+    "began": lambda data: f"{data['action']} begins{_particulars(data)}",
+    "ended": lambda data: f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}",
+    "volume-placed": lambda data: f"has replicas on {', '.join(data['nodes']) or 'no node'}",
+    "volume-went": lambda _: "goes",
+    "whole": lambda _: "has as many disks again as before one was deleted, and all are up to date",
+    "attached": lambda data: f"is attached to {data['node']}",
+    "not-ready": told_lacks,
+    "ready": lambda _: "is ready",
+    "checker-started": lambda data: f"is checked: {', '.join(data['conditions'])}",
+    "condition-changed": _changed,
+    "replicas-false": _replicas,
+    "checker-stopped": lambda data: f"is checked no more: {_stopped(data['conditions'])}",
+    "check-crashed": lambda data: f"its checker crashed: {data['error']}",
+    "never-ready": lambda data: f"was not ready within {data['waited']:g} s",
+    "not-deleted": lambda data: f"could not be deleted yet: {data['why']}",
+    "never-gone": lambda data: f"was not gone within {data['waited']:g} s{': ' + data['why'] if data['why'] else ''}",
+}
+_OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "incident-failed": lambda data: f"could not be caused as it should: {data['error']}",
+    "incident-effect": lambda data: f"has an effect: {data['effect']}",
+    "incident-perhaps": lambda data: f"has perhaps an effect: {data['effect']}",
+    "incident-spared": lambda data: f"does nothing to {', '.join(data['nodes'])}",
+    "incident-lasting": lambda _: "is left on until all is judged",
+    "incident-ended": lambda data: f"ends after {data['lasted']:g} s",
+    "incident-not-undone": lambda data: f"is perhaps not undone: {data['error']}",
+    "incident-recovered": lambda data: f"is recovered from, {data['took']:g} s after its end",
+    "incident-overtaken": lambda data: f"is overtaken by {', '.join(data['by'])} before it is recovered from",
+    "incident-gone": lambda data: f"is not seen to be recovered from, for it went first: {'; '.join(data['left'])}",
+    "incident-mingled": lambda data: (
+        f"is recovered from with what {', '.join(data['others'])} left: nobody can tell how long each took"
+    ),
+    "incident-unrecovered": lambda data: f"is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}",
+}

@@ -1,0 +1,251 @@
+"""Summary of a run in text and as JUnit properties, with recovery times of incidents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.judge.verdict import CLEAR, CREATE, DELETE, READY, UNKNOWN
+from pytest_kscen.judge.volumes import BROKEN, INTERRUPTED, RECOVERED, STABLE
+from pytest_kscen.objects.arguments import in_words
+from pytest_kscen.report.story import kind_of_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pytest_kscen.judge.incidents import IncidentRecord
+    from pytest_kscen.judge.outcome import Outcome
+    from pytest_kscen.judge.volumes import VolumeRecord
+
+
+
+# How incidents with an effect were recovered from: a time says little without those that have
+# none.
+
+
+
+@dataclass(frozen=True, slots=True)
+class Recoveries:
+    """Each incident that had an effect is in one of these."""
+
+    times: list[float]
+    overtaken: int
+    unrecovered: int
+    gone: int
+    mingled: int
+    unseen: int
+    """Nobody waited for it, or it was on to the end."""
+
+    @classmethod
+    def of(cls, incidents: Iterable[IncidentRecord]) -> Recoveries:
+        effective = [one for one in incidents if one.had_effect]
+        times = [one.recovery for one in effective if one.recovery is not None]
+        overtaken = sum(bool(one.overtaken) for one in effective)
+        unrecovered = sum(bool(one.unrecovered) for one in effective)
+        gone = sum(bool(one.gone) for one in effective)
+        mingled = sum(bool(one.mingled) for one in effective)
+        unseen = len(effective) - len(times) - overtaken - unrecovered - gone - mingled
+        return cls(times, overtaken, unrecovered, gone, mingled, unseen)
+
+    @property
+    def longest(self) -> float:
+        return max(self.times)
+
+    def without_a_time(self) -> Iterator[str]:
+        counts = {
+            "overtaken": self.overtaken,
+            "not recovered": self.unrecovered,
+            "shook what went before it was well": self.gone,
+            "mingled with what others left": self.mingled,
+            "not waited for": self.unseen,
+        }
+        yield from (f"{count} {word}" for word, count in counts.items() if count)
+
+
+
+MOST_ROWS = 20  # of volumes that are not well, in brief
+MOST_NAMES = 5  # of those that may be well
+WORST_FIRST = (BROKEN, UNKNOWN, INTERRUPTED, RECOVERED, STABLE)
+TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
+
+
+def summary(outcome: Outcome) -> list[str]:
+    """In full."""
+    moved = [one for one in outcome.volumes if one.verdict != STABLE or any(one.transitions.values())]
+    return [
+        *_verdict(outcome),
+        *_volumes(outcome),
+        *_times(outcome),
+        *_errors(outcome),
+        *_cut_short(outcome),
+        *_incidents(outcome.incidents),
+        *_cleared(outcome),
+        *_transitions(moved),
+        *_leftovers(outcome),
+    ]
+
+
+def brief(outcome: Outcome) -> list[str]:
+    unwell = [one for one in outcome.volumes if one.verdict in {BROKEN, UNKNOWN}]
+    return [
+        *_verdict(outcome),
+        *_volumes(outcome),
+        *_errors(outcome),
+        *_profiles(outcome.incidents),
+        *_cleared(outcome),
+        *_interrupted(outcome),
+        *list(_transitions(unwell))[:MOST_ROWS],
+        *_more(len(unwell) - MOST_ROWS),
+        *_leftovers(outcome),
+    ]
+
+
+def _verdict(outcome: Outcome) -> Iterator[str]:
+    early = ", stopped early" if outcome.stopped_early else ""
+    seed = f"; seed {outcome.seed}" if outcome.seed else ""
+    yield f"{outcome.judged} after {in_words(outcome.lasted)} of cluster time{early}{seed}"
+    for finding in outcome.findings:
+        if finding.why:
+            yield f"  {finding.check} is {finding.verdict}: {finding.why}"
+
+
+def _volumes(outcome: Outcome) -> Iterator[str]:
+    if not (len(outcome.volumes) or CREATE in outcome.actions):
+        return
+    created = outcome.actions[CREATE].done if CREATE in outcome.actions else 0
+    errors = sum(tally.failed for tally in outcome.actions.values())
+    counts = {verdict: sum(one.verdict == verdict for one in outcome.volumes) for verdict in reversed(WORST_FIRST)}
+    share = f" ({counts[INTERRUPTED] / len(outcome.volumes):.0%})" if counts[INTERRUPTED] else ""
+    words = {INTERRUPTED: f"{INTERRUPTED}{share}"}
+    counted = ", ".join(
+        f"{count} {words.get(verdict, verdict)}" for verdict, count in counts.items() if count or verdict != UNKNOWN
+    )
+    yield f"  volumes: {created} created, {_plural(errors, 'error')}: {counted}"
+
+
+def _times(outcome: Outcome) -> Iterator[str]:
+    told = [
+        f"{word} {tally.average:.1f} s on average ({tally.longest:.1f} s at most, {tally.total:.1f} s in all)"
+        for word, action in TIMES.items()
+        if (tally := outcome.actions.get(action)) and tally.done
+    ]
+    if told:
+        yield f"  times: {'; '.join(told)}"
+
+
+def _errors(outcome: Outcome) -> Iterator[str]:
+    """With what the first of each kind was."""
+    failed = {action: tally for action, tally in outcome.actions.items() if tally.failed}
+    for action, tally in failed.items():
+        yield f"  {_plural(tally.failed, 'error')}: {action} {tally.refusal}"
+
+
+def _cut_short(outcome: Outcome) -> Iterator[str]:
+    if cut := {action: tally.stopped for action, tally in outcome.actions.items() if tally.stopped}:
+        yield f"  cut short: {', '.join(f'{action} {count}' for action, count in cut.items())}"
+
+
+def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:
+    kinds = dict.fromkeys((incident.profile, incident.variant) for incident in seen)
+    for profile, variant in kinds:
+        own = [incident for incident in seen if (incident.profile, incident.variant) == (profile, variant)]
+        yield f"  {kind_of_fault(profile, variant)}: {_shaken(own, average=True)}"
+
+
+def _profiles(seen: Sequence[IncidentRecord]) -> Iterator[str]:
+    for profile in dict.fromkeys(incident.profile for incident in seen):
+        own = [incident for incident in seen if incident.profile == profile]
+        yield f"  {profile}: {_shaken(own)}"
+
+
+def _shaken(own: Sequence[IncidentRecord], *, average: bool = False) -> str:
+    told, recovered = Recoveries.of(own), []
+    if times := told.times:
+        mean = f"{sum(times) / len(times):.1f} s on average, " if average else ""
+        recovered = [f"{len(times)} recovered in {mean}{told.longest:.1f} s at most"]
+    effective = f"{_plural(len(own), 'incident')}, {sum(incident.had_effect for incident in own)} with an effect"
+    return "; ".join([effective, *recovered, *told.without_a_time()])
+
+
+def _cleared(outcome: Outcome) -> Iterator[str]:
+    """What an earlier run has left; before declared chaos on clusters that are ours, whatever else might pass for chaos too."""
+    if (tally := outcome.actions.get(CLEAR)) and tally.done:
+        yield f"  cleared away before the run: {_plural(tally.done, 'object')}"
+
+
+def _interrupted(outcome: Outcome) -> Iterator[str]:
+    """Those that may be well."""
+    if names := [one.name for one in outcome.volumes.interrupted]:
+        yield f"  {INTERRUPTED}: {_some(names)}"
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _transitions(volumes: Iterable[VolumeRecord]) -> Iterator[str]:
+    for one in worst_first(volumes):
+        counted = ", ".join(f"{name} {count}" for name, count in one.transitions.items()) or "never ready"
+        yield f"  {one.verdict:<11} {one.name} ({one.storage_class}): {counted}"
+
+
+def worst_first(volumes: Iterable[VolumeRecord]) -> list[VolumeRecord]:
+    return sorted(volumes, key=lambda one: (WORST_FIRST.index(one.verdict), -sum(one.transitions.values()), one.name))
+
+
+def to_tell(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[VolumeRecord]]:
+    """Of the volumes that moved, the worst first: those whose stories are told, and those that are left out.
+
+    So many are told, and whatever is broken or unknown.
+    """
+    moved = worst_first(one for one in outcome.volumes if one.verdict != STABLE)
+    most = max(most, sum(one.verdict in {BROKEN, UNKNOWN} for one in moved))
+    return moved[:most], moved[most:]
+
+
+def _more(left_out: int) -> Iterator[str]:
+    if left_out > 0:
+        yield f"  and {left_out} more; -v shows all, and so does the run's summary.txt (--kscen-archive DIR)"
+
+
+def _leftovers(outcome: Outcome) -> Iterator[str]:
+    if outcome.leftovers:
+        yield f"  left behind: {', '.join(outcome.leftovers)}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+# A run as JUnit properties: what a CI server's history can draw lines of.
+
+
+
+def properties(outcome: Outcome) -> list[tuple[str, object]]:
+    """Names and values; those of a test's second run carry its number."""
+    recoveries = Recoveries.of(outcome.incidents)
+    return [
+        ("kscen.verdict", outcome.judged),
+        ("kscen.seed", outcome.seed),
+        ("kscen.lasted", outcome.lasted),
+        ("kscen.stopped_early", str(outcome.stopped_early).lower()),
+        ("kscen.volumes", len(outcome.volumes)),
+        ("kscen.volumes.stable", len(outcome.volumes.stable)),
+        ("kscen.volumes.recovered", len(outcome.volumes.recovered)),
+        ("kscen.volumes.broken", len(outcome.volumes.broken)),
+        ("kscen.volumes.interrupted", len(outcome.volumes.interrupted)),
+        ("kscen.volumes.unknown", len(outcome.volumes.unknown)),
+        ("kscen.transitions", outcome.volumes.total_transitions),
+        ("kscen.errors", sum(tally.failed for tally in outcome.actions.values())),
+        ("kscen.cut_short", sum(tally.stopped for tally in outcome.actions.values())),
+        ("kscen.incidents", len(outcome.incidents)),
+        ("kscen.incidents.effective", sum(one.had_effect for one in outcome.incidents)),
+        ("kscen.incidents.recovered", len(recoveries.times)),
+        ("kscen.incidents.overtaken", recoveries.overtaken),
+        ("kscen.incidents.unrecovered", recoveries.unrecovered),
+        ("kscen.incidents.gone", recoveries.gone),
+        ("kscen.incidents.mingled", recoveries.mingled),
+        *([("kscen.recovery.longest", round(recoveries.longest, 3))] if recoveries.times else []),
+        ("kscen.leftovers", len(outcome.leftovers)),
+    ]

@@ -1,0 +1,255 @@
+"""Volumes and faults that a test creates itself; both live until the run is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import TYPE_CHECKING
+
+from pytest_kscen.chaos import manual_faults
+from pytest_kscen.chaos.incidents import PASSING, cause
+from pytest_kscen.judge.incidents import learn
+from pytest_kscen.megatest.churn import Churn, Destiny, drawn_name
+from pytest_kscen.megatest.health import shortcomings
+from pytest_kscen.megatest.subject import Subject, nodes_of
+from pytest_kscen.megatest.view import unless
+from pytest_kscen.megatest.volume import MOST_ATTACHMENTS, make
+from pytest_kscen.objects.arguments import is_whole
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.names import dns1123_subdomain
+from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
+from pytest_kscen.report.story import told_lacks
+from pytest_kscen.run.preflight import NO_STORAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from pytest_kscen.chaos.incidents import Fault, Incident
+    from pytest_kscen.journal import Entry
+    from pytest_kscen.judge.incidents import IncidentRecord
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.run.context import Run
+
+
+
+
+PATIENCE = 60.0  # seconds within which the API has to show a volume that was made
+LONGEST_NAME = 120  # of a volume, by the storage's definition: its replicas' names are longer
+
+
+class Volume:
+    """One volume, as the API shows it now."""
+
+    def __init__(self, destiny: Destiny, rv: Subject) -> None:
+        self._rv = rv
+        self._destiny = destiny
+        self._view = rv.view
+
+    @property
+    def name(self) -> str:
+        return self._destiny.name
+
+    @property
+    def storage_class(self) -> str:
+        return self._destiny.storage_class
+
+    @property
+    def object(self) -> Obj | None:
+        """The ReplicatedVolume; None when it is gone. It is the caller's own, as everything here is."""
+        return copy.deepcopy(self._rv.volume)
+
+    @property
+    def replicas(self) -> list[Obj]:
+        return copy.deepcopy(self._view.replicas(self.name))
+
+    @property
+    def nodes(self) -> list[str]:
+        """Where it has replicas, those with data first."""
+        return nodes_of(self._view.replicas(self.name))
+
+    @property
+    def attached_to(self) -> list[str]:
+        """The nodes on which it is attached now."""
+        return [one["spec"]["nodeName"] for one in self._view.attachments(self.name) if is_true(one, "Attached")]
+
+    def ready(self) -> bool:
+        """Whether everything that it promises holds, and it is attached to as many nodes as was asked."""
+        return self._rv.health.is_ready(self._rv.volume) and len(self.attached_to) >= self._destiny.attachments
+
+    healthy = ready
+
+    def standing(self) -> str:
+        """What it lacks, for whoever has waited for it in vain."""
+        if self._rv.volume is None:
+            return f"the volume {self.name} is ready: it is not there"
+        told = told_lacks(shortcomings(self._rv))
+        wanted = self._destiny.attachments
+        attached = f"attached to {len(self.attached_to)} of {wanted} nodes" if wanted else ""
+        return f"the volume {self.name} is ready: {'; '.join(filter(None, (told, attached)))}"
+
+    def __repr__(self) -> str:
+        return f"<volume {self.name} on {', '.join(self.nodes) or 'no node'}>"
+
+
+class VolumesByHand:
+    """`run.volumes`."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._names: dict[str, None] = {}
+
+    def create(self, storage_class: str, *, attach: int = 0, size: str = "100Mi", name: str = "") -> Volume:
+        """Make a volume and attach it to so many nodes, 2 at most; it is there when this returns, and ready later.
+
+        What the API refuses, it says: `objects.errors.AlreadyExists` of a volume that others made.
+        """
+        self._run.must_be_on()
+        if not is_whole(attach, least=0) or attach > MOST_ATTACHMENTS:
+            raise ValueError(f"attach={attach!r}: a volume can be attached to 0, 1 or 2 nodes")
+        _check_name(name)
+        if name in self._names:
+            raise ValueError(f"name={name!r}: this run has made a volume of this name")
+        Churn(size=size)
+        self._run.call(self._look_up(storage_class))
+        drawn, key = drawn_name(self._run.stage.chance.stream("volumes by hand"))
+        destiny = Destiny(name or drawn, storage_class, size, attachments=attach, key=name or key)
+        return self._run.do(self._begin(destiny))
+
+    async def _look_up(self, storage_class: str) -> None:
+        try:
+            there = (await self._run.stage.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)).items
+        except NotFound:
+            raise ValueError(f"the tested cluster has no {REPLICATED_STORAGE_CLASSES.qualified}: {NO_STORAGE}") from None
+        names = sorted(one["metadata"]["name"] for one in there)
+        if storage_class not in names:
+            raise ValueError(f"there is no storage class {storage_class!r}; there are {', '.join(names) or 'none'}")
+
+    async def _begin(self, destiny: Destiny) -> Volume:
+        stage, season, name = self._run.stage, self._run.life.season, destiny.name
+        rv = Subject(name, stage, season, season.view(stage), destiny.key)
+        async with rv.view:
+            life = await unless(season.abandoned, make(rv, destiny))
+            if life is None:
+                raise InterruptedError(f"the volume {name} was not made: the run was told to leave everything as it is")
+            self._names[name] = None
+            self._run.life.start(life(), name)
+            await rv.view.until(name, lambda: rv.volume, timeout=PATIENCE, awaited=f"the volume {name} was not there")
+        return Volume(destiny, rv)
+
+
+def _check_name(name: object) -> None:
+    """An empty one is drawn."""
+    if isinstance(name, str) and (not name or (len(name) <= LONGEST_NAME and not dns1123_subdomain(name))):
+        return
+    may_be = f"{LONGEST_NAME} of a-z, 0-9, - and . at most, with a-z or 0-9 at either end and beside each ."
+    raise ValueError(f"name={name!r}: give {may_be}, as in my-volume")
+
+
+# Faults that a test states itself: within a `with` block, or by a plain statement, which lasts
+# until the run was judged.
+
+
+BY_HAND = "by-hand"
+
+
+class Held:
+    """A fault that is on."""
+
+    def __init__(self, incident: Incident, record: IncidentRecord, run: Run) -> None:
+        self._incident = incident
+        self._record = record
+        self._run = run
+        self._was_undone = False
+
+    def end(self) -> None:
+        """Undo it, and see that it is undone."""
+        self._was_undone = True
+        self._run.call(self._incident.end())
+
+    def __enter__(self) -> IncidentRecord:
+        """What is known of it by now; the run's outcome has the same."""
+        if self._was_undone:
+            raise RuntimeError(f"{self._incident.id} is over: state the fault anew, as in `with run.chaos.…`")
+        return self._record
+
+    def __repr__(self) -> str:
+        state = "on" if self._incident.is_on else "over"
+        targets = {kind: names for kind, names in self._incident.targets.items() if kind != "vms" and names}  # named as nodes
+        what = "; ".join(f"{kind} {', '.join(map(str, names))}" for kind, names in targets.items())
+        return f"<{self._incident.id} is {state}: {what}>"
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end()
+
+
+class ChaosByHand:
+    """`run.chaos`. Machines go by the names of their nodes."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._known: dict[str, IncidentRecord] = {}
+        self._learns = False
+
+    def network_block(self, a: str, b: str, *, ports: Iterable[int] | None = None) -> Held:
+        """No TCP between two machines, or none to these ports."""
+        return self._cause(manual_faults.network_block(a, b, ports=ports))
+
+    def drbd_block(self, a: str, b: str, volume: str | Volume) -> Held:
+        """One volume's replication between two machines is cut."""
+        return self._cause(manual_faults.drbd_block(a, b, volume.name if isinstance(volume, Volume) else volume))
+
+    def split_brain(self, group_a: Iterable[str], group_b: Iterable[str]) -> Held:
+        """No TCP between two groups of machines."""
+        return self._cause(manual_faults.split_brain(group_a, group_b))
+
+    def losses(self, a: str, b: str, loss: float) -> Held:
+        """This share of the packets between two machines is lost: 0.05 is one in twenty."""
+        return self._cause(manual_faults.losses(a, b, loss))
+
+    def latency(self, a: str, b: str) -> Held:
+        """The link between two machines is loaded."""
+        return self._cause(manual_faults.latency(a, b))
+
+    def vm_reboot(self, vm: str) -> Held:
+        """A machine is reset; the fault is over when it is back."""
+        return self._cause(manual_faults.vm_reboot(vm))
+
+    def vm_stop(self, vm: str) -> Held:
+        """A machine is switched off."""
+        return self._cause(manual_faults.vm_stop(vm))
+
+    def pod_destroy(self, label: str, count: int = 1) -> Held:
+        """Pods of the storage with this label are deleted; the fault is over when others are ready in their place."""
+        return self._cause(manual_faults.pod_destroy(label, count))
+
+    def _follow(self) -> None:
+        """From the first fault on: a run without any writes much that nobody is to hear."""
+        if not self._learns:
+            self._learns = True
+            self._run.journal.follow(self._learn)
+
+    def _learn(self, entry: Entry) -> None:
+        """Of those that were made here: a long run's plan makes thousands, which the journal tells of at its end."""
+        if entry.data.get("incident") in self._known or (entry.what == "incident-started" and entry.who == BY_HAND):
+            learn(self._known, entry)
+
+    def _cause(self, fault: Fault) -> Held:
+        self._run.do(self._run.life.claim())
+        self._follow()
+        incident = self._run.do(self._caused(fault))
+        return Held(incident, self._known[incident.id], self._run)
+
+    async def _caused(self, fault: Fault) -> Incident:
+        incident = await cause(self._run.stage, fault, by=BY_HAND)
+        self._run.life.by_hand.append(incident)
+        if fault.passes:
+            self._run.life.start(_over(incident), f"end of {incident.id}")
+        return incident
+
+
+async def _over(incident: Incident) -> None:
+    """A mistake of ours in it is not to be found out at the run's end; that it cannot be undone is said to whoever asks."""
+    with contextlib.suppress(*PASSING):
+        await incident.end()

@@ -1,0 +1,240 @@
+"""The scenario_runner fixture object: runs the declared plan on one cluster, with its simulated storage, and keeps the outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import TYPE_CHECKING
+
+from pytest_kscen.journal import Journal
+from pytest_kscen.judge.verdict import VALID
+from pytest_kscen.objects.arguments import seconds_of
+from pytest_kscen.objects.resources import NODES
+from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.run.context import Run
+from pytest_kscen.run.plan import PlanWarning, Terms
+from pytest_kscen.run.preflight import PreflightRefused
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+    from types import TracebackType
+
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.judge.outcome import Outcome
+    from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.run.plan import Plan
+    from pytest_kscen.run.scenarios import Played, Theatre
+    from pytest_kscen.scenario.participants import Register
+
+
+
+# Simulated machines come with a simulated storage. On a cluster that was handed to us the real
+# one is tested.
+
+
+SIMULATED = ("embedded", "controlplane")
+
+
+def bring_storage(cluster: Cluster, generation: str) -> None:
+    """Once for each cluster, by whichever run comes first."""
+    if cluster.backend not in SIMULATED:
+        return
+    from pytest_kscen.models.storage import attach, install, is_installed
+
+    runner = cluster.runner
+    api = cluster.api("storage-installer")
+    if not runner.call(is_installed(api)):
+        if not runner.call(api.list(NODES, limit=1)).items:
+            raise PreflightRefused(
+                "the cluster has no nodes, and the storage lives on them: give @pytest.mark.cluster(nodes=...) some"
+            )
+        site = cluster.site  # type: ignore[attr-defined]  # what simulated clusters have
+        attach(site, site.informers, runner.clock, cluster.chance, generation)
+        runner.call(install(api, runner.clock, generation))
+
+
+
+HOUR = 3600.0
+TERMS = Terms()
+
+
+class ScenarioRunner:
+    """One test's runs on one cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        *,
+        default_duration: float | None = None,
+        terms: Terms = TERMS,
+        parent: Callable[[], Parent | None] = lambda: None,
+        keep: Callable[[int], Callable[[Journal], object]] = lambda _: lambda _: None,
+        tell: Callable[[Run], None] = lambda _: None,
+        say: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """`parent` opens the parent cluster, if there is to be one.
+
+        `keep` refuses the first, the second run or scenario, or says how its journal comes to its place; `tell` hears of each run
+        that is over. `say` puts a line at once before whoever waits for a run to end.
+        """
+        self.cluster = cluster
+        self.plan = plan
+        self.runs: list[Run] = []
+        self._default_duration = default_duration
+        self._parent = parent
+        self._keep = keep
+        self._tell = tell
+        self._say = say
+        self._on: Run | None = None
+        self._terms = terms
+        self.played: list[Played] = []
+        self.left_open = False
+        """Whether a run's length was left to the settings."""
+
+    def run(self, duration: str | float | timedelta | None = None) -> Outcome:
+        """Play the plan for this long in cluster time, then heal, judge and clean up.
+
+        Without a length it is an hour of simulated time, and on the wall's clock it lasts until Ctrl-C.
+        """
+        seconds = self._length() if duration is None else _more_than_zero(duration)
+        self.left_open |= duration is None
+        for said in () if seconds is None else self.plan.in_vain(seconds):
+            warnings.warn(said, PlanWarning, stacklevel=2)
+        acts_on_machines = any(profile.needs_machines() for profile in self.plan.chaos)
+        run = self._begin(seconds, needs_parent=acts_on_machines or self.cluster.may_be_shaken)
+        try:
+            run.last(seconds)
+        finally:
+            self._end(run)
+        return run.outcome
+
+    def play(
+        self, scenario: Obj | pathlib.Path | str, *, name: str = "", scheduler: Obj | pathlib.Path | str | None = None
+    ) -> Played:
+        """Play a Scenario, an object or the file that it is in, until it is over, or has nothing left to do.
+
+        `name` is another than its own; `scheduler` is a KubeSchedulerConfiguration that holds meanwhile, or its file.
+        """
+        from pytest_kscen.scenario.files import scenario_of
+
+        played = self._put_on(scenario_of(scenario, name, scheduler))
+        played.until_paused()
+        return played
+
+    def scenario(
+        self,
+        controllers: Sequence[str],
+        name: str = "scenario",
+        *,
+        disabled: Sequence[str] = (),
+        scheduler: Obj | pathlib.Path | str | None = None,
+    ) -> Played:
+        """A Scenario to which operations are added while it is on; of the other controllers these do nothing, or "*"."""
+        from pytest_kscen.scenario.files import scenario_of
+
+        chosen = {"simulationControllers": {"enabled": [{"name": each} for each in controllers]}}
+        if disabled:
+            chosen["presimulationControllers"] = {"disabled": [{"name": each} for each in disabled]}
+        spec = {"controllers": chosen, "operations": []}
+        empty = {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
+        return self._put_on(scenario_of(empty, scheduler=scheduler))
+
+    @property
+    def controllers(self) -> Register:
+        """What scenarios on this cluster know of its controllers: `add` a waiter for one of your own."""
+        return self.theatre.controller.register
+
+    def _put_on(self, scenario: Obj) -> Played:
+        self.played.append(self.theatre.put_on(scenario, self._new_journal))
+        return self.played[-1]
+
+    def _new_journal(self) -> Journal:
+        journal = Journal(self.cluster.runner.clock)
+        self._next_place()(journal)
+        return journal
+
+    def _next_place(self) -> Callable[[Journal], object]:
+        return self._keep(len(self.runs) + len(self.played) + 1)
+
+    @property
+    def theatre(self) -> Theatre:
+        """Where the cluster's scenarios are played, opened when it is first asked for."""
+        self._check_whereabouts()
+        from pytest_kscen.run.scenarios import Theatre
+
+        return Theatre.of(self.cluster, self._terms)
+
+    def __enter__(self) -> Run:
+        return self._begin(None, needs_parent=True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._on:
+            self._end(self._on)
+
+    def end_scenarios(self) -> None:
+        """Those that the test has left before they were done have failed."""
+        for played in self.played:
+            self.theatre.end(played, "the test was over, and nobody had said done")
+
+    def overlooked(self) -> str:
+        """The explanation of a run, or a scenario, that went wrong without anybody's asking; empty if there is none."""
+        for run in self.runs:
+            if run.is_over and not run.outcome.looked_at and run.outcome.judged != VALID:
+                return f"the run was not valid, and the test did not look at its verdict:\n{run.outcome.explain()}"
+        for run in self.runs:
+            for workflow in run.workflows.overlooked:
+                return f"the workflow {workflow.name!r} has failed, and the test did not look at its phase:\n{workflow.message}"
+        for played in self.played:
+            if played.has_failed_unseen:
+                return f"the scenario {played.name!r} has failed, and the test did not look at its phase:\n{played.message}"
+        return ""
+
+    def close(self) -> None:
+        for journal in [*(run.journal for run in self.runs), *(played.journal for played in self.played)]:
+            journal.close()
+
+    def _length(self) -> float | None:
+        if self._default_duration is not None:
+            return self._default_duration
+        return HOUR if self.cluster.backend == "embedded" else None
+
+    def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
+        self._check_whereabouts()
+        for said in self.plan.hasty:
+            warnings.warn(said, PlanWarning, stacklevel=3)
+        place = self._next_place()
+        bring_storage(self.cluster, self.plan.health)
+        parent = self._parent() if needs_parent else None
+        run = Run(self.cluster, self.plan, parent, place, self._say)
+        self.runs.append(run)
+        run.begin(duration)
+        self._on = run
+        return run
+
+    def _check_whereabouts(self) -> None:
+        if self._on:
+            raise RuntimeError("a run is on: act on what `with scenario_runner as run` gave, or leave its block before another run")
+        if asyncio._get_running_loop():  # noqa: SLF001  # the only way to ask without an exception
+            raise RuntimeError(
+                "scenario_runner turns the cluster's time itself, which nobody can do inside it: make the test a plain `def`; "
+                "what is to happen beside the run starts with cluster.runner.start(coroutine, name)"
+            )
+
+    def _end(self, run: Run) -> None:
+        self._on = None
+        with run.signals:
+            try:
+                run.end()
+            finally:
+                self._tell(run)
+
+
+def _more_than_zero(duration: str | float | timedelta) -> float:
+    seconds = seconds_of(duration)
+    if not seconds:
+        raise ValueError(f"duration={duration!r}: a run needs time: give more than zero, as in '90s' or '1h30m'")
+    return seconds

@@ -1,0 +1,278 @@
+"""Set-up for scenarios on each kind of cluster: hold its controllers and observe every write at admission."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import yaml
+
+from pytest_kscen.clusters.cluster import ClusterRefused
+from pytest_kscen.embedded.apiserver.verbs.creating import NAMES
+from pytest_kscen.embedded.apiserver.wire.requests import ADMIN
+from pytest_kscen.embedded.scheduler.configuration_source import WHERE, text_of
+from pytest_kscen.embedded.scheduler.result_annotations import told
+from pytest_kscen.kube.retrying import RetryingApi
+from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
+from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
+from pytest_kscen.objects.scenarios import EVERY, RESULTS, SCENARIOS
+from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.scenario import operation_ids
+from pytest_kscen.scenario.builtin_waiters import (
+    DEFAULT,
+    SCHEDULER,
+    UNSEEN,
+    WAITERS,
+    WHERE_SERVED,
+    SchedulerWaiter,
+    has_ended,
+    scheduler_of,
+)
+from pytest_kscen.scenario.models import PodAttempted, PodRef
+from pytest_kscen.scenario.webhooks import HeldPods, gates_of
+from pytest_kscen.scenario.writes import (
+    DELETE,
+    KUBELET,
+    NAME,
+    USERS,
+    VERBS,
+    WITHOUT_WAITER,
+    Write,
+    latest,
+    refusal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Never
+
+    from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+    from pytest_kscen.clusters.embedded import EmbeddedCluster
+    from pytest_kscen.clusters.kubeconfig import KubeconfigCluster, LiveCluster
+    from pytest_kscen.embedded.apiserver.admission import Review
+    from pytest_kscen.embedded.scheduler import Scheduler
+    from pytest_kscen.embedded.scheduler.framework.attempt import Attempt, Sink
+    from pytest_kscen.kube.gate import Gates
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.controller import ScenarioController
+
+MANAGER = "kube-controller-manager"
+INSIDE = (*(each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)), *WITHOUT_WAITER)
+"""What is one program of a real control plane."""
+UNHELD = frozenset((EVERY, MANAGER, *INSIDE, KUBELET, *(each.name for each in WHERE_SERVED)))
+"""What no cluster of somebody else's lets us hold."""
+FAREWELL = 5.0  # seconds that an API server has to let us go
+CALM = 0.5  # seconds that a real scheduler has to hear of what cannot be counted
+
+
+def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
+    """In this process: gates before each controller's loop, a hook where webhooks stand. Nobody asks over HTTP."""
+    from pytest_kscen.embedded.apiserver.admission import Hook
+
+    async def judge(review: Review) -> str:
+        write = _write_of(review, cluster.site.scheduler)
+        why = refusal(write)
+        if not why and not review.request.options.dry_run:
+            await controller.let_in(write)
+        return why
+
+    cluster.runner.start(cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates")
+    if scheduler := cluster.site.scheduler:
+        scheduler.tell(Telling(controller, scheduler.annotating()))
+        scheduler.queue.one_by_one = lambda: controller.simulates(SCHEDULER)
+        controller.register.tells_attempts = True
+        controller.register.scheduling = scheduler
+        controller.register.forgetting += scheduler.begin_anew, cluster.chance.stream(NAMES).restart
+        doing = functools.partial(_doing, scheduler)
+        waiter = SchedulerWaiter(profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing)
+        controller.register.add(waiter, replace=True)
+    cluster.admission.add(Hook(f"ids.{NAME}", mutate=_fill_in, resources=(SCENARIOS,)))
+    cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
+    return ""
+
+
+def _fill_in(review: Review) -> None:
+    if review.new and (operations := operation_ids.filled(review.new)):
+        review.new["spec"] = {**review.new["spec"], "operations": operations}
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Each attempt of the embedded scheduler: whole for the scenario that is on, and in the pod's annotations."""
+
+    controller: ScenarioController
+    annotating: Sink
+
+    async def record(self, attempt: Attempt) -> None:
+        metadata = attempt.pod["metadata"]
+        pod = PodRef(metadata["name"], metadata["namespace"], metadata["uid"])
+        results = latest({key.removeprefix(RESULTS): value for key, value in told(attempt).items()})
+        message = attempt.message or None
+        self.controller.attempted(PodAttempted(pod, attempt.number, attempt.selected or None, message, results))
+        await self.annotating.record(attempt)
+
+
+def _doing(scheduler: Scheduler, pod: Obj) -> str:
+    if plugins := scheduler.permission_of(pod):
+        return f"waits for the permission of {', '.join(plugins)}"
+    return "" if scheduler.holds_back(pod) else UNSEEN
+
+
+def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
+    request = review.request
+    verb = VERBS[review.operation]
+    where = (request.resource, request.subresource, request.namespace, review.name)
+    for_whom = scheduler.preemptor_of(review.old["metadata"]["uid"]) if scheduler and verb == DELETE and review.old else ""
+    is_impersonated = request.user != ADMIN
+    writer = f"{USERS}{request.agent}" if request.agent and not is_impersonated else request.user
+    return Write(writer, verb, *where, review.new, review.old, for_whom)
+
+
+def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> str:
+    """The real programs are stopped and go on, new pods wait at a scheduling gate, and the API server calls webhooks."""
+    api, clock, gates = cluster.api(NAME), cluster.runner.clock, cluster.site.gates
+
+    async def let_in(write: Write) -> None:
+        await controller.let_in(write)
+        if write.who == SCHEDULER:
+            await cluster.holding.obey(api)
+
+    cluster.runner.call(cluster.scheduler.restart())
+    holds = functools.partial(controller.simulates, SCHEDULER)
+    gate_url = _served(cluster, controller, gates, let_in, f"{USERS}{NAME}", holds=holds, policy="Fail")
+    cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
+    controller.register.add(_real(cluster, controller), replace=True)
+    controller.register.scheduling = RealScheduling(cluster)
+    controller.register.parts.update(dict.fromkeys(INSIDE, MANAGER))
+    return gate_url
+
+
+@dataclass(slots=True)
+class RealScheduling:
+    """The program is started anew where a scenario asks for another configuration; what is left of one, the next replaces."""
+
+    cluster: ControlPlaneCluster
+    now: Obj = field(default_factory=dict)
+
+    async def adopt(self, written: str) -> None:
+        wanted = await self._read(written)
+        if wanted == self.now:
+            return
+        before, self.now = self.now, wanted
+        await self.cluster.holding.obey(self.cluster.api(NAME))  # nobody is held before a scenario's first step
+        try:
+            await self.cluster.scheduler.restart(wanted)
+        except ClusterRefused as error:
+            self.now = before
+            await self.cluster.scheduler.restart(before)
+            raise ValueError(str(error)) from None
+
+    async def revert(self) -> None:
+        """It stands still; whoever is next begins with what he wants."""
+
+    async def _read(self, written: str) -> Obj:
+        """The scenario's, or the cluster's ConfigMap's, or none."""
+        if not written:
+            try:
+                written = text_of(await self.cluster.api(NAME).get(CONFIG_MAPS, WHERE.name, WHERE.namespace))
+            except NotFound:
+                return {}
+        try:
+            configuration = yaml.safe_load(written)
+        except yaml.YAMLError as error:
+            raise ValueError(f"this is no YAML: {error}") from None
+        if not isinstance(configuration, dict):
+            raise ValueError("it is no object")  # noqa: TRY004  # it was written by somebody, not passed by a program
+        return configuration
+
+
+def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
+    """Somebody's API server, on this machine: it calls webhooks; new pods wait at a scheduling gate, others ask at theirs."""
+    from pytest_kscen.kube.gate import Gates
+
+    def holds() -> bool:
+        """The gates that keep a pod from its turn keep it from a scheduler that is disabled, too."""
+        return controller.simulates(SCHEDULER) or controller.disables(SCHEDULER)
+
+    controller.register.unheld, controller.register.loose = UNHELD, (SCHEDULER,)
+    cluster.impersonate(USERS)
+    try:
+        cluster.runner.call(cluster.api(NAME).list(SCENARIOS, limit=1))
+    except Forbidden as error:
+        raise PreflightRefused(
+            "who has written what in a scenario is told by the users that its controllers are, and the user of this kubeconfig may "
+            f"not impersonate them: {error.message}. Ask with `kubectl auth can-i impersonate users`"
+        ) from None
+    return _served(cluster, controller, Gates(), controller.let_in, f"{USERS}{NAME}", holds=holds, policy="Ignore")
+
+
+def _served(
+    cluster: LiveCluster,
+    controller: ScenarioController,
+    gates: Gates,
+    let_in: Callable[[Write], Awaitable[None]],
+    user: str,
+    *,
+    holds: Callable[[], bool],
+    policy: str,
+) -> str:
+    """Webhooks and gates, from now on and for as long as the cluster is open: then nothing of them stays. The gate's address."""
+    from pytest_kscen.embedded.apiserver.credentials import make_keys
+    from pytest_kscen.scenario.webhooks import Front, register, unregister
+
+    keys, runner = make_keys(), cluster.runner
+    api = RetryingApi(cluster.api(NAME), runner.clock, cluster.chance.stream("webhooks try again"))
+    front = Front(let_in, holds, gates.visited)
+    held = HeldPods(api, controller.sees(PODS))
+    controller.register.prompts[SCHEDULER] = held.release_next
+    controller.register.afterwards.append(held.release_all)
+
+    async def stay() -> Never:
+        try:
+            await front.stay()
+        finally:
+            with contextlib.suppress(ApiError, OSError, TimeoutError):
+                async with asyncio.timeout(FAREWELL):
+                    await unregister(api)
+                    await held.release_all()
+
+    runner.call(front.open(keys.context()))
+    runner.start(stay(), "webhooks")
+    runner.call(unregister(api))
+    runner.call(register(api, front.url, keys.authority, user, policy=policy))
+    runner.start(gates.follow(api, runner.clock), "gates")
+    return front.gate_url
+
+
+def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> SchedulerWaiter:
+    """The scheduler's waiter, which asks the program itself last."""
+    clock = cluster.runner.clock
+    nodes, pods = controller.sees(NODES), controller.sees(PODS)
+
+    heard_of_nodes = 0.0
+
+    def hear(new: Obj | None, old: Obj | None) -> None:  # noqa: ARG001  # every change is one
+        nonlocal heard_of_nodes
+        heard_of_nodes = clock.now()
+
+    nodes.on_change(hear)
+
+    async def is_idle() -> bool:
+        asked = clock.now()
+        gated = sum(bool(gates_of(pod)) and scheduler_of(pod) == DEFAULT for pod in pods)
+        placed = sum(bool(pod["spec"].get("nodeName")) and not has_ended(pod) for pod in pods)
+        parked = sum(_is_parked(pod) for pod in pods)
+        is_idle = await cluster.scheduler.is_idle(nodes=len(nodes.objects), pods=placed, gated=gated, parked=parked)
+        return is_idle and asked - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) >= CALM
+
+    return SchedulerWaiter(back_off=CALM, idle=is_idle)
+
+
+def _is_parked(pod: Obj) -> bool:
+    """Whether a pod is its scheduler's, which can do nothing for it if it is idle."""
+    if scheduler_of(pod) != DEFAULT or pod["spec"].get("nodeName") or gates_of(pod):
+        return False
+    return not (pod["metadata"].get("deletionTimestamp") or has_ended(pod))

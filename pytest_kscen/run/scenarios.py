@@ -1,0 +1,318 @@
+"""Scenarios of a run: the controller that plays them and the handle a test holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from pytest_kscen.journal import Relay
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.api import JSON_PATCH
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.errors import BadRequest, Invalid, NotFound
+from pytest_kscen.objects.scenarios import FAILED, ON, OVER, PAUSED, SCENARIOS, phase_of
+from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.run.scenario_setup import controlplane, embedded, given
+from pytest_kscen.scenario.analysis.result import Result
+from pytest_kscen.scenario.cluster_setup import install
+from pytest_kscen.scenario.controller import ScenarioController
+from pytest_kscen.scenario.files import ScenarioRefused, with_ids
+from pytest_kscen.scenario.participants import Register
+from pytest_kscen.scenario.progress import Strategy
+from pytest_kscen.scenario.writes import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.journal import Journal
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.run.plan import Terms
+    from pytest_kscen.scenario.analysis.timeline import Timeline
+
+
+
+# A scenario that is played, as a test holds it: added to while it is on, asked when it is over,
+# even when it has gone.
+
+
+PATIENCE = 24 * 3600.0
+STILL = 10.0  # seconds of cluster time after which one that is Paused goes on no more
+
+
+@dataclass(eq=False)
+class Played:
+    """One scenario."""
+
+    cluster: Cluster
+    journal: Journal
+    name: str
+    was_ended: bool = False
+    """Before it was done, because it was over for whoever had put it on."""
+    _looked_at: bool = field(default=False, repr=False)
+    _added: list[Obj] = field(default_factory=list, repr=False)
+    _last: Obj | None = field(default=None, repr=False)
+    """As it was when it was over."""
+    _result: tuple[int, Result] | None = field(default=None, repr=False)
+    """With the length of the journal that it was worked out from."""
+
+    @property
+    def live(self) -> Obj:
+        """The Scenario as the API has it, or as it was at its end."""
+        self._hand_in()
+        return self._seen()
+
+    def _seen(self) -> Obj:
+        if self._last is None:
+            live = self.cluster.runner.call(self.cluster.api(NAME).get(SCENARIOS, self.name))
+            self._last = live if phase_of(live) in OVER else None
+            return live
+        return self._last
+
+    @property
+    def phase(self) -> str:
+        self._looked_at = True
+        return phase_of(self.live)
+
+    @property
+    def is_over(self) -> bool:
+        return phase_of(self.live) in OVER
+
+    @property
+    def has_failed_unseen(self) -> bool:
+        """It went wrong by itself, and nobody has asked."""
+        return not self._looked_at and not self.was_ended and phase_of(self.live) == FAILED
+
+    @property
+    def message(self) -> str:
+        """Why it is in this phase."""
+        return str((self.live.get("status") or {}).get("message") or "")
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.result.timeline
+
+    @property
+    def result(self) -> Result:
+        """What it has come to so far; one and the same for as long as nothing happens."""
+        if self._result is None or self._result[0] != self.journal.entries:
+            self._result = self.journal.entries, Result.of_journal(self.journal, self.name)
+        return self._result[1]
+
+    # --- while it is on ---
+
+    def create(self, obj: Obj, *, step: int, id: str = "") -> None:
+        """`obj` may be a model of the official client's, which says its apiVersion and kind."""
+        self._add(step, id, createOperation={"object": _plain(obj)})
+
+    def patch(
+        self, api_version: str, kind: str, name: str, patch: Obj | str, *, step: int, namespace: str = "", id: str = ""
+    ) -> None:
+        text = patch if isinstance(patch, str) else yaml.safe_dump(patch)
+        self._add(step, id, patchOperation={**_target(api_version, kind, name, namespace), "patch": text})
+
+    def delete(self, api_version: str, kind: str, name: str, *, step: int, namespace: str = "", id: str = "") -> None:
+        self._add(step, id, deleteOperation=_target(api_version, kind, name, namespace))
+
+    def done(self, *, step: int, id: str = "") -> None:
+        """The scenario has succeeded when this step is finished."""
+        self._add(step, id, doneOperation={})
+
+    def _add(self, step: int, id: str, **operation: Any) -> None:
+        """It is handed in with all others that come before somebody asks or waits: a step is past once it has begun."""
+        if phase_of(seen := self._seen()) in OVER:
+            message = (seen.get("status") or {}).get("message")
+            why = f" ({message})" if message else ""
+            what = f"operation {id!r}" if id else f"an operation of step {step}"
+            raise ScenarioRefused(f"the scenario {self.name!r} is {phase_of(seen)}{why}: {what} cannot be added to it any more")
+        entry = {"step": step, **({"id": id} if id else {}), **operation}
+        try:
+            self._write([*self._added, entry], dry_run=True)
+        except (Invalid, BadRequest) as error:
+            why = with_ids(error.message, [*seen["spec"].get("operations", ()), *self._added, entry])
+            raise ScenarioRefused(f"the scenario {self.name!r} cannot have this operation: {why}") from None
+        self._added.append(entry)
+
+    def _hand_in(self) -> None:
+        if added := self._added:
+            self._added = []
+            self._write(added)
+
+    def _write(self, operations: list[Obj], **options: Any) -> None:
+        patch = [{"op": "add", "path": "/spec/operations/-", "value": each} for each in operations]
+        api = self.cluster.api(NAME)
+        write = api.patch(SCENARIOS, self.name, patch, patch_type=JSON_PATCH, field_validation="Strict", **options)
+        self.cluster.runner.call(write)
+
+    def until_paused(self) -> None:
+        """Until all that it was given so far is done, or it is over."""
+        self._until(_rests)
+
+    def until_over(self) -> None:
+        """A ValueError if it is Paused, and nobody gives it anything to do."""
+        while not self.is_over:
+            self._until(_rests)
+            if not self.is_over and not self._goes_on():
+                raise ScenarioRefused(
+                    f"the scenario {self.name!r} is {self.phase}: {self.message}. Add done(step=...), or wait with until_paused()"
+                )
+
+    def until_ended(self) -> None:
+        """Somebody ends it by force."""
+        self._until(lambda scenario: phase_of(scenario) in OVER)
+
+    def _goes_on(self) -> bool:
+        """Whether it does not stay Paused: somebody else may add to it, or spoil it."""
+        try:
+            self._until(lambda scenario: not _rests(scenario) or phase_of(scenario) in OVER, STILL)
+        except TimeoutError:
+            return False
+        return True
+
+    def _until(self, condition: Callable[[Obj], bool], timeout: float = PATIENCE) -> None:
+        self._hand_in()
+        runner, api = self.cluster.runner, self.cluster.api(NAME)
+        if self._last is not None:
+            return
+        runner.call(
+            wait_for(
+                *(api, runner.clock, SCENARIOS, self.name),
+                condition=lambda scenario: scenario is None or condition(scenario),
+                timeout=timeout,
+            )
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.until_paused()
+
+
+def _plain(obj: Any) -> Any:
+    """What is an object of the official client's, as JSON has it."""
+    if not hasattr(obj, "openapi_types"):
+        return obj
+    from kubernetes.client import ApiClient
+
+    return ApiClient().sanitize_for_serialization(obj)  # type: ignore[no-untyped-call]
+
+
+def _rests(scenario: Obj) -> bool:
+    status = scenario.get("status") or {}
+    is_paused = phase_of(scenario) == PAUSED and status.get("observedGeneration", 0) >= scenario["metadata"]["generation"]
+    return is_paused or phase_of(scenario) in OVER
+
+
+def _target(api_version: str, kind: str, name: str, namespace: str) -> Obj:
+    meta = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"typeMeta": {"apiVersion": api_version, "kind": kind}, "objectMeta": meta}
+
+
+
+STAGES: dict[str, Callable[[Any, ScenarioController], str]] = {
+    "embedded": embedded,
+    "controlplane": controlplane,
+    "kubeconfig": given,
+}
+GONE = 60.0  # seconds that an earlier Scenario of the same name has to go
+
+
+@dataclass(eq=False)
+class Theatre:
+    """Where a cluster's scenarios are played."""
+
+    cluster: Cluster
+    controller: ScenarioController
+    journals: Relay
+    gate_url: str = ""
+    """Where a controller in any language asks, its name behind it, whether it may go on."""
+    played: list[Played] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, cluster: Cluster, terms: Terms) -> Theatre:
+        """The cluster's; whoever asks first opens it, on these terms."""
+        if cluster.theatre is None:
+            cluster.theatre = cls.open(cluster, terms)
+        return cluster.theatre  # type: ignore[no-any-return]  # it was put there here
+
+    @classmethod
+    def open(cls, cluster: Cluster, terms: Terms) -> Theatre:
+        """Bring definition, controller, gates and admission to the cluster."""
+        _check(cluster, terms)
+        runner, journals, chance = cluster.runner, Relay(), cluster.chance
+        strategy = Strategy.of(terms.results)
+        stage = Stage(cluster.api, runner.clock, chance, journals, chance.stream("scenarios").suffix(8))  # type: ignore[arg-type]  # actors only write
+        controller = ScenarioController(stage.actor(NAME), Register(), strategy=strategy, patience=terms.patience)
+        runner.call(install(cluster.api(NAME), runner.clock))
+        gate_url = STAGES[cluster.backend](cluster, controller)
+        runner.start(controller.run(), NAME)
+        return cls(cluster, controller, journals, gate_url)
+
+    def put_on(self, scenario: Obj, keep: Callable[[], Journal]) -> Played:
+        """`keep` opens its journal, when nothing speaks against it any more."""
+        name = scenario["metadata"]["name"]
+        self._make_room(name)
+        api, journal = self.cluster.api(NAME), None
+        try:
+            self.cluster.runner.call(api.create(SCENARIOS, scenario, field_validation="Strict", dry_run=True))
+            self.journals.to = journal = keep()
+            self.cluster.runner.call(api.create(SCENARIOS, scenario))
+        except (Invalid, BadRequest) as error:
+            why = with_ids(error.message, scenario["spec"].get("operations") or ())
+            raise ScenarioRefused(f"the API server refuses the Scenario {name!r}: {why}") from None
+        self.played.append(Played(self.cluster, journal, name))
+        return self.played[-1]
+
+    def _make_room(self, name: str) -> None:
+        """An earlier one is over by then; of the same name, it goes."""
+        if self.played and not self._is_past(self.played[-1]):
+            self.played[-1].until_paused()
+            self.end(self.played[-1], f"the scenario {name!r} was to be played, and nobody had said done")
+        self.cluster.runner.call(self._remove_earlier(name))
+
+    async def _remove_earlier(self, name: str) -> None:
+        api = self.cluster.api(NAME)
+        try:
+            earlier = await api.get(SCENARIOS, name)
+        except NotFound:
+            return
+        if phase_of(earlier) not in OVER:
+            raise ScenarioRefused(
+                f"there is a Scenario {name!r} on the cluster that is not over ({phase_of(earlier) or 'new'}): "
+                "delete it, or play this one by another name, as in play(..., name='another')"
+            )
+        await api.delete(SCENARIOS, name)
+        await wait_for(api, self.cluster.runner.clock, SCENARIOS, name, condition=lambda one: one is None, timeout=GONE)
+
+    def end(self, played: Played, why: str) -> None:
+        """If it is not over, it has failed; if it has not begun, it never was."""
+        if self._is_past(played):
+            return
+        played.was_ended = True
+        if phase_of(played.live) in ON:
+            self.controller.give_up(why)
+            played.until_ended()
+        else:
+            self.cluster.runner.call(self.cluster.api(NAME).delete(SCENARIOS, played.name))
+
+    def _is_past(self, played: Played) -> bool:
+        """It is over, or somebody has deleted it."""
+        try:
+            return played.is_over
+        except NotFound:
+            return True
+
+
+def _check(cluster: Cluster, terms: Terms) -> None:
+    if not cluster.owned and not terms.disposable:
+        raise PreflightRefused(
+            f"a scenario begins with deleting all that is on its cluster, and this {cluster.backend} cluster is not of our making: "
+            f"say that it may be emptied with {terms.consent}"
+        )
+    if cluster.backend not in STAGES:
+        raise PreflightRefused(f"scenarios are not played on {cluster.backend} clusters yet: there are {', '.join(STAGES)}")

@@ -1,0 +1,175 @@
+"""Set-up for a workflow engine: the admission webhook for Workflows and Schedules, and the leader lease."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.clock import Signal
+from pytest_kscen.kube.leases import LASTS, Lease, signature
+from pytest_kscen.kube.retrying import RetryingApi
+from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, OWN_GROUP
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import VALIDATING_WEBHOOKS
+from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.workflow.engine import ENGINE
+from pytest_kscen.workflow.validation import faults_of
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Coroutine
+    from typing import Never
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.embedded.apiserver.admission import Review
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.webhooks import Served
+    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+
+
+NAME = "workflows"
+WEBHOOK = f"{NAME}.{OWN_GROUP}"
+LABEL = f"{OWN_GROUP}/webhook"
+MOST_WARNINGS = 10
+AGENT = "workflow-admission"
+
+
+def judge_workflows(cluster: Cluster, family: Family) -> None:
+    """From now on, for as long as the cluster is there."""
+    if cluster.backend == "embedded":
+        _in_process(cluster, family)
+    else:
+        _over_https(cluster, family, policy="Fail" if cluster.owned else "Ignore")
+
+
+def verdict(new: Obj | None, old: Obj | None) -> tuple[str, list[str]]:
+    """Why it is not let in, if it is not; and what is to be told in any case."""
+    if new is None or (old is not None and old.get("spec") == new.get("spec")):
+        return "", []
+    faults = faults_of(new)
+    warnings = [str(fault) for fault in faults if not fault.is_error]
+    return "; ".join(str(fault) for fault in faults if fault.is_error), warnings[:MOST_WARNINGS]
+
+
+def _in_process(cluster: Any, family: Family) -> None:
+    from pytest_kscen.embedded.apiserver.admission import Hook
+
+    def judge(review: Review) -> str:
+        refusal, warnings = verdict(review.new, review.old)
+        review.request.warnings.extend(warnings)
+        return refusal
+
+    cluster.admission.add(Hook(WEBHOOK, validate=judge, resources=_judged(family)))
+
+
+def _over_https(cluster: Cluster, family: Family, *, policy: str) -> None:
+    from pytest_kscen.embedded.apiserver.credentials import make_keys
+    from pytest_kscen.kube.webhooks import Served
+
+    keys, served = make_keys(), Served()
+
+    async def begin() -> None:
+        api, url = cluster.api(AGENT), await serve(served, keys.context())
+        await unregister(api)
+        await register(api, url, keys.authority, family, policy=policy)
+
+    cluster.runner.call(begin())
+    cluster.runner.start(served.stay(), AGENT)
+
+
+async def serve(served: Served, tls: ssl.SSLContext) -> str:
+    """Where the webhook is from now on."""
+    from aiohttp import web
+
+    from pytest_kscen.kube.webhooks import HOST, allowed, asked, denied
+
+    async def judge(request: web.Request) -> web.Response:
+        review = await asked(request)
+        refusal, warnings = verdict(review.get("object"), review.get("oldObject"))
+        return denied(review, refusal, warnings) if refusal else allowed(review, warnings=warnings)
+
+    return f"https://{HOST}:{await served.serve([web.post('/judge', judge)], tls)}/judge"
+
+
+async def register(api: Api, url: str, authority: bytes, family: Family, *, policy: str) -> None:
+    """Have the API server call it for each Workflow and each Schedule."""
+    from pytest_kscen.kube.webhooks import configuration, webhook
+
+    rule = {
+        "apiGroups": [family.group, CRON_WORKFLOWS.group],
+        "apiVersions": [family.workflows.version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [each.plural for each in _judged(family)],
+    }
+    one = webhook(WEBHOOK, url, base64.b64encode(authority).decode(), policy, rule)
+    await api.create(VALIDATING_WEBHOOKS, configuration(VALIDATING_WEBHOOKS, WEBHOOK, LABEL, one))
+
+
+def _judged(family: Family) -> tuple[Resource, ...]:
+    return family.workflows, family.schedules, CRON_WORKFLOWS
+
+
+async def unregister(api: Api) -> None:
+    """Take it away again, if it is there."""
+    with contextlib.suppress(NotFound):
+        await api.delete(VALIDATING_WEBHOOKS, WEBHOOK)
+
+
+# One engine at a time drives the workflows of a cluster that others may reach: it holds a Lease
+# while it does. Two would take each other's removals for sabotage, and tell everything twice.
+# An embedded cluster's run is alone on it.
+
+
+LEASE_NAMESPACE = "kube-system"
+LEASE_NAME = "workflow-engine.kscen.io"
+REFUSED = (
+    "the workflows of this cluster are driven by {holder}, which holds the Lease {lease}: end that first; "
+    "if it was killed, try again when {lasts:.0f} s are over"
+)
+
+
+class Leading:
+    """One engine's right to drive workflows, from when it is taken until the engine's life is ended."""
+
+    def __init__(self, cluster: Cluster, who: str) -> None:
+        stream = cluster.chance.stream("lease of workflows")
+        self._clock: Clock = cluster.runner.clock
+        self._begun = Signal()
+        self._drive: Callable[[], Coroutine[Any, Any, Never]] | None = None
+        api = RetryingApi(cluster.api(ENGINE), self._clock, stream)
+        self.lease = Lease(api, self._clock, LEASE_NAME, LEASE_NAMESPACE, signature(f"{who} {stream.suffix(5)}"))
+
+    async def claim(self) -> None:
+        """It is ours, or a PreflightRefused says who keeps it."""
+        if holder := await self.lease.claim(Signal()):
+            raise PreflightRefused(REFUSED.format(holder=holder, lease=self.lease, lasts=LASTS))
+
+    async def wait(self, word: Signal, tell: Callable[[str], None]) -> bool:
+        """Until it is ours, however long that takes; False if the word comes first. Each of its holders is told."""
+        told = ""
+        while not word.given:
+            if not (holder := await self.lease.take()):
+                return True
+            if holder != told:
+                told = holder
+                tell(holder)
+            await word.within(self.lease.pause)
+        return False
+
+    async def live(self) -> None:
+        """Keep it, and drive as soon as that has begun, until this is cancelled; raises LeaseLost when somebody else may drive."""
+        await self.lease.hold(self._work())
+
+    async def begin(self, drive: Callable[[], Coroutine[Any, Any, Never]]) -> None:
+        self._drive = drive
+        self._begun.give()
+
+    async def _work(self) -> None:
+        await self._begun.wait()
+        if self._drive:
+            await self._drive()

@@ -1,0 +1,408 @@
+"""Workflows and Schedules of a run: the engine beside the test, handles for the test, and the simulated Chaos Mesh."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.kube.waiting import wait_for
+from pytest_kscen.objects.chaos_mesh import ABORT, FAILED, KINDS, OVER, OWN, SHIPPED, phase_of
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kscen.workflow.story import ABOUT, FOUND, GONE, PHASE, Story, Told
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.journal import Entry
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.run.context import Run
+    from pytest_kscen.run.runner import ScenarioRunner
+    from pytest_kscen.run.workflow_setup import Leading
+
+
+
+# A Schedule that a test has put on: what it has spawned, and what has become of that.
+
+
+SPAWNED = "schedule-spawned"
+"""The note that tells of it."""
+
+
+class Scheduled:
+    """One Schedule, or CronWorkflow."""
+
+    def __init__(self, name: str, namespace: str, look: Callable[[], Obj]) -> None:
+        self.name = name
+        self.namespace = namespace
+        self._look = look
+        self.spawned: list[str] = []
+        """The names of all that it has made, chaos or workflows, in order."""
+        self.workflows: list[Workflow] = []
+        """Of the workflows among it, what has become of each."""
+
+    @property
+    def live(self) -> Obj:
+        """It as the API has it; never change it."""
+        return self._look()
+
+    @property
+    def failed(self) -> list[Workflow]:
+        """The workflows that have failed; whoever asks has looked at all of them."""
+        return [workflow for workflow in self.workflows if workflow.phase == FAILED]
+
+
+# Simulated machines come with a simulated Chaos Mesh. On a cluster that was handed to us the
+# real one acts.
+
+
+SIMULATED = ("embedded", "controlplane")
+
+
+def bring_chaos_mesh(cluster: Cluster) -> bool:
+    """Once for each cluster, by whoever comes first: the definitions of chaos and of workflows, and who acts on them.
+
+    Whether this was the first.
+    """
+    if cluster.backend not in SIMULATED or cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]  # what simulated clusters have
+        return False
+    from pytest_kscen.models.chaos_mesh import actors, install
+
+    runner, site = cluster.runner, cluster.site  # type: ignore[attr-defined]  # as above
+    runner.call(install(cluster.api("chaos-mesh-installer"), runner.clock))
+    for name, life in actors(cluster.api, runner.clock, cluster.chance, site):
+        runner.start(life, name)
+    site.has_chaos_mesh = True
+    return True
+
+
+def family_on(cluster: Cluster) -> Family:
+    """In Chaos Mesh's group where that is free, else in our own; what an engine needs and lacks is installed."""
+    from pytest_kscen.models.chaos_mesh import install
+    from pytest_kscen.objects.chaos_mesh_definitions import (
+        cron_workflow_definition,
+        engine_definitions,
+    )
+    from pytest_kscen.run.workflow_setup import judge_workflows
+
+    if bring_chaos_mesh(cluster):
+        judge_workflows(cluster, SHIPPED)
+    if cluster.backend in SIMULATED:
+        return SHIPPED
+    api, runner = cluster.api("workflow-installer"), cluster.runner
+    family = OWN if runner.call(_is_theirs(api)) else SHIPPED
+    runner.call(install(api, runner.clock, (*engine_definitions(family.group), cron_workflow_definition())))
+    return family
+
+
+def has_definitions(cluster: Cluster) -> bool:
+    """Whether there is any kind of chaos that could be made."""
+
+    async def look() -> bool:
+        try:
+            await cluster.api("workflow-installer").get(CUSTOM_RESOURCE_DEFINITIONS, KINDS["NetworkChaos"].resource.qualified)
+        except NotFound:
+            return False
+        return True
+
+    return cluster.runner.call(look())
+
+
+async def _is_theirs(api: Api) -> bool:
+    """Whether the cluster's Workflows are Chaos Mesh's own: they know of no phases."""
+    try:
+        definition = await api.get(CUSTOM_RESOURCE_DEFINITIONS, SHIPPED.workflows.qualified)
+    except NotFound:
+        return False
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return "phase" not in schema["properties"]["status"]["properties"]
+
+
+
+GONE_WITHIN = 600.0
+"""Seconds that workflows, and the chaos of theirs, have to go."""
+
+
+class Workflow:
+    """One that a test has put on: what it asks is answered from the journal."""
+
+    def __init__(self, name: str, namespace: str, look: Callable[[Workflow], Obj]) -> None:
+        self.name = name
+        self.namespace = namespace
+        self._look = look
+        self.story = Story(Told(name))
+        self.was_ended = False
+        """Before it was over, because the run was."""
+        self._looked_at = False
+        self.kept: Obj | None = None
+        """It as it was when the run was over."""
+
+    @property
+    def phase(self) -> str:
+        self._looked_at = True
+        return self.story.workflow.phase
+
+    @property
+    def seen(self) -> Story:
+        """All that has become of it; whoever takes it has looked at it."""
+        self._looked_at = True
+        return self.story
+
+    @property
+    def message(self) -> str:
+        """Why it is in this phase."""
+        return self.story.workflow.message
+
+    @property
+    def duration(self) -> float | None:
+        return self.story.workflow.duration
+
+    @property
+    def live(self) -> Obj:
+        """The Workflow as the API has it, after the run as it last was; never change it."""
+        return self.kept or self._look(self)
+
+    @property
+    def score(self) -> float | None:
+        """The share of its probes that held, from 0 to 100; None if it has none."""
+        return (self.live.get("status") or {}).get("resilienceScore")
+
+    @property
+    def nodes(self) -> list[Told]:
+        """In the order in which they were begun."""
+        return list(self.story.nodes.values())
+
+    def node(self, name: str) -> Told | None:
+        """The node of this name, or the latest of this template; None if there is none."""
+        return self.story.node(name)
+
+    def finished(self) -> bool:
+        """It is over, or somebody has deleted it."""
+        return self.story.workflow.is_over or self.story.is_gone
+
+    def standing(self) -> str:
+        """Where it is now, for whoever has waited for its end in vain."""
+        return f"the end of the workflow {self.namespace}/{self.name}: {self.story.standing()}"
+
+    @property
+    def has_failed_unseen(self) -> bool:
+        return not self._looked_at and not self.was_ended and self.story.workflow.phase == FAILED
+
+
+class Workflows:
+    """One run's."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._handles: dict[tuple[str, str], Workflow] = {}
+        self._schedules: dict[tuple[str, str, str], Scheduled] = {}
+        """By their kinds too: there may be a Schedule and a CronWorkflow of one name."""
+        self._spawned: dict[tuple[str, str], Workflow] = {}
+        """By those."""
+        self._driven: dict[tuple[str, str], None] = {}
+        """All that are on, however they have come to the cluster."""
+        self._ended: dict[tuple[str, str], None] = {}
+        """Before they were over, because the run was."""
+        self._is_healed = False
+        self._engine: asyncio.Task[Any] | None = None
+        self._family: Family = SHIPPED
+        self._actor: Actor | None = None
+        self._leading: Leading | None = None
+
+    def put_on(self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]) -> Workflow:
+        """Have it driven from now on, by another name than its own if one is given."""
+        from pytest_kscen.workflow.files import (  # with all that judges one; most runs have none
+            WorkflowRefused,
+            workflow_of,
+        )
+
+        self._run.must_be_on()
+        obj = workflow_of(workflow, parameters)
+        actor = self._open()
+        metadata = {"namespace": "default", **obj["metadata"], **({"name": name} if name else {})}
+        metadata["labels"] = {**(metadata.get("labels") or {}), **actor.labels}
+        resource = self._family.workflows
+        made = {**obj, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        key = (metadata["namespace"], metadata["name"])
+        if key in self._handles:
+            again = f"run.workflow(..., name={f'{key[1]}-2'!r})"
+            raise WorkflowRefused(f"there is a workflow {key[1]!r} in this run already: put it on by another name, as in {again}")
+        handle = self._handles[key] = Workflow(key[1], key[0], self._look)
+        self._run.do(actor.api.create(resource, made))
+        return handle
+
+    @property
+    def overlooked(self) -> list[Workflow]:
+        """Those that failed without anybody's asking."""
+        return [handle for handle in (*self._handles.values(), *self._spawned.values()) if handle.has_failed_unseen]
+
+    def drive(self) -> None:
+        """Have Workflows and Schedules driven that come to the cluster in another way, as by kubectl."""
+        self._run.must_be_on()
+        self._open()
+
+    def claim(self) -> None:
+        """Be the one who drives this cluster's workflows, or be refused; an embedded cluster is its run's alone."""
+        self._run.must_be_on()
+        if self._leading is None and self._run.cluster.backend != "embedded":
+            from pytest_kscen.run.workflow_setup import Leading
+            from pytest_kscen.workflow.engine import ENGINE
+
+            leading = Leading(self._run.cluster, "pytest")
+            self._run.do(leading.claim())
+            self._leading = leading
+            self._engine = self._run.call(self._begin(leading.live(), ENGINE))
+
+    def schedule(self, schedule: Obj) -> Scheduled:
+        """Have it kept from now on, and applied by whoever asks."""
+        self.drive()
+        metadata, where = schedule["metadata"], (schedule["apiVersion"], schedule["kind"])
+        name, namespace = metadata["name"], metadata.get("namespace", "default")
+
+        async def look() -> Obj:
+            return await self._api.get(await self._api.resource_of(*where), name, namespace)
+
+        key = (schedule["kind"], namespace, name)
+        return self._schedules.setdefault(key, Scheduled(name, namespace, lambda: self._run.call(look())))
+
+    def _open(self) -> Actor:
+        if self._actor is None:
+            from pytest_kscen.workflow.engine import ENGINE, drive
+
+            self.claim()
+            self._family = family_on(self._run.cluster)
+            self._actor = self._run.stage.actor("workflows")
+            self._run.journal.follow(self._hear)
+            engine = functools.partial(drive, self._run.stage, self._family)
+            if self._leading:
+                self._run.call(self._leading.begin(engine))
+            else:
+                self._engine = self._run.call(self._begin(engine(), ENGINE))
+        return self._actor
+
+    async def _begin(self, engine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        return self._run.life.begin_beside(engine, name)
+
+    def _look(self, handle: Workflow) -> Obj:
+        return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))
+
+    def _hear(self, entry: Entry) -> None:
+        if entry.what == FOUND:
+            self._driven[entry.data["namespace"], entry.data["workflow"]] = None
+        elif entry.what in ABOUT:
+            key = (entry.data["namespace"], entry.data["workflow"])
+            self._follow(key, entry)
+            if handle := self._handles.get(key) or self._spawned.get(key):
+                handle.story.take(entry)
+        elif entry.what == SPAWNED:
+            data = entry.data
+            if scheduled := self._schedules.get((data["by"], data["namespace"], data["schedule"])):
+                self._take_in(scheduled, data["object"], data["kind"])
+
+    def _follow(self, key: tuple[str, str], entry: Entry) -> None:
+        """Whether it is on."""
+        if entry.what == PHASE and entry.data["phase"] not in OVER:
+            self._driven[key] = None
+        elif entry.what in (PHASE, GONE):
+            self._driven.pop(key, None)
+
+    def _take_in(self, scheduled: Scheduled, name: str, kind: str) -> None:
+        scheduled.spawned.append(name)
+        if kind == self._family.workflows.kind:
+            handle = self._spawned[scheduled.namespace, name] = Workflow(name, scheduled.namespace, self._look)
+            handle.was_ended = self._is_healed
+            scheduled.workflows.append(handle)
+
+    async def heal(self) -> None:
+        """Those that are still on are aborted: their chaos is removed."""
+        self._is_healed = True
+        for handle in (*self._handles.values(), *self._spawned.values()):
+            handle.was_ended = not handle.finished()
+        await self._end()
+
+    async def clear(self) -> None:
+        """None is left of those that the test has put on or that had to be ended, nor what they have made.
+
+        On somebody's cluster those that had to be ended and are not the test's stay, to be looked at.
+        """
+        try:
+            await self._remove()
+        finally:
+            await self._end_engine()
+
+    async def _remove(self) -> None:
+        await self._end()  # what has come since
+        for namespace, name in (keys := {**self._handles, **(self._ended if self._run.cluster.owned else {})}):
+            with contextlib.suppress(NotFound):
+                kept = await self._api.get(self._family.workflows, name, namespace)
+                if handle := self._handles.get((namespace, name)):
+                    handle.kept = kept
+                await self._api.delete(self._family.workflows, name, namespace, propagation="Foreground")
+        for key in keys:
+            await self._wait(key, lambda obj: obj is None)
+
+    async def _end_engine(self) -> None:
+        if self._engine:
+            self._engine.cancel()
+            if self._leading:  # whoever is next may begin when it has given back what it holds
+                await asyncio.wait([self._engine])
+
+    async def _end(self) -> None:
+        """Whoever has made them: nobody drives them when the run is over."""
+        unheard = {key: None for key, handle in self._handles.items() if not handle.finished()}
+        on = {**unheard, **self._driven}
+        self._ended.update(on)
+        abort = {"metadata": {"annotations": {ABORT: "true"}}}
+        for namespace, name in on:
+            with contextlib.suppress(NotFound):
+                await self._api.patch(self._family.workflows, name, abort, namespace)
+        if self._engine and self._engine.done():  # and so nobody ends them now; who drives next does
+            return
+        for key in on:
+            await self._wait(key, lambda obj: obj is None or phase_of(obj) in OVER)
+
+    async def _wait(self, key: tuple[str, str], condition: Callable[[Obj | None], bool]) -> None:
+        namespace, name = key
+        where = (self._family.workflows, name, namespace)
+        await wait_for(self._api, self._run.stage.clock, *where, condition=condition, timeout=GONE_WITHIN)
+
+    @property
+    def _api(self) -> Api:
+        return self._open().api
+
+
+# A workflow that is a whole test: what it is about is brought to the cluster, it runs to its
+# end, and all is gone again.
+
+
+AVAILABLE_WITHIN = "5m"
+
+
+class Unfinished(TimeoutError):
+    """It has not come to its end in its time."""
+
+
+def play_to_end(runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (), *, within: str = "1h") -> Workflow:
+    """`cast` is there, and available, before it begins. What is odd about it was told when it was read."""
+    from pytest_kscen.workflow.files import WorkflowWarning
+
+    with runner as run:
+        run.workflows.claim()
+        if cast:
+            run.apply(*cast, available_within=AVAILABLE_WITHIN)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WorkflowWarning)
+            handle = run.workflow(workflow)
+        try:
+            run.until(handle.finished, timeout=within)
+        except TimeoutError as late:
+            raise Unfinished(str(late)) from None
+    return handle

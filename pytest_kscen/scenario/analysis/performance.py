@@ -1,0 +1,174 @@
+"""Result of a played scenario for terminal, JUnit, archive and Allure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.objects.arguments import in_words
+from pytest_kscen.objects.scenarios import FAILED
+from pytest_kscen.report.archive import write_lines
+from pytest_kscen.scenario.analysis.replay import Scene, scenes
+from pytest_kscen.scenario.analysis.result import Result
+from pytest_kscen.scenario.analysis.timeline import KINDS, Timeline
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Iterable, Iterator
+
+    from pytest_kscen.journal import Journal
+
+RESOURCES = ("cpu", "memory")
+MOST_NAMES = 5
+
+
+@dataclass(frozen=True)
+class Performance:
+    """One."""
+
+    name: str
+    phase: str
+    message: str
+    seed: str
+    lasted: float
+    """Seconds of cluster time."""
+    timeline: Timeline
+    scene: Scene
+    """The cluster at the end."""
+
+    @classmethod
+    def of(cls, journal: Journal, name: str, seed: str, *, was_ended: bool = False) -> Performance:
+        """One that was ended before it was done is told as it was then, with the reason."""
+        phase = message = ""
+        began = ended = 0.0
+        for entry in journal:
+            if entry.what == "scenario-phase" and entry.data["scenario"] == name:
+                began = ended if not phase else began
+                phase = phase if was_ended and entry.data["phase"] == FAILED else entry.data["phase"]
+                message = entry.data.get("message", "")
+            ended = entry.at
+        timeline = Timeline.of_journal(journal, name)
+        scene = Scene()
+        for _, last in scenes(timeline):
+            scene = last
+        return cls(name, phase or "never begun", message, seed, ended - began, timeline, scene)
+
+    @property
+    def pending(self) -> list[str]:
+        """Pods that have no node at the end."""
+        return [_called(pod) for pod in self.scene.pods if pod not in self.scene.placed]
+
+    @property
+    def placed(self) -> dict[str, str]:
+        """By pod, the node on which it is at the end."""
+        return {_called(pod): node for pod, node in self.scene.placed.items()}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many events there are of each kind."""
+        return {kind: count for kind in KINDS if (count := len(self.timeline.of(kind)))}
+
+    @property
+    def allocation(self) -> dict[str, dict[int, float]]:
+        result = Result(self.timeline)
+        return {resource: result.allocation(resource).by_step for resource in RESOURCES}
+
+
+def summary(told: Performance) -> list[str]:
+    how_far = f"{_plural(len(told.timeline.steps), 'step')}, {in_words(told.lasted)} of cluster time"
+    return [
+        f"scenario {told.name}: {told.phase} after {how_far}; seed {told.seed}",
+        *([f"  {told.message}"] if told.message else []),
+        *_pods(told),
+        *_allocation(told),
+    ]
+
+
+def _pods(told: Performance) -> Iterator[str]:
+    if not told.scene.pods and not told.counts.get("podScheduled"):
+        return
+    pending = f", {len(told.pending)} without a node: {_some(told.pending)}" if told.pending else ""
+    preempted = f", {told.counts['podUnscheduled']} preempted" if "podUnscheduled" in told.counts else ""
+    yield f"  pods: {told.counts.get('podScheduled', 0)} scheduled{preempted}, {len(told.placed)} on nodes at the end{pending}"
+
+
+def _allocation(told: Performance) -> Iterator[str]:
+    for resource, by_step in told.allocation.items():
+        if any(by_step.values()):
+            yield f"  {resource} allocated by step: {', '.join(f'{step}: {share:.0%}' for step, share in by_step.items())}"
+
+
+def properties(told: Performance) -> list[tuple[str, object]]:
+    """For JUnit."""
+    return [
+        ("kscen.scenario", told.name),
+        ("kscen.scenario.phase", told.phase),
+        *([("kscen.scenario.message", told.message)] if told.phase == FAILED else []),
+        ("kscen.scenario.steps", len(told.timeline.steps)),
+        ("kscen.scenario.events", len(told.timeline)),
+        ("kscen.scenario.scheduled", told.counts.get("podScheduled", 0)),
+        ("kscen.scenario.pending", len(told.pending)),
+        ("kscen.seed", told.seed),
+    ]
+
+
+def as_json(told: Performance) -> bytes:
+    facts: dict[str, Any] = {
+        "scenario": told.name,
+        "phase": told.phase,
+        "message": told.message,
+        "seed": told.seed,
+        "lasted": round(told.lasted, 6),
+        "steps": told.timeline.steps,
+        "events": told.counts,
+        "placed": told.placed,
+        "pending": told.pending,
+        "allocation": told.allocation,
+    }
+    return orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
+
+
+def archive(folder: pathlib.Path, told: Performance) -> None:
+    """Beside its journal."""
+    (folder / "outcome.json").write_bytes(as_json(told))
+    write_lines(folder / "summary.txt", summary(told))
+
+
+def attach(told: Performance, journal: Journal, largest: int) -> None:
+    """To Allure, while it listens."""
+    import allure
+
+    text, json = allure.attachment_type.TEXT, allure.attachment_type.JSON
+    with allure.step(f"scenario {told.name}: {told.phase}"):
+        allure.attach("\n".join(summary(told)), "summary", text)
+        allure.attach(as_json(told), "outcome.json", json)
+        if journal.size <= largest:
+            allure.attach(journal.content(), "journal.jsonl", text)
+        for step in told.timeline.steps:
+            with allure.step(f"step {step}: {_what_happened(told, step)}"):
+                """Steps are Allure's lines."""
+
+
+def _what_happened(told: Performance, step: int) -> str:
+    found: dict[str, int] = {}
+    for kind in KINDS:
+        if count := sum(event.step.major == step for event in told.timeline.of(kind)):
+            found[kind] = count
+    return ", ".join(f"{count} {kind}" for kind, count in found.items())
+
+
+def _called(pod: tuple[str, str]) -> str:
+    namespace, name = pod
+    return name if namespace == "default" else f"{namespace}/{name}"
+
+
+def _some(names: Iterable[str]) -> str:
+    names = list(names)
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,0 +1,373 @@
+"""The life of each pod in a scenario: scheduling attempts, placement, preemption, deletion."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.scenarios import HISTORY, RESULTS, parsed, results_of
+from pytest_kscen.scenario.analysis.replay import name_of, scenes, target_of
+from pytest_kscen.scenario.models import ScenarioStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.analysis.replay import Name
+    from pytest_kscen.scenario.models import (
+        PodAttempted,
+        PodScheduled,
+        PodUnscheduled,
+        TimelineEvent,
+    )
+
+
+
+# What the scheduler told of its attempts to place a pod: who filtered which node, why, who
+# scored what, what was chosen. Results have the shape that kube-scheduler-simulator's users
+# know: by the annotation's name without its prefix.
+
+
+BEFORE = ScenarioStep()
+GOOD = ("", "success", "wait", "passed")
+
+Verdicts = dict[str, dict[str, str]]
+"""By node and plugin."""
+Scores = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One."""
+
+    namespace: str
+    pod: str
+    number: int
+    """1 for the pod's first."""
+    step: ScenarioStep = BEFORE
+    results: Mapping[str, Any] = field(default_factory=dict)
+    message: str = ""
+
+    @property
+    def node(self) -> str:
+        """The one that was chosen; empty if none was."""
+        return str(self.results.get("selected-node") or "")
+
+    @property
+    def filters(self) -> Verdicts:
+        """What each plugin said of each node: `passed`, or why not."""
+        return self._of("filter-result")
+
+    @property
+    def rejected(self) -> dict[str, tuple[str, str]]:
+        """The nodes that were filtered out, each with the plugin that did it and its reason."""
+        found = {}
+        for node, by in self.filters.items():
+            for plugin, verdict in by.items():
+                if verdict not in GOOD:
+                    found[node] = plugin, verdict
+                    break
+        return found
+
+    @property
+    def feasible(self) -> list[str]:
+        """The nodes that passed all filters."""
+        return [node for node in self.filters if node not in self.rejected]
+
+    @property
+    def scores(self) -> Scores:
+        """As the plugins gave them."""
+        return _numbers(self._of("score-result"))
+
+    @property
+    def final_scores(self) -> Scores:
+        """Normalised, times the weight."""
+        return _numbers(self._of("finalscore-result"))
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The sum of its final scores for each node, the best first."""
+        sums = {node: sum(by.values()) for node, by in self.final_scores.items()}
+        return dict(sorted(sums.items(), key=lambda each: (-each[1], each[0])))
+
+    @property
+    def nominated(self) -> str:
+        """The node from which pods are sent away for this one."""
+        return next((node for node, by in self._of("postfilter-result").items() if by), "")
+
+    @property
+    def why_not(self) -> str:
+        """Why there was no place; empty if there was one."""
+        if self.message or self.node:
+            return self.message
+        for point in (
+            "prefilter-result-status",
+            "prescore-result",
+            "reserve-result",
+            "permit-result",
+            "prebind-result",
+            "bind-result",
+        ):
+            for plugin, verdict in self._of(point).items():
+                if verdict not in GOOD and not isinstance(verdict, dict):
+                    return f"{plugin}: {verdict}"
+        counted = Counter(reason for _, reason in self.rejected.values())
+        reasons = sorted(f"{count} {reason}" for reason, count in counted.items())
+        return f"0/{len(self.filters)} nodes are available: {', '.join(reasons)}." if reasons else ""
+
+    def _of(self, name: str) -> dict[str, Any]:
+        found = self.results.get(name)
+        return found if isinstance(found, dict) else {}
+
+
+def attempts_of(pod: Obj) -> list[Attempt]:
+    """All that a pod's own annotations tell of, the history first: for a pod that was read from any cluster."""
+    metadata = pod["metadata"]
+    annotations = results_of(pod)
+    told = parsed(annotations.pop(HISTORY, "[]"))
+    told = [{key.removeprefix(RESULTS): value for key, value in each.items()} for each in told or ()]
+    if annotations and (not told or told[-1] != annotations):
+        told.append(annotations)
+    name = metadata.get("namespace") or "default", metadata["name"]
+    results = [{key: parsed(value) for key, value in each.items()} for each in told]
+    return [Attempt(*name, number, results=each) for number, each in enumerate(results, 1)]
+
+
+def _numbers(scores: Verdicts) -> Scores:
+    return {node: {plugin: int(score) for plugin, score in by.items()} for node, by in scores.items()}
+
+
+
+PLACED, PENDING, DELETED, PREEMPTED = "placed", "pending", "deleted", "preempted"
+
+
+@dataclass(eq=False, slots=True)
+class Life:
+    """One pod's."""
+
+    namespace: str
+    name: str
+    number: int
+    """1, or more for a pod that was made again with the same name."""
+    created: ScenarioStep
+    origin: str = ""
+    """What has made it, where it has got a name by chance."""
+    priority: int = 0
+    node: str = ""
+    is_given: bool = False
+    """It came with its node, and the scheduler had nothing to do with it."""
+    scheduled: ScenarioStep | None = None
+    gone: ScenarioStep | None = None
+    is_preempted: bool = False
+    attempts: list[Attempt] = field(default_factory=list)
+    major_steps: int = 0
+    """How long it waited for its node: until it got one, until it was deleted, or to the end."""
+    minor_steps: int = 0
+
+    @property
+    def state(self) -> str:
+        """What became of it: placed, pending, deleted, preempted."""
+        if self.gone:
+            return PREEMPTED if self.is_preempted else DELETED
+        return PLACED if self.node else PENDING
+
+    @property
+    def is_pending(self) -> bool:
+        """Still at the end."""
+        return self.state == PENDING
+
+    @property
+    def why_not(self) -> str:
+        """Why the last attempt found no place."""
+        return self.attempts[-1].why_not if self.attempts and not self.node else ""
+
+
+class _Lives:
+    def __init__(self) -> None:
+        self.all: list[Life] = []
+        self._now: dict[Name, Life] = {}
+        self._numbers: dict[Name, int] = {}
+
+    def see(self, event: TimelineEvent) -> None:
+        made, step = event.create or event.patch, event.step
+        if made and made.result and made.result.get("kind") == "Pod":
+            self._made(made.result, step, is_new=event.create is not None)
+        elif event.delete:
+            kind, name = target_of(event.delete.operation)
+            if kind == "Pod" and (life := self._now.pop(name, None)):
+                life.gone = step
+        elif event.pod_scheduled:
+            self._scheduled(event.pod_scheduled, step)
+        elif event.pod_unscheduled:
+            self._unscheduled(event.pod_unscheduled, step)
+        elif event.pod_attempted:
+            self._attempted(event.pod_attempted, step)
+
+    def _made(self, pod: Obj, step: ScenarioStep, *, is_new: bool) -> None:
+        metadata = pod["metadata"]
+        name = metadata.get("namespace") or "default", metadata["name"]
+        if not is_new and (name in self._now or metadata.get("deletionTimestamp")):
+            return
+        life = self._begin(name, step)
+        life.origin = _origin(metadata)
+        life.priority = pod["spec"].get("priority") or 0
+        life.node = pod["spec"].get("nodeName") or ""
+        life.is_given = bool(life.node)
+
+    def _begin(self, name: Name, step: ScenarioStep) -> Life:
+        if name in self._now:
+            self._now[name].gone = step
+        number = self._numbers[name] = self._numbers.get(name, 0) + 1
+        life = self._now[name] = Life(*name, number, step)
+        self.all.append(life)
+        return life
+
+    def _of(self, name: Name, step: ScenarioStep) -> Life:
+        """A pod whose making is not told begins where it is first told of."""
+        return self._now.get(name) or self._begin(name, step)
+
+    def _scheduled(self, what: PodScheduled, step: ScenarioStep) -> None:
+        life = self._of(name_of(what.pod), step)
+        life.node, life.scheduled = what.bound_to, step
+
+    def _unscheduled(self, what: PodUnscheduled, step: ScenarioStep) -> None:
+        life = self._of(name_of(what.pod), step)
+        life.node, life.gone, life.is_preempted = life.node or what.bound_to, step, True
+        del self._now[name_of(what.pod)]
+
+    def _attempted(self, what: PodAttempted, step: ScenarioStep) -> None:
+        life = self._of(name_of(what.pod), step)
+        life.attempts.append(
+            Attempt(life.namespace, life.name, len(life.attempts) + 1, step, what.results or {}, what.message or "")
+        )
+
+
+def _origin(metadata: Obj) -> str:
+    owners = [f"{each['kind']} {each['name']}" for each in metadata.get("ownerReferences") or () if each.get("controller")]
+    return next(iter(owners), metadata.get("generateName") or "")
+
+
+def lives(events: Iterable[TimelineEvent]) -> list[Life]:
+    """In the order in which they began."""
+    found, lasted = _Lives(), _Minors()
+    for event in events:
+        found.see(event)
+        lasted.see(event.step)
+    for life in found.all:
+        if not life.is_given:
+            end = life.scheduled or life.gone or lasted.last
+            life.major_steps = end.major - life.created.major
+            life.minor_steps = lasted.between(life.created, end)
+    return found.all
+
+
+class _Minors:
+    """How many minor steps each major one has had, as far as events tell."""
+
+    def __init__(self) -> None:
+        self._most: dict[int, int] = {}
+        self.last: ScenarioStep
+
+    def see(self, step: ScenarioStep) -> None:
+        self._most[step.major] = max(self._most.get(step.major, 0), step.minor)
+        self.last = step
+
+    def between(self, one: ScenarioStep, other: ScenarioStep) -> int:
+        if one.major == other.major:
+            return other.minor - one.minor
+        before = self._before
+        return before[other.major] + other.minor - before[one.major] - one.minor
+
+    @property
+    def _before(self) -> dict[int, int]:
+        sums = accumulate(self._most.values(), initial=0)
+        return dict(zip(self._most, sums, strict=False))
+
+
+# Who had to leave its node for whom. A timeline that names the one who came says it itself.
+# Otherwise the results of attempts do: the pod for which a plugin chose this node to send pods
+# away from, in the same major step. Where there are none, as with a scheduler that writes no
+# results, it is the next pod of a higher priority that gets the node in that step. Who cannot
+# be found is not named.
+
+
+TOLD, NOMINATED, FOLLOWED = "told", "nominated", "followed"
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """One pod's."""
+
+    namespace: str
+    pod: str
+    node: str
+    """Where it was."""
+    step: ScenarioStep
+    by: str
+    """The pod that came, as namespace/name; empty if nobody knows."""
+    evidence: str
+    """How that is known: told, nominated, followed; empty if it is not."""
+
+
+def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
+    """In the order in which they happened."""
+    found: list[Preemption] = []
+    for within in _by_step(events):
+        clues = _Clues(within)
+        for place, (event, _) in enumerate(within):
+            if what := event.pod_unscheduled:
+                found.append(Preemption(*name_of(what.pod), what.bound_to, event.step, *clues.who(what, place)))
+    return found
+
+
+Told = list[tuple["TimelineEvent", int]]
+"""Events, each with the priority of the pod that it is about, as it was before the event."""
+
+
+def _by_step(events: Iterable[TimelineEvent]) -> Iterable[Told]:
+    """The major steps that have preemptions."""
+    within: Told = []
+    priorities: dict[Name, int] = {}
+    for event, scene in scenes(events):
+        if within and within[0][0].step.major != event.step.major:
+            yield within
+            within = []
+        made = event.create or event.patch
+        if made and made.result and made.result.get("kind") == "Pod":
+            metadata = made.result["metadata"]
+            name = metadata.get("namespace") or "default", metadata["name"]
+            priorities[name] = (scene.pods.get(name) or made.result)["spec"].get("priority") or 0
+        elif subject := event.pod_scheduled or event.pod_unscheduled or event.pod_attempted:
+            within.append((event, priorities.get(name_of(subject.pod), 0)))
+    if within:
+        yield within
+
+
+class _Clues:
+    """What one major step tells of who came."""
+
+    def __init__(self, told: Sequence[tuple[TimelineEvent, int]]) -> None:
+        self._told = told
+        self._nominations: dict[str, list[tuple[int, str]]] = {}
+        self._arrivals: dict[str, list[tuple[int, str]]] = {}
+        for place, (event, _) in enumerate(told):
+            if event.pod_attempted:
+                results = (event.pod_attempted.results or {}).get("postfilter-result") or {}
+                for node in (node for node, by in results.items() if by):
+                    self._nominations.setdefault(node, []).append((place, "/".join(name_of(event.pod_attempted.pod))))
+            elif event.pod_scheduled:
+                arrival = place, "/".join(name_of(event.pod_scheduled.pod))
+                self._arrivals.setdefault(event.pod_scheduled.bound_to, []).append(arrival)
+
+    def who(self, what: PodUnscheduled, place: int) -> tuple[str, str]:
+        if what.preempted_by:
+            return what.preempted_by, TOLD
+        nominations = self._nominations.get(what.bound_to)
+        if nominations:
+            return min(nominations, key=lambda each: abs(each[0] - place))[1], NOMINATED
+        priority = self._told[place][1]
+        later = (who for when, who in self._arrivals.get(what.bound_to, ()) if when > place and self._told[when][1] > priority)
+        by = next(later, "")
+        return by, FOLLOWED if by else ""

@@ -1,0 +1,264 @@
+"""Allocation, spread and fragmentation of the cluster, by major step."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.quantities import MILLI, NANO
+from pytest_kscen.scenario.analysis.replay import Scene, scenes, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+
+    from pytest_kscen.scenario.analysis.replay import Amounts
+    from pytest_kscen.scenario.models import TimelineEvent
+    Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+
+
+# A value for each major step.
+
+
+
+@dataclass(frozen=True)
+class Series:
+    """The steps in which it was told, in their order. What has an end is not there any more from that step on."""
+
+    by_step: dict[int, float]
+    ended: int | None = None
+
+    def at(self, *, step: int) -> float:
+        """At the end of this step; a step in which nothing happened is as the one before."""
+        if self.ended is not None and step >= self.ended:
+            raise LookupError(f"nothing is known of step {step}: it had gone by the end of step {self.ended}")
+        place = bisect.bisect_right(self._steps, step)
+        if not place:
+            raise LookupError(f"nothing is known of step {step}: the first is {min(self._steps, default='none')}")
+        return self.by_step[self._steps[place - 1]]
+
+    @cached_property
+    def _steps(self) -> list[int]:
+        return list(self.by_step)
+
+    @property
+    def last(self) -> float:
+        return self.by_step[self._steps[-1]] if self._steps else 0.0
+
+    @property
+    def most(self) -> float:
+        return max(self.by_step.values(), default=0.0)
+
+    @property
+    def mean(self) -> float:
+        """Of the steps that are told."""
+        return sum(self.by_step.values()) / len(self.by_step) if self.by_step else 0.0
+
+
+def filled(series: Series, steps: Iterable[int]) -> list[float | None]:
+    """Its value at each of these steps; None where it has none."""
+    found: list[float | None] = []
+    for step in steps:
+        try:
+            found.append(series.at(step=step))
+        except LookupError:
+            found.append(None)
+    return found
+
+
+
+DECIMALS = 9  # what differs beyond is the processor's affair
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How the utilisation of nodes is spread, by major step."""
+
+    deviation: Series
+    """The standard deviation over the nodes."""
+    least: Series
+    most: Series
+    range: Series
+    """The most utilised node's less the least utilised one's."""
+
+
+def allocation(events: Iterable[TimelineEvent], resource: str) -> Series:
+    """What pods on nodes ask for, as a part of what the nodes have."""
+    counted: dict[str, tuple[int, int]] = {}
+    promised = room = 0
+    found = {}
+    for step, scene in steps(events):
+        for node in scene.touched:
+            old, new = counted.get(node, (0, 0)), _of(scene, node, resource)
+            promised, room = promised + new[0] - old[0], room + new[1] - old[1]
+            counted[node] = new
+        found[step] = _share(promised, room)
+    return Series(found)
+
+
+def utilisation(events: Iterable[TimelineEvent], resource: str) -> dict[str, Series]:
+    """The same for each node, for as long as it is there: told at the steps in which it changed."""
+    found: dict[str, dict[int, float]] = {}
+    ended: dict[str, int] = {}
+    for step, scene in steps(events):
+        for node in scene.touched:
+            if node in scene.nodes:
+                found.setdefault(node, {})[step] = _share(*_of(scene, node, resource))
+                ended.pop(node, None)
+            elif node in found:
+                ended.setdefault(node, step)
+    return {node: Series(by_step, ended.get(node)) for node, by_step in found.items()}
+
+
+def spread(events: Iterable[TimelineEvent], resource: str) -> Spread:
+    """Over the nodes that have the resource at all."""
+    column = _Column()
+    told: dict[str, dict[int, float]] = {name: {} for name in ("deviation", "least", "most", "range")}
+    for step, scene in steps(events):
+        for node in scene.touched:
+            promised, room = _of(scene, node, resource)
+            column.put(node, promised / room if room else math.nan)
+        values = column.values
+        least, most = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+        told["deviation"][step] = round(float(values.std()), DECIMALS) if len(values) else 0.0
+        told["least"][step], told["most"][step], told["range"][step] = least, most, most - least
+    return Spread(**{name: Series(by_step) for name, by_step in told.items()})
+
+
+class _Column:
+    """A value for each node, close together."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._np = np
+        self._values: Values = np.full(16, np.nan)
+        self._places: dict[str, int] = {}
+
+    @property
+    def values(self) -> Values:
+        """Of the nodes that have one."""
+        found: Values = self._values[~self._np.isnan(self._values)]
+        return found
+
+    def put(self, node: str, value: float) -> None:
+        """NaN for none."""
+        place = self._places.setdefault(node, len(self._places))
+        if place == len(self._values):
+            self._values = self._np.concatenate([self._values, self._np.full(place, self._np.nan)])
+        self._values[place] = value
+
+
+def _of(scene: Scene, node: str, resource: str) -> tuple[int, int]:
+    """What is promised of a node, and what it has; nothing of one that is not there."""
+    if node not in scene.nodes:
+        return 0, 0
+    return scene.promised.get(node, {}).get(resource, 0), scene.room[node].get(resource, 0)
+
+
+def _share(promised: int, room: int) -> float:
+    return promised / room if room else 0.0
+
+
+# How much of the cluster's free room is of no use, because it lies in pieces that are too
+# small. The fragmentation of a resource for a set of pods, of which each asks for some of it:
+# take one of them by chance; the part of the free room that lies on nodes where it does not
+# fit, on the average. A pod fits on a node if the node has enough free of all that the pod asks
+# for, the resource in question or another; taints, affinity and the like are not looked at. The
+# typical pods are all that the scenario ever has; the pending ones those that have no node at
+# the end of the step. With no such pod, or no free room, nothing is fragmented. The measure for
+# typical pods is that of "Beware of Fragmentation" (USENIX ATC 2023). Amounts are whole units,
+# thousandths for CPU, requests rounded up and free room down: as the scheduler counts.
+
+
+Shape = tuple[tuple[str, int], ...]
+"""What a pod asks for."""
+
+
+def fragmentation(events: Iterable[TimelineEvent], resource: str, *, pending: bool = False) -> Series:
+    """For the typical pod, or for those that are pending."""
+    events = list(events)
+    typical = _workload(events, resource)
+    if not typical:
+        return Series({step: 0.0 for step, _ in steps(events)})
+    pieces = _Pieces(list(typical), resource)
+    found = {}
+    for step, scene in steps(events):
+        for node in scene.touched:
+            pieces.look_at(scene, node)
+        found[step] = pieces.useless(_waiting(scene, resource) if pending else typical)
+    return Series(found)
+
+
+def _workload(events: Iterable[TimelineEvent], resource: str) -> Counter[Shape]:
+    """How many pods of each shape the scenario has; a pod that changes its shape has been both."""
+    found: Counter[Shape] = Counter()
+    known: dict[tuple[str, str, str], Shape] = {}
+    for event, scene in scenes(events):
+        made = event.create or event.patch
+        if not made or not made.result or made.result.get("kind") != "Pod":
+            continue
+        metadata = made.result["metadata"]
+        name = (metadata.get("namespace") or "default", metadata["name"])
+        wants = scene.wants.get(name) or {}
+        shape, life = _shape(wants), (*name, metadata.get("uid") or "")
+        if wants.get(resource) and (event.create or known.get(life) != shape):
+            known[life] = shape
+            found[shape] += 1
+    return found
+
+
+def _waiting(scene: Scene, resource: str) -> Counter[Shape]:
+    return Counter(_shape(wants) for name in scene.pending if (wants := scene.wants[name]).get(resource))
+
+
+def _shape(wants: Amounts) -> Shape:
+    return tuple(sorted(wants.items()))
+
+
+class _Pieces:
+    """Counts along, for each shape, the free room of nodes where it does not fit."""
+
+    def __init__(self, shapes: list[Shape], resource: str) -> None:
+        import numpy as np
+
+        self._np = np
+        self._resource = resource
+        self._names = sorted({name for shape in shapes for name, _ in shape})
+        self._places = {shape: place for place, shape in enumerate(shapes)}
+        wants = [[-(-dict(shape).get(name, 0) // _unit(name)) for name in self._names] for shape in shapes]
+        self._wants: Ints = np.array(wants, dtype=np.int64)
+        self._useless: Ints = np.zeros(len(shapes), dtype=np.int64)
+        self._free = 0
+        self._seen: dict[str, tuple[int, Ints]] = {}
+
+    def look_at(self, scene: Scene, node: str) -> None:
+        if node in self._seen:
+            free, lost = self._seen.pop(node)
+            self._free -= free
+            self._useless -= lost
+        if node in scene.nodes:
+            free = max(scene.free(node, self._resource) // _unit(self._resource), 0)
+            room = self._np.array([scene.free(node, name) // _unit(name) for name in self._names], dtype=self._np.int64)
+            useless: Ints = self._np.where((self._wants > self._np.maximum(room, 0)).any(axis=1), free, 0)
+            self._seen[node] = free, useless
+            self._free += free
+            self._useless += useless
+
+    def useless(self, pods: Counter[Shape]) -> float:
+        """The part of the free room, on the average over these pods."""
+        if not pods or not self._free:
+            return 0.0
+        lost = sum(int(self._useless[self._places[shape]]) * count for shape, count in pods.items())
+        return lost / (pods.total() * self._free)
+
+
+def _unit(resource: str) -> int:
+    return MILLI if resource == "cpu" else NANO

@@ -1,0 +1,271 @@
+"""Waiters for the schedulers and the built-in controllers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.objects.conditions import condition, is_true
+from pytest_kscen.objects.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+from pytest_kscen.objects.storage import (
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUMES,
+)
+from pytest_kscen.scenario.waiting import Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+
+    from pytest_kscen.kube.cache import Index, Picture
+    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.scenario.waiting import ControllerWaiter
+
+
+
+
+SCHEDULER = "kube-scheduler"
+DEFAULT = "default-scheduler"
+UNSEEN = "was not looked at"
+BACK_OFF = 12.5  # seconds: ten, to the end of a window of one, the round that finds it, and a little more
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SchedulerWaiter:
+    """One scheduler's."""
+
+    name: str = SCHEDULER
+    profiles: Collection[str] = (DEFAULT,)
+    """The schedulerNames of its pods, as of now."""
+    back_off: float = BACK_OFF
+    """Seconds without a change after which none that was turned down comes again."""
+    idle: Callable[[], Awaitable[bool]] | None = None
+    doing: Callable[[Obj], str] = lambda _: UNSEEN
+    """What it says itself of a pod whose status says nothing yet; empty if it can do no more with it."""
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return PODS, NODES
+
+    def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
+        for pod in self._own(cluster[PODS].index("was not looked at, by its scheduler", _not_looked_at)):
+            if words := self.doing(pod):
+                yield f"Pod {pod['metadata']['namespace']}/{pod['metadata']['name']} {words}"
+
+    def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
+        waits = any(self._own(cluster[PODS].index("wants a node, by its scheduler", _wanting)))
+        return self.back_off if waits else 0.0
+
+    async def is_idle(self) -> bool:
+        return self.idle is None or await self.idle()
+
+    def _own(self, index: Index) -> Iterator[Obj]:
+        for profile in tuple(self.profiles):
+            yield from index.of(profile)
+
+
+def scheduler_of(pod: Obj) -> str:
+    """Who is to place it."""
+    return pod["spec"].get("schedulerName") or DEFAULT
+
+
+def has_ended(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in ENDED
+
+
+ENDED = ("Succeeded", "Failed")
+
+
+def _wanting(pod: Obj) -> list[str]:
+    spec = pod["spec"]
+    needs_none = spec.get("nodeName") or spec.get("schedulingGates") or pod["metadata"].get("deletionTimestamp") or has_ended(pod)
+    return [] if needs_none else [scheduler_of(pod)]
+
+
+def _not_looked_at(pod: Obj) -> list[str]:
+    told = condition(pod, "PodScheduled")
+    return [] if told and told["status"] == "False" and told.get("reason") != "SchedulingGated" else _wanting(pod)
+
+
+# The waiters of the controllers that we know: by controller, when an object leaves it nothing
+# more to do.
+
+
+REPLICATED_STORAGE = "replicated-volumes"
+SELECTED_NODE, PROVISIONER = "volume.kubernetes.io/selected-node", "volume.kubernetes.io/storage-provisioner"
+GARBAGE_FINALIZERS = ("foregroundDeletion", "orphan")
+STUCK = (
+    "CrashLoopBackOff",
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "ErrImageNeverPull",
+    "CreateContainerConfigError",
+    "InvalidImageName",
+)
+UNREADY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def _is_seen(obj: Obj) -> bool:
+    """Whether the controller has looked at the object as it is."""
+    return int((obj.get("status") or {}).get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
+
+
+def _count(obj: Obj, name: str) -> int:
+    return int((obj.get("status") or {}).get(name) or 0)
+
+
+def _wanted(obj: Obj) -> int:
+    return int((obj.get("spec") or {}).get("replicas", 1))
+
+
+# --- workloads ---
+
+
+def _replica_set(obj: Obj) -> str:
+    if _is_seen(obj) and (_wanted(obj) == _count(obj, "fullyLabeledReplicas") or is_true(obj, "ReplicaFailure")):
+        return ""
+    return f"has {_count(obj, 'fullyLabeledReplicas')} of {_wanted(obj)} pods"
+
+
+def _deployment(obj: Obj) -> str:
+    return "" if _is_seen(obj) else "was not looked at as it is now"
+
+
+def _stateful_set(obj: Obj) -> str:
+    made, ready = _count(obj, "replicas"), _count(obj, "readyReplicas")
+    parallel = (obj.get("spec") or {}).get("podManagementPolicy") == "Parallel"
+    goes_on = made != _wanted(obj) and (parallel or ready == made)
+    return "" if _is_seen(obj) and not goes_on else f"has {made} of {_wanted(obj)} pods"
+
+
+def _daemon_set(obj: Obj) -> str:
+    wanted, current = _count(obj, "desiredNumberScheduled"), _count(obj, "currentNumberScheduled")
+    return "" if _is_seen(obj) and current >= wanted else f"has {current} of {wanted} pods"
+
+
+def _job(obj: Obj) -> str:
+    spec = obj["spec"]
+    if spec.get("suspend") or any(is_true(obj, type_) for type_ in ("Complete", "Failed")):
+        return ""
+    left = spec["completions"] - _count(obj, "succeeded") if spec.get("completions") is not None else 1
+    wanted = min(int(spec.get("parallelism", 1)), left)
+    return "" if _count(obj, "active") >= wanted else f"has {_count(obj, 'active')} of {wanted} active pods"
+
+
+# --- what is around them ---
+
+
+def _namespace(obj: Obj) -> str:
+    return "is ending" if obj["metadata"].get("deletionTimestamp") else ""
+
+
+def _garbage(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    held = [name for name in metadata.get("finalizers") or () if name in GARBAGE_FINALIZERS]
+    return f"is held by {', '.join(held)}" if metadata.get("deletionTimestamp") and held else ""
+
+
+def _node_taints(node: Obj) -> str:
+    ready = condition(node, "Ready")
+    tainted = any(taint["key"] in UNREADY_TAINTS for taint in (node.get("spec") or {}).get("taints") or ())
+    if ready is None or (ready["status"] == "True") != tainted:
+        return ""
+    return "is ready and tainted" if tainted else "is not ready and not tainted"
+
+
+def _node_kubelet(node: Obj) -> str:
+    return "" if node["metadata"].get("deletionTimestamp") or condition(node, "Ready") else "has no kubelet yet"
+
+
+def _pod_kubelet(pod: Obj) -> str:
+    if not pod["spec"].get("nodeName") or has_ended(pod):
+        return ""
+    if pod["metadata"].get("deletionTimestamp"):
+        return "is ending"
+    status = pod.get("status") or {}
+    if status.get("phase") == "Running" or any(_is_stuck(each) for each in _containers(status)):
+        return ""
+    return "is starting"
+
+
+def _while_probes_may_pass(cluster: Mapping[Resource, Picture]) -> float:
+    """A pod that is not ready may become so until its probes have been made often enough."""
+    unready = cluster[PODS].index("is not ready yet", lambda pod: [True] if _is_unready(pod) else [])
+    return max(map(_probing, unready.of(True)), default=0.0)
+
+
+def _is_unready(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running" and not is_true(pod, "Ready")
+
+
+def _probing(pod: Obj) -> float:
+    """Seconds from the start to the last probe that may bring it about."""
+    return max(_seconds(each.get("startupProbe")) + _seconds(each.get("readinessProbe")) for each in pod["spec"]["containers"])
+
+
+def _seconds(probe: Obj | None) -> float:
+    if probe is None:
+        return 0.0
+    times = max(probe.get("successThreshold", 1), probe.get("failureThreshold", 3))
+    return float(probe.get("initialDelaySeconds", 0) + times * probe.get("periodSeconds", 10) + probe.get("timeoutSeconds", 1))
+
+
+def _containers(status: Obj) -> list[Obj]:
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _is_stuck(container: Obj) -> bool:
+    return ((container.get("state") or {}).get("waiting") or {}).get("reason") in STUCK
+
+
+def _claim(claim: Obj) -> str:
+    if not (claim.get("status") or {}).get("phase"):
+        return "was not looked at"
+    asked = {SELECTED_NODE, PROVISIONER} & (claim["metadata"].get("annotations") or {}).keys()
+    chosen = asked or claim["spec"].get("volumeName")
+    return "is not bound" if chosen and claim["status"]["phase"] == "Pending" else ""
+
+
+def _volume(volume: Obj) -> str:
+    return "is not available yet" if (volume.get("status") or {}).get("phase", "Pending") == "Pending" else ""
+
+
+def _is_going(obj: Obj) -> str:
+    return "is going" if obj["metadata"].get("deletionTimestamp") else ""
+
+
+def _attachment(attachment: Obj) -> str:
+    return _is_going(attachment) or ("" if condition(attachment, "Ready") else "was not looked at")
+
+
+WAITERS: tuple[ControllerWaiter, ...] = (
+    SchedulerWaiter(),
+    Waiter("replicaset-controller", {REPLICA_SETS: _replica_set}),
+    Waiter("deployment-controller", {DEPLOYMENTS: _deployment, REPLICA_SETS: lambda _: ""}),
+    Waiter("statefulset-controller", {STATEFUL_SETS: _stateful_set}),
+    Waiter("daemonset-controller", {DAEMON_SETS: _daemon_set}),
+    Waiter("job-controller", {JOBS: _job}),
+    Waiter("persistentvolume-controller", {PERSISTENT_VOLUME_CLAIMS: _claim, PERSISTENT_VOLUMES: _volume}),
+    Waiter("namespace-controller", {NAMESPACES: _namespace}),
+    Waiter("garbage-collector-controller", {PODS: _garbage, REPLICA_SETS: _garbage, DEPLOYMENTS: _garbage, JOBS: _garbage}),
+    Waiter("node-controller", {NODES: _node_taints}),
+    Waiter("kubelet", {PODS: _pod_kubelet, NODES: _node_kubelet}, _while_probes_may_pass),
+)
+WHERE_SERVED: tuple[ControllerWaiter, ...] = (
+    Waiter(
+        REPLICATED_STORAGE,
+        {REPLICATED_VOLUMES: _is_going, REPLICATED_VOLUME_REPLICAS: _is_going, REPLICATED_VOLUME_ATTACHMENTS: _attachment},
+    ),
+)
+"""Of controllers whose resources not every cluster has."""

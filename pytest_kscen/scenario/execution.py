@@ -1,0 +1,368 @@
+"""Run one scenario: validate its operations, clear the cluster, then execute major step after major step."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.kube.gate import Attendance
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.objects.scenarios import (
+    CONTROLLER_COMPLETED,
+    CONTROLLER_PAUSED,
+    CONTROLLER_RUNNING,
+    FAILED,
+    ON,
+    OPERATING,
+    OPERATING_COMPLETED,
+    PAUSED,
+    RUNNING,
+    STEP_COMPLETED,
+    SUCCEEDED,
+)
+from pytest_kscen.scenario.builtin_waiters import SCHEDULER
+from pytest_kscen.scenario.cluster_setup import NotClearedError, clear
+from pytest_kscen.scenario.models import Controllers, ScenarioSpec, configuration_of, read
+from pytest_kscen.scenario.operations import OperationFailed, do, faults
+from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
+from pytest_kscen.scenario.writes import DELETE, Meaning, blame, events_of, meaning_of, out_of_turn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.scenario.models import Operation, PodAttempted
+    from pytest_kscen.scenario.participants import Troupe
+    from pytest_kscen.scenario.progress import Progress
+    from pytest_kscen.scenario.waiting import ControllerWaiter, Convergence
+    from pytest_kscen.scenario.writes import Write
+
+
+
+# What of a Scenario stays as it is while it is on: operations may be added, but who takes part
+# is settled when it begins.
+
+
+
+def changed(new: Obj, old: Obj) -> str:
+    """What of it is another now, in words; nothing if all is as it was."""
+    before = _constant(old)
+    return " and ".join(what for what, value in _constant(new).items() if value != before[what])
+
+
+def _constant(scenario: Obj) -> dict[str, Any]:
+    return {
+        "the scheduler's configuration": configuration_of(scenario),
+        "the scenario's controllers": read(Controllers, scenario["spec"].get("controllers")),
+    }
+
+
+
+
+OF_A_TURN = (OPERATING_COMPLETED, CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED)
+MOST_STEPS = 100_000
+"""Minor steps that one controller may make in one major step."""
+
+
+class ScenarioFailed(Exception):
+    """It cannot go on; the words say why."""
+
+
+@dataclass(eq=False)
+class Play:
+    """One scenario that is on."""
+
+    progress: Progress
+    convergence: Convergence
+    troupe: Troupe
+    spec: ScenarioSpec
+    patience: float
+    configuration: str = ""
+    """Of the scheduler; empty: the cluster's."""
+    _done: dict[str, Operation] = field(default_factory=dict)
+    _deleted: set[str] = field(default_factory=set)
+    _ignored: set[str] = field(default_factory=set)
+    _made: int = 0
+    """Minor steps that were not refused."""
+    _spoiled: str = ""
+    _begun: bool = False
+    _first: Obj | None = None
+    """The Scenario as it was when it began."""
+    _changed_by: str = ""
+    """Who was let in last with another configuration or other controllers."""
+    _generation: int = 0
+    _spec_changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # --- what is told from outside ---
+
+    def is_now(self, scenario: Obj) -> None:
+        """Operations may be added while it runs; nothing else may change."""
+        self._first = self._first or scenario
+        if what := changed(scenario, self._first):
+            self.give_up(f"{self._changed_by or 'somebody'} changed {what} while the scenario was running")
+        self.spec = read(ScenarioSpec, scenario["spec"])
+        self._generation = scenario["metadata"]["generation"]
+        self._spec_changed.set()
+
+    def give_up(self, why: str) -> None:
+        """It has failed, whatever it is about."""
+        self._spoiled = self._spoiled or why
+        self._spec_changed.set()
+        self.convergence.wake()
+
+    async def let_in(self, write: Write) -> None:
+        """Somebody writes: it is let in when this returns."""
+        if write.uid == self.progress.uid and write.new and write.old and not write.subresource and changed(write.new, write.old):
+            self._changed_by = write.who
+        if not self._begun or self.progress.phase not in ON or write.is_dry:
+            return
+        if write.is_eviction:
+            write = replace(write, verb=DELETE, subresource="", new=None, old=self.convergence.shown(PODS, write.ref))
+        meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
+        if meaning is Meaning.FOREIGN:
+            self.give_up(blame(write))
+        elif self._was_deleted(write) or self._is_of_another_time(write):
+            return
+        elif meaning is Meaning.STEP and not self._is_its_turn(write.who):
+            self.give_up(out_of_turn(write, self.progress.step))
+        elif meaning is Meaning.STEP:
+            await self._takes_step(write)
+        elif meaning is Meaning.REACTION or (meaning is Meaning.RESULT and not self.troupe.tells_attempts):
+            self._tell(write)
+
+    def _is_its_turn(self, who: str) -> bool:
+        """Or was just now: it may be in the middle of a loop. Before there is anything to do, everybody ends the one he is in."""
+        step = self.progress.step
+        return not self._done or who in self.troupe.register.loose or (step.running == who and step.phase in OF_A_TURN)
+
+    async def _takes_step(self, write: Write) -> None:
+        """It is told before it is done; should the server refuse it after all, nothing has happened."""
+        events: list[str] = []
+
+        def missed() -> None:
+            self._made -= 1
+            self._deleted.discard(write.uid)
+            for each in events:
+                self.progress.take_back(each)
+
+        self._made += 1
+        expected = self.convergence.expect(write.resource, write.ref, write.has_come, missed, is_let_in=False)
+        try:
+            step = self.progress.next_minor(CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase)
+            events += self._tell(write)
+            await step
+            self.convergence.wake()
+        finally:
+            if expected:
+                self.convergence.is_let_in(expected)
+
+    def _tell(self, write: Write) -> list[str]:
+        return [self.progress.happened(**event) for event in events_of(write)]
+
+    def _was_deleted(self, write: Write) -> bool:
+        """Whether this is one deletion again: a server that has to try twice asks twice, and one for an eviction too."""
+        if write.verb != DELETE or not write.uid:
+            return False
+        again = write.uid in self._deleted
+        self._deleted.add(write.uid)
+        return again
+
+    def _is_of_another_time(self, write: Write) -> bool:
+        """Whether a pod is bound that is there no more, but for its name: the API refuses that."""
+        uid = ((write.new or {}).get("metadata") or {}).get("uid") if write.is_binding else None
+        pod = self.convergence.shown(PODS, write.ref) if uid else None
+        return pod is not None and pod["metadata"]["uid"] != uid
+
+    def attempted(self, attempt: PodAttempted) -> None:
+        """A scheduler tells of an attempt itself."""
+        if self._begun and self.progress.phase in ON:
+            self.progress.happened(controller=SCHEDULER, pod_attempted=attempt)
+
+    # --- the life ---
+
+    async def run(self) -> None:
+        """Until it has succeeded or failed, whatever comes."""
+        self._attendance.tell = self.convergence.wake
+        try:
+            self._check()
+            await self.progress.at(RUNNING)
+            async with self._scheduling():
+                await clear(self.progress.api, self.progress.actor.clock)
+                await self.convergence.see(PODS)
+                self.troupe.forget()
+                self._begun = True
+                await self._steps()
+        except (ScenarioFailed, OperationFailed, NotConvergedError, NotClearedError, WaiterFailed) as error:
+            await self._fails(str(error))
+        except ApiError as error:
+            await self._fails(f"the API server refuses: {error.message}")
+        except Exception as error:  # noqa: BLE001  # nothing that goes wrong in one scenario may end all others
+            await self._fails(repr(error))
+        else:
+            await self.progress.at(SUCCEEDED, self._with_ignored(self._too_late()))
+
+    @contextlib.asynccontextmanager
+    async def _scheduling(self) -> AsyncIterator[None]:
+        """The scheduler works by the scenario's configuration meanwhile."""
+        scheduling = self.troupe.register.scheduling
+        if scheduling is None:
+            if self.configuration:
+                raise ScenarioFailed("it brings a configuration for the scheduler, and this cluster's is not ours to configure")
+            yield
+            return
+        try:
+            await scheduling.adopt(self.configuration)
+        except ValueError as error:
+            raise ScenarioFailed(f"the scheduler's configuration is refused: {error}") from None
+        try:
+            yield
+        finally:
+            if self.configuration:
+                await scheduling.revert()
+
+    async def _fails(self, why: str) -> None:
+        major = self.progress.step.step.major
+        where = f"step {major}: " if major and f"step {major}" not in why else ""
+        await self.progress.at(FAILED, self._with_ignored(f"{where}{why}"))
+
+    def _with_ignored(self, message: str = "") -> str:
+        ignored = f"ignored, because their steps are past: {', '.join(sorted(self._ignored))}" if self._ignored else ""
+        return "; ".join(each for each in (message, ignored) if each)
+
+    def _too_late(self) -> str:
+        """Operations whose steps would come after the end."""
+        left = [each.id for each in self.spec.operations if each.id not in {*self._done, *self._ignored}]
+        return f"never done, because it was said to be done before: {', '.join(left)}" if left else ""
+
+    def _check(self) -> list[Operation]:
+        operations = self.spec.operations
+        if again := [each.id for each in operations if self._done.get(each.id, each) != each]:
+            raise ScenarioFailed(f"operation {again[0]!r} is done, and another has come with its id")
+        if wrong := [why for _, why in faults(operations)]:
+            raise ScenarioFailed("; ".join(wrong))
+        if why := self.troupe.wrong(self.spec):
+            raise ScenarioFailed(why)
+        return operations
+
+    async def _steps(self) -> None:
+        while True:
+            major = self._next_major()
+            if major is None:
+                await self._pause()
+            elif await self._step(major):
+                return
+
+    def _next_major(self) -> int | None:
+        """The step of the next operations; those that come too late are left out, and that is said."""
+        now, self.progress.generation = self.progress.step.step.major, self._generation
+        left = [each for each in self._check() if each.id not in self._done]
+        for each in left:
+            if each.step <= now and each.id not in self._ignored:
+                self._ignored.add(each.id)
+                self.progress.actor.note("scenario-operation-ignored", scenario=self.progress.name, id=each.id, step=each.step)
+        return min((each.step for each in left if each.step > now), default=None)
+
+    async def _pause(self) -> None:
+        """Nothing is left to do, and nobody has said that this is all."""
+        while self._next_major() is None:
+            self._raise_spoiled()
+            self._spec_changed.clear()
+            await self.progress.at(PAUSED, self._with_ignored("all operations are done, and none says that the scenario is"))
+            await self._spec_changed.wait()
+        self._raise_spoiled()
+        await self.progress.at(RUNNING)
+
+    async def _step(self, major: int) -> bool:
+        """One major step; whether it was the last."""
+        operations = [each for each in self._check() if each.step == major and each.id not in self._done]
+        first = not self.progress.step.step.major
+        await self.progress.stands(OPERATING, major=major, running="")
+        if first:  # whoever is held has come to its gate, before there is anything to do
+            await self._come_back([*self.troupe.simulated, *self.troupe.disabled])
+            await self._others_react()
+        last = False
+        for each in operations:
+            self._done[each.id] = each
+            result = await do(self.progress.api, each, self.convergence.expect)
+            self.progress.happened(id=each.id, **{each.kinds[0]: result})
+            last = last or each.done is not None
+        for name in self.troupe.simulated:
+            await self._let_work(self.troupe.waiter(name))
+        if not self.troupe.simulated:
+            await self._others_react()
+        await self.progress.stands(STEP_COMPLETED)
+        await self.progress.write(step_ended=True)
+        self._raise_spoiled()
+        return last
+
+    async def _let_work(self, waiter: ControllerWaiter) -> None:
+        """One simulated controller's turn, from minor step to minor step, until there is none, or none of which anything comes."""
+        clock, made, most = self.progress.actor.clock, -1, self._made + MOST_STEPS
+        end = clock.now() + self.patience
+        while True:
+            await self._others_react()
+            if self._made > most:
+                raise ScenarioFailed(f"{waiter.name} has made {MOST_STEPS} minor steps, and comes to no end")
+            if self._made != made:
+                made, end = self._made, clock.now() + self.patience
+            elif not self.convergence.unfinished([waiter]):
+                await self.progress.stands(CONTROLLER_COMPLETED)
+                if await self._has_come_back(waiter.name):
+                    return
+            elif clock.now() >= end:
+                raise NotConvergedError(self.convergence.told([waiter], self.patience))
+            await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
+            if await self._goes_on(OPERATING_COMPLETED, CONTROLLER_RUNNING) and await self._has_finished(waiter):
+                return
+
+    async def _has_finished(self, waiter: ControllerWaiter) -> bool:
+        """It may work now; whether it has come to its end without another minor step."""
+        await self._reached([waiter], stops_at_step=True)
+        while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(waiter.name):
+            await self._reached([waiter], stops_at_step=True)
+        return await self._goes_on(CONTROLLER_RUNNING, CONTROLLER_COMPLETED) and await self._has_come_back(waiter.name)
+
+    async def _has_come_back(self, name: str) -> bool:
+        """Its turn is over when it stands at its gate; whether there was no other minor step until then."""
+        await self._come_back([name], or_when=lambda: self.progress.step.phase != CONTROLLER_COMPLETED)
+        return self.progress.step.phase == CONTROLLER_COMPLETED
+
+    async def _come_back(self, names: Sequence[str], or_when: Callable[[], bool] = lambda: False) -> None:
+        """Wait for those who have passed their gate and are not there again, as far as that can be seen."""
+
+        def away() -> list[str]:
+            return [name for name in names if self._attendance.is_away(name)]
+
+        if not await self.convergence.until(lambda: self._spoiled or or_when() or not away(), self.patience):
+            raise ScenarioFailed(
+                f"{', '.join(away())} has passed its gate, and has not come back to it within {self.patience:g} s: "
+                "the gate stands at the end of each loop, before a controller waits for anything else"
+            )
+        self._raise_spoiled()
+
+    @property
+    def _attendance(self) -> Attendance:
+        return Attendance.of(self.progress.actor.clock)
+
+    async def _goes_on(self, phase: str, following: str) -> bool:
+        """From one phase to the next, unless a minor step has come, or comes while that is written."""
+        if self.progress.step.phase == phase:
+            await self.progress.stands(following)
+        return self.progress.step.phase == following
+
+    async def _others_react(self) -> None:
+        await self._reached(self.troupe.before, stops_at_step=False)
+
+    async def _reached(self, waiters: Sequence[ControllerWaiter], *, stops_at_step: bool) -> None:
+        def interrupted() -> bool:
+            return bool(self._spoiled) or (stops_at_step and self.progress.step.phase != CONTROLLER_RUNNING)
+
+        await self.convergence.reached(waiters, or_when=interrupted, patience=self.patience)
+        self._raise_spoiled()
+
+    def _raise_spoiled(self) -> None:
+        if self._spoiled:
+            raise ScenarioFailed(self._spoiled)

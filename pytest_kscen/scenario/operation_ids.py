@@ -1,0 +1,65 @@
+"""Generate ids for operations without one: from what each does and when, independent of its place in the list."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.resources import Obj
+
+KINDS = ("create", "patch", "delete", "done")
+
+
+def filled(scenario: Obj) -> list[Any]:
+    """Its operations with an id each, if any has none; nothing otherwise. What is no operation is the schema's to refuse."""
+    operations = _part(scenario, "spec").get("operations")
+    if not isinstance(operations, list) or not any(map(_lacks_id, operations)):
+        return []
+    taken = {str(each.get("id")) for each in operations if isinstance(each, dict)}
+    return [_named(each, taken) if _lacks_id(each) else each for each in operations]
+
+
+def patch(scenario: Obj) -> list[Obj]:
+    """The JSON patch that fills them in; nothing for a Scenario that has them all."""
+    operations = filled(scenario)
+    return [{"op": "replace", "path": "/spec/operations", "value": operations}] if operations else []
+
+
+def _lacks_id(operation: Any) -> bool:
+    return isinstance(operation, dict) and not operation.get("id")
+
+
+def _named(operation: Obj, taken: set[str]) -> Obj:
+    name = _free(_words(operation), taken)
+    taken.add(name)
+    return {"id": name, **{key: value for key, value in operation.items() if key != "id"}}
+
+
+def _words(operation: Obj) -> str:
+    """As in `step 1: create Pod default/a`."""
+    kinds = [kind for kind in KINDS if operation.get(f"{kind}Operation") is not None]
+    words = [f"step {operation.get('step')}:", *(kinds or ("nothing",))]
+    if "create" in kinds:
+        obj = _part(operation, "createOperation", "object")
+        words += [str(obj.get("kind")), _place(_part(obj, "metadata"))]
+    elif changed := _part(operation, "patchOperation") or _part(operation, "deleteOperation"):
+        words += [str(_part(changed, "typeMeta").get("kind")), _place(_part(changed, "objectMeta"))]
+    return " ".join(words)
+
+
+def _place(metadata: Obj) -> str:
+    return "/".join(str(each) for each in (metadata.get("namespace"), metadata.get("name") or metadata.get("generateName")) if each)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+    return next(each for each in names if each not in taken)
+
+
+def _part(obj: Any, *path: str) -> Obj:
+    """An object within another, or an empty one where there is none."""
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return obj if isinstance(obj, dict) else {}

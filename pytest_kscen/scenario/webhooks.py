@@ -1,0 +1,217 @@
+"""Admission webhooks that a real API server calls for each write, the gate over HTTP, and pods held from a scheduler."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from pytest_kscen.kube.api import STRATEGIC_PATCH
+from pytest_kscen.kube.cache import Ref
+from pytest_kscen.kube.webhooks import HOST, Served, allowed, asked, configuration, denied, webhook
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.objects.resources import (
+    DEPLOYMENTS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
+from pytest_kscen.objects.scenarios import GROUP, SCENARIOS
+from pytest_kscen.scenario import operation_ids
+from pytest_kscen.scenario.builtin_waiters import DEFAULT, scheduler_of
+from pytest_kscen.scenario.writes import HOUSEKEEPING, KUBELET, NAME, USERS, VERBS, Write, refusal
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.informer import Informer
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# How a scheduler that knows nothing of scenarios sees one pod after the other: all are made
+# with a scheduling gate of ours. A pod's gate is opened when it is its turn, by priority and
+# then by arrival, and nobody is looked at any more. It cannot be closed again: the scheduler's
+# whole process stands still where that would matter.
+
+
+HELD = f"{GROUP}/held"
+
+
+class HeldPods:
+    """Those that wait for their turn."""
+
+    def __init__(self, api: Api, pods: Informer) -> None:
+        self._api = api
+        self._pods = pods
+        self._arrived: dict[str, int] = {}
+        self._count = 0
+        pods.on_change(self._changed)
+
+    def _changed(self, new: Obj | None, old: Obj | None) -> None:
+        if new is None and old is not None:
+            self._arrived.pop(old["metadata"]["uid"], None)
+        elif new is not None and new["metadata"]["uid"] not in self._arrived:
+            self._count += 1
+            self._arrived[new["metadata"]["uid"]] = self._count
+
+    async def release_next(self) -> bool:
+        """Open the gate of whoever is next; False if nobody waits."""
+        waiting = [pod for pod in self._pods if gates_of(pod) == [HELD] and not pod["metadata"].get("deletionTimestamp")]
+        if not waiting:
+            return False
+        pod = min(waiting, key=self._turn)
+        try:
+            released = await self._release(pod)
+        except NotFound:
+            await self._pods.lost(Ref.of(pod), pod["metadata"]["uid"])
+        else:
+            await self._pods.reached(released["metadata"]["resourceVersion"])
+        return True
+
+    async def release_all(self) -> None:
+        """Nobody plays any more: every gate of ours is opened, whether or not its pod was heard of."""
+        refused: ApiError | None = None
+        for pod in (await self._api.list(PODS)).items:
+            if HELD in gates_of(pod):
+                try:
+                    await self._release(pod)
+                except NotFound:
+                    continue
+                except ApiError as error:
+                    refused = error
+        if refused:
+            raise refused
+
+    async def _release(self, pod: Obj) -> Obj:
+        metadata = pod["metadata"]
+        patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": HELD}]}}
+        return await self._api.patch(PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH)
+
+    def _turn(self, pod: Obj) -> tuple[int, int]:
+        return -int(pod["spec"].get("priority") or 0), self._arrived[pod["metadata"]["uid"]]
+
+
+def gates_of(pod: Obj) -> list[str]:
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+
+
+def held(pod: Obj) -> list[Obj]:
+    """The JSON patch that makes a new pod wait for its turn; nothing for one that has a node, or another scheduler."""
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName") or scheduler_of(pod) != DEFAULT:
+        return []
+    return [{"op": "add", "path": "/spec/schedulingGates", "value": [*(spec.get("schedulingGates") or ()), {"name": HELD}]}]
+
+
+
+LABEL = f"{GROUP}/webhook"
+SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
+LOOKED_AT = ["*", "*/status", "*/scale", *(f"pods/{each}" for each in ("binding", "eviction", "resize", "ephemeralcontainers"))]
+BY_OTHERS = (
+    "!['system:node:', 'system:kube-', 'system:serviceaccount:kube-system:']"
+    f".exists(each, request.userInfo.username.startsWith(each)) && request.userInfo.username != '{USERS}{KUBELET}'"
+)
+"""Whose status is no news: that of whom it is."""
+KINDS = {(each.group, each.plural): each.kind for each in (PODS, *SCALED)}
+
+
+class Front(Served):
+    """Open until it is closed."""
+
+    def __init__(
+        self,
+        let_in: Callable[[Write], Awaitable[None]],
+        holds: Callable[[], bool],
+        passed: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`let_in` hears of each write; `holds` says whether new pods have to wait; `passed` returns when a controller may work."""
+        super().__init__()
+        self._let_in = let_in
+        self._holds = holds
+        self._passed = passed
+        self.url = ""
+        """Of the webhooks."""
+        self.gate_url = ""
+        """A controller's name goes behind it."""
+
+    async def open(self, tls: ssl.SSLContext) -> None:
+        webhooks = [web.post("/validate", self._validate), web.post("/mutate", self._mutate), web.post("/fill", self._fill)]
+        self.url = f"https://{HOST}:{await self.serve(webhooks, tls)}"
+        self.gate_url = f"http://{HOST}:{await self.serve([web.get('/gate/{controller}', self._gate)])}/gate/"
+
+    async def _validate(self, request: web.Request) -> web.Response:
+        review = await asked(request)
+        write = write_of(review)
+        if why := refusal(write):
+            return denied(review, why)
+        if not review.get("dryRun"):
+            await self._let_in(write)
+        return allowed(review)
+
+    async def _mutate(self, request: web.Request) -> web.Response:
+        review = await asked(request)
+        patch = held(review["object"]) if self._holds() else []
+        return allowed(review, patch)
+
+    async def _fill(self, request: web.Request) -> web.Response:
+        review = await asked(request)
+        return allowed(review, operation_ids.patch(review["object"]))
+
+    async def _gate(self, request: web.Request) -> web.Response:
+        await self._passed(request.match_info["controller"])
+        return web.json_response({"controller": request.match_info["controller"], "may": "work"})
+
+
+def write_of(review: Obj) -> Write:
+    """An AdmissionReview's request as a write."""
+    target, kind = review["resource"], review["kind"]
+    namespace = "" if target["resource"] == NAMESPACES.plural else review.get("namespace") or ""
+    name_of_kind = KINDS.get((target["group"], target["resource"]), kind["kind"])  # a subresource may have a kind of its own
+    resource = Resource(target["group"], target["version"], target["resource"], name_of_kind, namespaced=bool(namespace))
+    new, old = review.get("object"), review.get("oldObject")
+    name = review.get("name") or ((new or old or {}).get("metadata") or {}).get("name") or ""
+    writer, verb = review["userInfo"]["username"], VERBS[review["operation"]]
+    return Write(writer, verb, resource, review.get("subResource") or "", namespace, name, new, old)
+
+
+async def register(api: Api, url: str, authority: bytes, ours: str, *, policy: str = "Ignore") -> None:
+    """Have the API server call the webhooks for every write but those of `ours`, the scenario controller's own user.
+
+    With the policy `Fail` no write is ever missed, and none is let in when nobody answers any more.
+    """
+    bundle = base64.b64encode(authority).decode()
+    others = f"request.userInfo.username != '{ours}'"
+    looked_at = f"!(request.resource.resource in [{', '.join(repr(each.plural) for each in HOUSEKEEPING)}])"
+    told_elsewhere = f"!has(request.subResource) || request.subResource != 'status' || {BY_OTHERS}"
+    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": list(VERBS), "resources": LOOKED_AT}
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [PODS.plural]}
+    scenarios = {"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [SCENARIOS.plural]}
+    watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at, told_elsewhere)
+    holding = _webhook(f"{url}/mutate", bundle, policy, pods)
+    filling = {**_webhook(f"{url}/fill", bundle, policy, scenarios), "name": f"ids.{NAME}.{GROUP}"}
+    await api.create(VALIDATING_WEBHOOKS, _configuration(VALIDATING_WEBHOOKS, watching))
+    await api.create(MUTATING_WEBHOOKS, _configuration(MUTATING_WEBHOOKS, holding, filling))
+
+
+async def unregister(api: Api) -> None:
+    """Take them away again, if they are there."""
+    for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
+        with contextlib.suppress(NotFound):
+            await api.delete(resource, NAME)
+
+
+def _webhook(url: str, bundle: str, policy: str, rule: Obj, *conditions: str) -> Obj:
+    return webhook(f"{NAME}.{GROUP}", url, bundle, policy, rule, *conditions)
+
+
+def _configuration(resource: Resource, *webhooks: Obj) -> Obj:
+    return configuration(resource, NAME, LABEL, *webhooks)

@@ -1,1 +1,0 @@
-"""What the control plane makes of nodes that fall silent: conditions, taints, evictions, and pods without a node."""

@@ -1,1 +1,0 @@
-"""The scheduler's configuration: a KubeSchedulerConfiguration, read and checked."""

@@ -1,1 +1,0 @@
-"""The pods that wait for a node."""

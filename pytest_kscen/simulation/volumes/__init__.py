@@ -1,1 +1,0 @@
-"""PersistentVolumes: found or provisioned for claims, bound, protected while in use, reclaimed. No kubelet may enter here."""

@@ -1,0 +1,257 @@
+"""Evaluate an expression's tree with a step limit, and derive the kind of its result without evaluating it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.workflow.expressions.parsing import (
+    Array,
+    Binary,
+    Call,
+    Condition,
+    Literal,
+    Member,
+    Name,
+    Node,
+    Pairs,
+    Pointer,
+    Slice,
+    Unary,
+    walk,
+)
+from pytest_kscen.workflow.expressions.tokens import Mistake
+from pytest_kscen.workflow.expressions.values import (
+    ARRAY,
+    BOOL,
+    FLOAT,
+    INT,
+    MAP,
+    NIL,
+    NUMBERS,
+    STRING,
+    Effort,
+    binary,
+    elements,
+    kind_of,
+    length,
+    member,
+    negated,
+    sliced,
+    truth,
+    with_article,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+
+
+SETTLED = {"or": True, "||": True, "and": False, "&&": False}
+
+
+class Evaluation:
+    """One walk."""
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self._variables = variables
+        self._effort = Effort()
+        self._elements: list[Any] = []
+        """What the closures are asked about, the innermost last."""
+
+    def value(self, node: Node) -> Any:
+        self._effort.spend(1)
+        try:
+            return self._value(node)
+        except Mistake as mistake:
+            if mistake.at is None:
+                mistake.at = node.at
+            raise
+
+    def _value(self, node: Node) -> Any:
+        match node:
+            case Literal(value):
+                return value
+            case Name(name):
+                return self._variable(name)
+            case Pointer():
+                return self._elements[-1]
+            case Unary(sign, operand):
+                return negated(sign, self.value(operand))
+            case Binary(sign, left, right):
+                return self._binary(sign, left, right)
+            case _:
+                return self._composed(node)
+
+    def _composed(self, node: Condition | Array | Pairs | Member | Slice | Call) -> Any:
+        match node:
+            case Condition(test, then, otherwise):
+                return self.value(then if truth(self.value(test), "'?'") else otherwise)
+            case Array(items):
+                return [self.value(item) for item in items]
+            case Pairs(pairs):
+                return dict(self._pair(key, value) for key, value in pairs)
+            case Member():
+                return self._member(node)
+            case Slice(of, first, last):
+                return sliced(self.value(of), self._end(first), self._end(last), self._effort)
+            case Call():
+                return self._call(node)
+
+    def _binary(self, sign: str, left: Node, right: Node) -> Any:
+        value = self.value(left)
+        if sign in SETTLED:  # by the left side alone, if it is this
+            if truth(value, repr(sign)) == SETTLED[sign]:
+                return value
+            return truth(self.value(right), repr(sign))
+        return binary(sign, value, self.value(right), self._effort)
+
+    def _variable(self, name: str) -> Any:
+        if name not in self._variables:
+            raise Mistake(f"there is no variable {name!r}{nearest(name, self._variables)}")
+        value = self._variables[name]
+        kind_of(value)  # or it is none of ours
+        return value
+
+    def _pair(self, key: Node, value: Node) -> tuple[str, Any]:
+        name = self.value(key)
+        if not isinstance(name, str):
+            raise Mistake(f"a map's keys are strings, and this is of kind {kind_of(name)}", key.at)
+        return name, self.value(value)
+
+    def _member(self, node: Member) -> Any:
+        of = self.value(node.of)
+        if of is None and node.safe:
+            return None
+        return member(of, self.value(node.key))
+
+    def _end(self, node: Node | None) -> Any:
+        return None if node is None else self.value(node)
+
+    # --- builtins ---
+
+    def _call(self, call: Call) -> Any:
+        over = self.value(call.over)
+        if call.closure is None:
+            return length(over)
+        closure, builtin = call.closure, call.builtin
+        over = elements(over, builtin)
+        if builtin == "map":
+            return [self._asked(closure, each) for each in over]
+        chosen = (each for each in over if truth(self._asked(closure, each), f"the closure of {builtin!r}"))
+        if builtin == "filter":
+            return list(chosen)
+        if builtin in {"any", "none"}:  # the first one settles it
+            return any(True for _ in chosen) == (builtin == "any")
+        if builtin == "all":
+            return all(truth(self._asked(closure, each), "the closure of 'all'") for each in over)
+        count = sum(1 for _ in chosen)
+        return count if builtin == "count" else count == 1
+
+    def _asked(self, closure: Node, element: Any) -> Any:
+        self._elements.append(element)
+        try:
+            return self.value(closure)
+        finally:
+            self._elements.pop()
+
+
+# What can be told of an expression's result before it is evaluated: its kind, where that does
+# not hang on the variables.
+
+
+RESULTS = {
+    **dict.fromkeys(("or", "||", "and", "&&", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "not", "!"), BOOL),
+    **dict.fromkeys(("matches", "contains", "startsWith", "endsWith", "all", "none", "any", "one"), BOOL),
+    **dict.fromkeys(("..", "filter", "map"), ARRAY),
+    **dict.fromkeys(("/", "**"), FLOAT),
+    **dict.fromkeys(("%", "len", "count"), INT),
+}
+UNKNOWN = ""
+EQUALITIES = ("==", "!=")
+ALWAYS = {"==": False, "!=": True, "in": False, "not in": True}
+"""What comes of these where nothing can be equal."""
+FITTING: dict[str, tuple[set[str], ...]] = {
+    **dict.fromkeys(("<", ">", "<=", ">=", "+"), (set(NUMBERS), {STRING})),
+    **dict.fromkeys(("-", "*", "/", "**"), (set(NUMBERS),)),
+    "%": ({INT},),
+    **dict.fromkeys(("matches", "contains", "startsWith", "endsWith"), ({STRING},)),
+}
+"""Of which kinds both sides are, in one of these ways, if there is a result."""
+
+
+def result_of(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911 — a line for each sort of node
+    """A kind, given those of the variables; empty if it may be one or the other."""
+    match node:
+        case Literal(value):
+            return kind_of(value)
+        case Name(name):
+            return variables.get(name, UNKNOWN)
+        case Unary(sign, operand):
+            return RESULTS.get(sign) or result_of(operand, variables)
+        case Binary(sign, left, right):
+            return RESULTS.get(sign) or _sum(result_of(left, variables), result_of(right, variables))
+        case Condition(_, then, otherwise):
+            one, other = result_of(then, variables), result_of(otherwise, variables)
+            return one if one == other else UNKNOWN
+        case Call(builtin):
+            return RESULTS[builtin]
+        case Slice(of):
+            return result_of(of, variables)
+        case Array():
+            return ARRAY
+        case Pairs():
+            return MAP
+        case _:
+            return UNKNOWN
+
+
+def settled_by_kinds(tree: Node, variables: Mapping[str, str]) -> tuple[str, int]:
+    """Why a comparison comes to the same whatever is compared, as the kinds of its sides differ; and where it stands."""
+    for node, _ in walk(tree):
+        if isinstance(node, Binary) and node.operator in ALWAYS:
+            left, right = result_of(node.left, variables), _kind_among(node, variables)
+            if _never_equal(left, right):
+                hint = _hint(node, left, right)
+                always = str(ALWAYS[node.operator]).lower()
+                return f"{with_article(left)} is never equal to {with_article(right)}, so this is always {always}{hint}", node.at
+    return "", 0
+
+
+def misfit(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[str, int]:
+    """Why an operation among these has no result whatever the values, as the kinds of its sides do not fit; and where it stands."""
+    for node in nodes:
+        if isinstance(node, Binary) and (fits := FITTING.get(node.operator)):
+            left, right = result_of(node.left, variables), result_of(node.right, variables)
+            if UNKNOWN not in (left, right) and not any({left, right} <= kinds for kinds in fits):
+                return f"{node.operator!r} cannot take {with_article(left)} and {with_article(right)}: it has no result", node.at
+    return "", 0
+
+
+def _kind_among(node: Binary, variables: Mapping[str, str]) -> str:
+    """That of the right side, or of all that the left is to be one of."""
+    if node.operator in EQUALITIES:
+        return result_of(node.right, variables)
+    items = node.right.items if isinstance(node.right, Array) else ()
+    kinds = {result_of(item, variables) for item in items}
+    return kinds.pop() if len(kinds) == 1 else UNKNOWN
+
+
+def _never_equal(left: str, right: str) -> bool:
+    """Whoever asks for nil may know that it can be that."""
+    return not {left, right} & {UNKNOWN, NIL} and left != right and not {left, right} <= set(NUMBERS)
+
+
+def _hint(node: Binary, left: str, right: str) -> str:
+    """What somebody meant who put a number in quotes."""
+    literals = [each.value for each in (node.left, node.right) if isinstance(each, Literal) and isinstance(each.value, str)]
+    number = next((each for each in literals if each.isdecimal()), "")
+    return f" (did you mean {number}, without quotes?)" if number and {left, right} & set(NUMBERS) else ""
+
+
+def _sum(left: str, right: str) -> str:
+    """Of `+`, `-` and `*`; what does not fit together fails, and has no kind."""
+    if left == right and left in {INT, FLOAT, STRING}:
+        return left
+    return FLOAT if {left, right} == {INT, FLOAT} else UNKNOWN

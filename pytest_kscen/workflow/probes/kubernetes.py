@@ -1,0 +1,100 @@
+"""Kubernetes: an object, or all with these labels, for which a CEL expression is true.
+
+`object` is null where there is none of the name; `objects` is a list. Without an expression it must be there, or one must.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pytest_kscen.cel import EvaluationError, Mistakes, compile_expression
+from pytest_kscen.cel.types import BOOL, DYN, list_of
+from pytest_kscen.objects.errors import NotFound
+from pytest_kscen.objects.selectors import parse_labels
+from pytest_kscen.workflow.probes.form import Outcome
+
+if TYPE_CHECKING:
+    from pytest_kscen.cel import Program
+    from pytest_kscen.workflow.probes.form import Errand, Part
+
+ONE, MANY = "object", "objects"
+TYPES = {ONE: DYN, MANY: list_of(DYN)}
+THERE = {ONE: "object != null", MANY: "size(objects) > 0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kubernetes:
+    """What is asked of the API server."""
+
+    patience: ClassVar[float] = 1.0
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str
+    """The subject's own if it is left out."""
+    label_selector: str
+    expression: str
+    program: Program
+
+    @classmethod
+    def of(cls, part: Part) -> Self:
+        part.only(("apiVersion", "kind", "name", "namespace", "labelSelector", "expression"))
+        if part.has("name") and part.has("labelSelector"):
+            part.wrong("needs a name, or a labelSelector, and has both")
+        selector = part.text("labelSelector")
+        try:
+            parse_labels(selector)
+        except ValueError as error:
+            part.wrong(str(error), "labelSelector")
+        name = part.text("name")
+        variable = ONE if name else MANY
+        expression = part.text("expression", THERE[variable])
+        return cls(
+            *(part.text("apiVersion", required=True), part.text("kind", required=True), name, part.text("namespace"), selector),
+            *(expression, _compiled(part, expression, variable)),
+        )
+
+    async def ask(self, errand: Errand, within: float) -> Outcome:  # noqa: ARG002  # who asks stops waiting
+        api = errand.actor.api
+        resource = await api.resource_of(self.api_version, self.kind)
+        namespace = (self.namespace or errand.namespace) if resource.namespaced else ""
+        if self.name:
+            what = f"{resource.qualified} {self.name}"
+            found: dict[str, object] = {ONE: None}
+            with contextlib.suppress(NotFound):
+                found = {ONE: await api.get(resource, self.name, namespace)}
+        else:
+            what = f"{resource.qualified} with {self.label_selector or 'any labels'}"
+            found = {MANY: (await api.list(resource, namespace, labels=self.label_selector)).items}
+        return self._judge(what, found)
+
+    def _judge(self, what: str, found: dict[str, object]) -> Outcome:
+        try:
+            value = self.program.value(found)
+        except EvaluationError as error:
+            absent = " is not there, and" if found.get(ONE, self) is None else ":"
+            return Outcome(False, f"{what}{absent} {self.expression!r} has no value: {error}")
+        if value is True:
+            return Outcome(True, f"{self.expression} of {what}")
+        if value is not False:
+            return Outcome(False, f"{what}: {self.expression!r} is neither true nor false, but {value!r}")
+        return Outcome(False, f"{what}: {self.expression!r} does not hold" + _count(found))
+
+
+def _count(found: dict[str, object]) -> str:
+    objects = found.get(MANY)
+    return f" for {len(objects)} objects" if isinstance(objects, list) else ""
+
+
+def _compiled(part: Part, expression: str, variable: str) -> Program:
+    try:
+        program = compile_expression(expression, {variable: TYPES[variable]})
+    except Mistakes as mistakes:
+        part.wrong(str(mistakes), "expression")
+        return compile_expression("false", {})
+    if program.type not in (BOOL, DYN):
+        part.wrong(f"must be true or false, and is of type {program.type}", "expression")
+    return program

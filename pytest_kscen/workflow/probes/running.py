@@ -1,0 +1,227 @@
+"""Run the probes of one node or workflow, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import timestamp_of
+from pytest_kscen.objects.errors import ApiError
+from pytest_kscen.workflow.probes.form import Errand, Outcome, Verdict
+from pytest_kscen.workflow.probes.probe import (
+    AWAITED,
+    CONTINUOUS,
+    END,
+    FAILED,
+    ON_CHAOS,
+    PASSED,
+    START,
+    Probe,
+    score_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.workflow.probes.form import Form
+
+
+
+# One question: whatever comes of it, a mistake of ours or of who answers included, is an
+# outcome, and stops nobody else.
+
+
+
+async def outcome_of(form: Form, errand: Errand, within: float) -> Outcome:
+    """What has no answer within these seconds has failed."""
+    try:
+        async with asyncio.timeout(within):
+            return await form.ask(errand, within)
+    except TimeoutError as error:
+        return Outcome(False, str(error) or f"there was no answer within {within:g} s")
+    except (ApiError, OSError, ValueError) as error:
+        return Outcome(False, str(error))
+    except Exception as error:  # noqa: BLE001  # whatever stands in an answer
+        return Outcome(False, f"it cannot be judged: {error!r}")
+
+
+
+
+@dataclass(slots=True)
+class _Record:
+    """How a probe has fared."""
+
+    probe: Probe
+    count: int = 0
+    failures: int = 0
+    verdict: str = AWAITED
+    message: str = ""
+    last: float | None = None
+
+    def shown(self) -> Obj:
+        status: Obj = {"name": self.probe.name, "when": self.probe.when, "verdict": self.verdict, "weight": self.probe.weight}
+        status |= {"count": self.count, "failures": self.failures}
+        if self.message:
+            status["message"] = self.message
+        if self.last is not None:
+            status["lastProbeTime"] = timestamp_of(self.last)
+        return status
+
+    def resume(self, before: Obj) -> None:
+        self.count, self.failures = before.get("count", 0), before.get("failures", 0)
+        self.verdict, self.message = before.get("verdict", AWAITED), before.get("message", "")
+
+
+class Probing:
+    """Asks for one subject.
+
+    `subject` is what notes say it is: workflow, namespace and, for a node, node. The callback is told once of each probe that
+    has failed for good between the edges, if it is one to stop for; `judged` is told whenever else a verdict is another.
+    `before` are the results of an engine that went before; `group` is whose tasks live no longer than it; `owner` is the
+    reference that pods of ours carry.
+    """
+
+    def __init__(
+        self,
+        actor: Actor,
+        probes: Sequence[Probe],
+        subject: dict[str, str],
+        failed: Callable[[Probe, str], None],
+        *,
+        judged: Callable[[], None] = lambda: None,
+        group: asyncio.TaskGroup | None = None,
+        owner: Obj | None = None,
+        before: Iterable[Obj] = (),
+    ) -> None:
+        self._actor = actor
+        self._subject = subject
+        self._failed = failed
+        self._judged = judged
+        self._group = group
+        self._errand = Errand(actor, subject, owner)
+        self._records = {probe.name: _Record(probe) for probe in probes}
+        self._tasks: dict[str, list[asyncio.Task[None]]] = {CONTINUOUS: [], ON_CHAOS: []}
+        self._is_over = False
+        for result in before:
+            if record := self._records.get(result.get("name", "")):
+                record.resume(result)
+
+    async def at_start(self) -> list[Verdict]:
+        return await self._at_edge(START, [probe for probe in self._probes if probe.is_at_start])
+
+    def begin_continuous(self) -> None:
+        self._begin(CONTINUOUS)
+
+    def chaos_is_on(self, on: bool) -> None:  # noqa: FBT001  # the whole of what there is to tell
+        if not on:
+            self._end(ON_CHAOS)
+        elif not self._tasks[ON_CHAOS]:
+            self._begin(ON_CHAOS)
+
+    async def at_end(self) -> list[Verdict]:
+        """Nothing is asked any more but what belongs here."""
+        await self.stop()
+        return await self._at_edge(END, [probe for probe in self._probes if probe.is_at_end])
+
+    def close(self) -> list[asyncio.Task[None]]:
+        """Ask no more, and begin nothing again; what was being asked is still to end."""
+        self._is_over = True
+        return [*self._end(CONTINUOUS), *self._end(ON_CHAOS)]
+
+    async def stop(self) -> None:
+        """The same, to its end."""
+        for outcome in await asyncio.gather(*self.close(), return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    @property
+    def results(self) -> list[Obj]:
+        """For status.probes."""
+        return [record.shown() for record in self._records.values()]
+
+    @property
+    def score(self) -> float | None:
+        return score_of(self.results)
+
+    @property
+    def _probes(self) -> list[Probe]:
+        return [record.probe for record in self._records.values()]
+
+    # --- at an edge ---
+
+    async def _at_edge(self, moment: str, probes: list[Probe]) -> list[Verdict]:
+        return list(await asyncio.gather(*(self._insist(moment, probe) for probe in probes)))
+
+    async def _insist(self, moment: str, probe: Probe) -> Verdict:
+        """Ask until it holds, as often as it may fail."""
+        await self._sleep(probe.initial_delay)
+        for attempt in range(1, probe.failure_threshold + 1):
+            began = self._actor.clock.now()
+            outcome = await self._ask(moment, probe, attempt)
+            if outcome.passed:
+                break
+            if attempt < probe.failure_threshold:
+                await self._sleep(began + probe.interval - self._actor.clock.now())
+        self._settle(probe, outcome)
+        return Verdict(probe, outcome.passed, outcome.message)
+
+    # --- again and again ---
+
+    def _begin(self, moment: str) -> None:
+        if self._is_over:
+            return
+        begin = (self._group or asyncio.get_running_loop()).create_task
+        self._tasks[moment] = [
+            begin(self._repeat(moment, probe), name=f"probe {probe.name} of {self._errand.of}")
+            for probe in self._probes
+            if probe.when == moment
+        ]
+
+    def _end(self, moment: str) -> list[asyncio.Task[None]]:
+        tasks, self._tasks[moment] = self._tasks[moment], []
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+    async def _repeat(self, moment: str, probe: Probe) -> None:
+        await self._sleep(probe.initial_delay)
+        in_a_row = attempt = 0
+        while True:
+            began = self._actor.clock.now()
+            attempt += 1
+            outcome = await self._ask(moment, probe, attempt)
+            in_a_row = 0 if outcome.passed else in_a_row + 1
+            is_new = (outcome.passed or in_a_row == probe.failure_threshold) and self._settle(probe, outcome)
+            if in_a_row == probe.failure_threshold and probe.stop_on_failure:
+                self._failed(probe, outcome.message)
+                return
+            if is_new:
+                self._judged()
+            await self._sleep(began + probe.interval - self._actor.clock.now())
+
+    # --- one question ---
+
+    async def _ask(self, moment: str, probe: Probe, attempt: int) -> Outcome:
+        outcome = await outcome_of(probe.form, self._errand, probe.timeout)
+        record = self._records[probe.name]
+        record.count += 1
+        record.failures += not outcome.passed
+        record.last = self._actor.clock.now()
+        note = {"probe": probe.name, "when": moment, "passed": outcome.passed, "message": outcome.message, "attempt": attempt}
+        self._actor.note("workflow-probe", **self._subject, **note)
+        return outcome
+
+    def _settle(self, probe: Probe, outcome: Outcome) -> bool:
+        """Whether the verdict is another now; one that has failed for good has failed, whatever comes later."""
+        record = self._records[probe.name]
+        before = record.verdict
+        if before != FAILED:
+            record.verdict, record.message = (PASSED if outcome.passed else FAILED), outcome.message
+        return record.verdict != before
+
+    async def _sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            await self._actor.clock.sleep(seconds)

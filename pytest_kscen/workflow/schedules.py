@@ -1,0 +1,347 @@
+"""The Schedule controller: plan what is due for each Schedule and CronWorkflow, then create and delete its objects."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kscen.clock import epoch_of, timestamp_of
+from pytest_kscen.kube.events import Recorder, reference_to
+from pytest_kscen.kube.informer import Informer
+from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, KINDS, MANAGED_BY, PAUSE, SHIPPED
+from pytest_kscen.objects.cron import FEW, Cron, CronError
+from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
+from pytest_kscen.objects.resources import owner_reference
+from pytest_kscen.workflow import schedule_jobs as made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Never
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.resources import Obj, Resource
+
+
+
+# What is to be done for a Schedule at one look: decided from the Schedule, what it has spawned,
+# and the time. Pure.
+
+
+ALLOW = "Allow"
+HISTORY = 1
+"""How many that it has spawned are kept, if the Schedule does not say."""
+
+
+class Told(NamedTuple):
+    """A warning, with the shipped reason."""
+
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """One look's decisions."""
+
+    spawn: float | None = None
+    """The time for which something is to be spawned."""
+    settled: float | None = None
+    """The time up to which nothing is left to do."""
+    delete: list[Obj] = field(default_factory=list)
+    pause: list[Obj] = field(default_factory=list)
+    """Chaos that is to be as its Schedule is: paused, or not."""
+    running: list[Obj] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+    wake: float | None = None
+    """When to look again, if nothing happens before."""
+
+
+def plan_for(schedule: Obj, spawned: Iterable[Obj], now: float) -> Plan:
+    """A CronError says that its schedule cannot be read."""
+    cron = Cron.of(schedule["spec"]["schedule"])
+    jobs = sorted((job for job in spawned if not job["metadata"].get("deletionTimestamp")), key=made.age)
+    plan = Plan(running=[job for job in jobs if not made.is_finished(job, now)])
+    _forget_old(plan, schedule, jobs)
+    plan.pause = [job for job in plan.running if made.is_chaos(job) and made.is_paused(job) != made.is_paused(schedule)]
+    wakes = [end for job in plan.running if (end := made.ends_at(job)) is not None and end > now]
+    if not made.is_paused(schedule) and not schedule["metadata"].get("deletionTimestamp"):
+        last = _keep_appointment(plan, schedule, cron, jobs, now)
+        if (following := cron.next_after(last)) is not None:
+            wakes.append(following)
+    plan.wake = min(wakes, default=None)
+    return plan
+
+
+def _forget_old(plan: Plan, schedule: Obj, jobs: list[Obj]) -> None:
+    """The oldest go first, and who runs still stays."""
+    surplus = len(jobs) - int(schedule["spec"].get("historyLimit") or HISTORY)
+    for job in jobs[: max(0, surplus)]:
+        if job in plan.running:
+            plan.told.append(Told("Skip", f"Skip removing history: {job['metadata']['name']} is still running"))
+        else:
+            plan.delete.append(job)
+
+
+def _keep_appointment(plan: Plan, schedule: Obj, cron: Cron, jobs: list[Obj], now: float) -> float:
+    """Of several times that were missed only the last counts; this is it, or the one before."""
+    status, metadata = schedule.get("status") or {}, schedule["metadata"]
+    since = epoch_of(status.get("time") or metadata["creationTimestamp"])
+    due, count = cron.missed(since, now)
+    if due is None:
+        return since
+    deadline = schedule["spec"].get("startingDeadlineSeconds")
+    if deadline is not None:
+        _, count = cron.missed(max(since, now - deadline - 1), now)
+    if deadline is not None and due + deadline < now:
+        plan.settled = due
+        moment = datetime.datetime.fromtimestamp(due, cron.zone)
+        plan.told.append(Told("MissSchedule", f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}"))
+    elif count > FEW:
+        plan.settled = due
+        message = f"too many missed start times (> {FEW}). Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+        plan.told.append(Told("MissSchedule", message))
+    else:
+        _decide(plan, schedule, jobs, due)
+    return due
+
+
+def _decide(plan: Plan, schedule: Obj, jobs: list[Obj], due: float) -> None:
+    if any(job["metadata"]["name"] == made.name_at(schedule, due) for job in jobs):
+        plan.settled = due  # it was spawned, and there was no time left to say so
+    elif plan.running and schedule["spec"].get("concurrencyPolicy") != ALLOW:
+        message = f"Forbid spawning new job because: {plan.running[0]['metadata']['name']} is still running"
+        plan.told.append(Told("Forbid", message))
+    else:
+        plan.spawn = plan.settled = due
+
+
+def references(jobs: Iterable[Obj]) -> list[Obj]:
+    """What status.active says of them."""
+    found = [{name: value for name, value in reference_to(job).items() if name != "resourceVersion"} for job in jobs]
+    return sorted(found, key=lambda reference: str(reference["name"]))
+
+
+# The Schedule controller: each Schedule has a follower that looks at it when something has
+# changed or a time has come. All it knows stands in the API: what was spawned is named after
+# its time, so that one that is started anew spawns nothing twice.
+
+
+COMPONENT = "kscen-schedule"
+AGAIN = 10.0
+"""Seconds until what the API has refused is tried again."""
+
+
+class Schedules:
+    """The actor."""
+
+    def __init__(self, actor: Actor, family: Family = SHIPPED) -> None:
+        self.actor = actor
+        self.recorder = Recorder(actor.api, actor.clock, COMPONENT)
+        self._family = family
+        self._followers: dict[str, Follower] = {}
+        """By the uids of what they follow."""
+        self._spawned: dict[str, Informer] = {}
+        """Of each type that some Schedule spawns."""
+
+    async def run(self) -> Never:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for resource in (self._family.schedules, CRON_WORKFLOWS):
+                if await self._is_served(resource):
+                    await self._follow_all(Informer(self.actor.api, self.actor.clock, resource))
+            await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    async def _is_served(self, resource: Resource) -> bool:
+        try:
+            await self.actor.api.resource_of(resource.api_version, resource.kind)
+        except NotFound:
+            return False
+        return True
+
+    async def _follow_all(self, schedules: Informer) -> None:
+        def changed(new: Obj | None, old: Obj | None) -> None:
+            for obj in filter(None, (old, new)):
+                uid = obj["metadata"]["uid"]
+                if obj is new and uid not in self._followers:
+                    follower = self._followers[uid] = Follower(self, schedules, obj)
+                    self._group.create_task(self._live(uid, follower), name=f"schedule {obj['metadata']['name']}")
+                if uid in self._followers:
+                    self._followers[uid].changed.set()
+
+        self._group.create_task(schedules.run(), name=schedules.resource.plural)
+        await schedules.synced()
+        schedules.on_change(changed)
+
+    async def _live(self, uid: str, follower: Follower) -> None:
+        """What one of them meets stops no other; one that cannot be followed is tried again when it has changed."""
+        try:
+            await follower.run()
+        except Exception as error:  # noqa: BLE001  # whatever stands in it
+            self.actor.log(logging.ERROR, "cannot be followed", schedule=follower.where, error=str(error))
+        finally:
+            del self._followers[uid]
+
+    async def spawned_of(self, type_: str) -> Informer:
+        """A picture of what Schedules of this type have spawned."""
+        if type_ not in self._spawned:
+            wanted = self._family.workflows if type_ == made.WORKFLOW else KINDS[type_].resource
+            resource = await self.actor.api.resource_of(wanted.api_version, wanted.kind)
+            informer = self._spawned[type_] = Informer(self.actor.api, self.actor.clock, resource, labels=MANAGED_BY)
+            informer.index("owner", _owners)
+            informer.on_change(self._spawned_changed)
+            self._group.create_task(informer.run(), name=f"scheduled {resource.plural}")
+        informer = self._spawned[type_]
+        await informer.synced()
+        return informer
+
+    def _spawned_changed(self, new: Obj | None, old: Obj | None) -> None:
+        for uid in _owners(new or old or {}):
+            if uid in self._followers:
+                self._followers[uid].changed.set()
+
+
+def _owners(obj: Obj) -> list[str]:
+    return [owner["uid"] for owner in obj["metadata"].get("ownerReferences") or () if owner.get("controller")]
+
+
+class Follower:
+    """One Schedule's."""
+
+    def __init__(self, schedules: Schedules, picture: Informer, schedule: Obj) -> None:
+        self.changed = asyncio.Event()
+        self._all = schedules
+        self._actor = schedules.actor
+        self._picture = picture
+        self._name = schedule["metadata"]["name"]
+        self._namespace = schedule["metadata"]["namespace"]
+        self._uid = schedule["metadata"]["uid"]
+        self._about = {"schedule": self._name, "namespace": self._namespace, "by": picture.resource.kind}
+        self._told: set[Told] = set()
+        """At the last look: nothing is told twice in a row."""
+
+    async def run(self) -> None:
+        """Until it is gone."""
+        while schedule := self._current():
+            self.changed.clear()
+            await self._rest(await self._look(schedule))
+
+    def _current(self) -> Obj | None:
+        schedule = self._picture.get(self._name, self._namespace)
+        return schedule if schedule and schedule["metadata"]["uid"] == self._uid else None
+
+    async def _rest(self, until: float | None) -> None:
+        """Until this instant, or until something has changed."""
+        if until is None:
+            await self.changed.wait()
+            return
+        sleep = asyncio.ensure_future(self._actor.clock.sleep(until - self._actor.clock.now()))
+        changed = asyncio.ensure_future(self.changed.wait())
+        try:
+            await asyncio.wait((sleep, changed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            changed.cancel()
+
+    # --- one look ---
+
+    async def _look(self, schedule: Obj) -> float | None:
+        """When to look again."""
+        try:
+            made.body_of(schedule)
+            picture = await self._all.spawned_of(made.type_of(schedule))
+            plan = plan_for(schedule, picture.index("owner", _owners).of(self._uid), self._actor.clock.now())
+        except (CronError, made.ScheduleError) as error:
+            self._tell(schedule, {Told("Failed", f"Failed to get run time: {error}")})
+            return None
+        except (ApiError, OSError) as error:
+            self._tell(schedule, {Told("Failed", f"Failed to list active jobs: {error}")})
+            return self._actor.clock.now() + AGAIN
+        self._tell(schedule, set(plan.told))
+        try:
+            await self._carry_out(schedule, plan, picture)
+        except (ApiError, OSError) as error:
+            self._actor.log(logging.WARNING, "refused", schedule=self.where, error=str(error))
+            return min(self._actor.clock.now() + AGAIN, plan.wake or float("inf"))
+        return plan.wake
+
+    async def _carry_out(self, schedule: Obj, plan: Plan, picture: Informer) -> None:
+        running = plan.running
+        if plan.spawn is not None:
+            running = [*running, await self._spawn(schedule, plan.spawn, picture)]
+        await self._write_status(schedule, plan.settled, running)
+        await self._pause(schedule, plan.pause, picture.resource)
+        for job in plan.delete:
+            await self._delete(schedule, job, picture.resource)
+
+    async def _spawn(self, schedule: Obj, due: float, picture: Informer) -> Obj:
+        """What was made for this time, if it is there already and ours."""
+        job = made.build(schedule, picture.resource, due, self._actor.labels, owner_reference(schedule))
+        name = job["metadata"]["name"]
+        with self._complaining(schedule, "create new object"):
+            try:
+                obj = await self._actor.api.create(picture.resource, job)
+            except AlreadyExists:
+                found = await self._actor.api.get(picture.resource, name, self._namespace)
+                if self._uid not in _owners(found):
+                    raise
+                return found
+        self._actor.note("schedule-spawned", **self._about, object=name, kind=job["kind"], due=timestamp_of(due))
+        self._actor.log(logging.INFO, "spawned", schedule=self.where, object=name, kind=job["kind"])
+        self._all.recorder.normal(schedule, "Spawned", f"Create new object: {name}")
+        await picture.reached(obj["metadata"]["resourceVersion"])
+        return obj
+
+    async def _write_status(self, schedule: Obj, settled: float | None, running: Iterable[Obj]) -> None:
+        before = schedule.get("status") or {}
+        status = {"active": references(running)}
+        if settled is not None:
+            status["time"] = timestamp_of(settled)  # type: ignore[assignment]  # its other field
+        if all(before.get(field, []) == value for field, value in status.items()):
+            return
+        resource = self._picture.resource
+        with self._complaining(schedule, "update status"):
+            patch = {"status": status}
+            now = await self._actor.api.patch(resource, self._name, patch, self._namespace, subresource="status")
+        await self._picture.reached(now["metadata"]["resourceVersion"])
+
+    async def _pause(self, schedule: Obj, jobs: Iterable[Obj], resource: Resource) -> None:
+        """Chaos does as its Schedule does."""
+        paused = made.is_paused(schedule)
+        for job in jobs:
+            name, patch = job["metadata"]["name"], {"metadata": {"annotations": {PAUSE: str(paused).lower()}}}
+            with self._complaining(schedule, f"set pause to {paused} for {name}"), contextlib.suppress(NotFound):
+                await self._actor.api.patch(resource, name, patch, self._namespace)
+
+    async def _delete(self, schedule: Obj, job: Obj, resource: Resource) -> None:
+        name = job["metadata"]["name"]
+        with self._complaining(schedule, f"delete {self._namespace}/{name}"), contextlib.suppress(NotFound):
+            await self._actor.api.delete(resource, name, self._namespace, propagation="Background")
+            self._actor.note("schedule-forgot", **self._about, object=name)
+
+    # --- its voice ---
+
+    def _tell(self, schedule: Obj, told: set[Told]) -> None:
+        for reason, message in sorted(told - self._told):
+            self._all.recorder.warning(schedule, reason, message)
+            self._actor.note("schedule-warned", **self._about, reason=reason, message=message)
+            self._actor.log(logging.WARNING, reason, schedule=self.where, why=message)
+        self._told = told
+
+    @contextlib.contextmanager
+    def _complaining(self, schedule: Obj, activity: str) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            if not isinstance(error, NotFound):
+                self._all.recorder.warning(schedule, "Failed", f"Failed to {activity}: {error}")
+            raise
+
+    @property
+    def where(self) -> str:
+        return f"{self._namespace}/{self._name}"

@@ -1,0 +1,258 @@
+"""The StatusCheck controller for clusters without Chaos Mesh: run each check's probe and record its conditions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kscen.clock import epoch_of, timestamp_of
+from pytest_kscen.kube.events import Recorder
+from pytest_kscen.kube.informer import Informer
+from pytest_kscen.objects.arguments import seconds_of_text
+from pytest_kscen.objects.conditions import is_true, set_condition
+from pytest_kscen.objects.errors import ApiError, NotFound
+from pytest_kscen.workflow.probes.form import Errand, Mistake, Outcome, Part, WrongProbe
+from pytest_kscen.workflow.probes.http import Http
+from pytest_kscen.workflow.probes.running import outcome_of
+
+if TYPE_CHECKING:
+    from typing import Never
+
+    from pytest_kscen.kube.actor import Actor
+    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.resources import Obj
+
+
+
+# What a StatusCheck asks for, and how it stands after so many answers. Pure. Answers in a row
+# decide: as many failures as its threshold says end it, and so do successes if it is
+# Synchronous. Its duration ends it in any case.
+
+
+CONTINUOUS = "Continuous"
+SUCCESS, FAILURE = "Success", "Failure"
+COMPLETED, DURATION_EXCEED = "Completed", "DurationExceed"
+FAILURE_EXCEED, SUCCESS_EXCEED = "FailureThresholdExceed", "SuccessThresholdExceed"
+REASON = "StatusCheck"
+"""Before the condition that completed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of one StatusCheck. Lengths are in seconds."""
+
+    is_continuous: bool
+    interval: float
+    timeout: float
+    failures: int
+    successes: int
+    records: int
+    """How many it keeps."""
+    duration: float | None
+
+    @classmethod
+    def of(cls, spec: Obj) -> Terms:
+        """One whose duration is none has none; that it is wrong is said by each answer."""
+        try:
+            duration = seconds_of_text(spec["duration"]) if spec.get("duration") else None
+        except ValueError:
+            duration = None
+        return cls(
+            is_continuous=spec.get("mode") == CONTINUOUS,
+            interval=spec.get("intervalSeconds", 10),
+            timeout=spec.get("timeoutSeconds", 1),
+            failures=spec.get("failureThreshold", 3),
+            successes=spec.get("successThreshold", 1),
+            records=spec.get("recordsHistoryLimit", 100),
+            duration=duration,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The last answers that were alike, and how many: there may be more of them than are kept."""
+
+    outcome: str = ""
+    length: int = 0
+
+    @classmethod
+    def of(cls, status: Obj) -> Row:
+        """As far as it is known."""
+        row = cls()
+        for record in status.get("records") or ():
+            row = row.then(record["outcome"])
+        return row
+
+    def then(self, outcome: str) -> Row:
+        return Row(outcome, self.length + 1 if outcome == self.outcome else 1)
+
+
+def asked(status: Obj, terms: Terms, at: str, outcome: str, message: str = "") -> Obj:
+    """The status with one more answer, and with what is wrong with that."""
+    records = [*(status.get("records") or ()), {"startTime": at, "outcome": outcome}][-terms.records :]
+    told = {"message": message} if message or status.get("message") else {}
+    return {**status, "count": status.get("count", 0) + 1, "records": records, **told}
+
+
+def judged(status: Obj, terms: Terms, row: Row, now: str, *, is_late: bool) -> Obj:
+    """The status with its conditions; what has come first among the reasons to be complete is the reason."""
+    held = {
+        DURATION_EXCEED: is_late,
+        FAILURE_EXCEED: row.outcome == FAILURE and row.length >= terms.failures,
+        SUCCESS_EXCEED: row.outcome == SUCCESS and row.length >= terms.successes,
+    }
+    ends = (DURATION_EXCEED, FAILURE_EXCEED) if terms.is_continuous else tuple(held)
+    reason = next((REASON + type_ for type_ in ends if held[type_]), "")
+    conditions = status.get("conditions")
+    for type_, holds in {**held, COMPLETED: bool(reason)}.items():
+        told = {"type": type_, "status": str(holds), "reason": reason if type_ == COMPLETED else "", "lastProbeTime": now}
+        conditions = set_condition(conditions, told, now)
+    judged = {**status, "conditions": conditions}
+    return {**judged, "completionTime": now} if reason else judged
+
+
+def is_completed(check: Obj) -> bool:
+    return is_true(check, COMPLETED)
+
+
+# The StatusCheck controller: each one that is there has a task that asks, until it is complete
+# or gone. All that it knows stands in the status, so that another controller goes on where this
+# one has stopped.
+
+
+COMPONENT = "kscen-status-check"
+AGAIN = 10.0
+"""Seconds until what the API has refused is tried again."""
+ENDS = {
+    DURATION_EXCEED: ("warning", "duration exceed"),
+    FAILURE_EXCEED: ("warning", "failure threshold exceed"),
+    SUCCESS_EXCEED: ("normal", "success threshold exceed"),
+}
+
+
+class StatusChecks:
+    """The actor."""
+
+    def __init__(self, actor: Actor, family: Family) -> None:
+        self._actor = actor
+        self._resource = family.status_checks
+        self._recorder = Recorder(actor.api, actor.clock, COMPONENT)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """By the uids of those that are there."""
+
+    async def run(self) -> Never:
+        checks = Informer(self._actor.api, self._actor.clock, self._resource)
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            checks.on_change(self._changed)
+            group.create_task(checks.run(), name=self._resource.plural)
+        raise AssertionError
+
+    def _changed(self, new: Obj | None, old: Obj | None) -> None:
+        if old and (new is None or _uid(new) != _uid(old)) and (task := self._tasks.pop(_uid(old), None)):
+            task.cancel()
+        if new is None:
+            return
+        task = self._tasks.get(_uid(new))
+        if new["metadata"].get("deletionTimestamp"):
+            if task:
+                task.cancel()
+        elif task is None:
+            name = f"status check {new['metadata']['name']}"
+            self._tasks[_uid(new)] = self._group.create_task(self._follow(new), name=name)
+
+    # --- one of them ---
+
+    async def _follow(self, check: Obj) -> None:
+        """What one of them meets stops no other."""
+        try:
+            if not is_completed(check):
+                await self._live(check)
+        except Exception as error:  # noqa: BLE001  # whatever stands in it
+            self._log(logging.ERROR, "cannot be followed", check, error)
+
+    async def _live(self, check: Obj) -> None:
+        clock = self._actor.clock
+        terms, form = Terms.of(check["spec"]), _form_of(check["spec"])
+        status, now = check.get("status") or {}, clock.now()
+        row = Row.of(status)
+        if not status.get("startTime"):
+            status = judged({**status, "startTime": timestamp_of(now)}, terms, row, timestamp_of(now), is_late=False)
+            await self._write(check, status)
+            began = now
+        else:
+            began = epoch_of(status["startTime"])
+        ends = None if terms.duration is None else began + terms.duration
+        last = [epoch_of(record["startTime"]) for record in status.get("records") or ()][-1:]
+        due = max(clock.now(), (last[0] if last else began) + terms.interval)
+        while not is_completed({"status": status}):
+            is_over = ends is not None and due > ends
+            await clock.sleep((ends if is_over and ends is not None else due) - clock.now())
+            if not is_over:
+                due = clock.now() + terms.interval
+                at = timestamp_of(clock.now())
+                answer = await self._ask(check, terms, form)
+                outcome = SUCCESS if answer.passed else FAILURE
+                status, row = asked(status, terms, at, outcome, answer.message), row.then(outcome)
+            is_late = ends is not None and clock.now() >= ends
+            status = judged(status, terms, row, timestamp_of(clock.now()), is_late=is_late)
+            await self._write(check, status)
+        self._tell(check, status)
+
+    async def _ask(self, check: Obj, terms: Terms, form: Http | WrongProbe) -> Outcome:
+        metadata = check["metadata"]
+        outcome = await self._outcome(metadata["namespace"], terms, form)
+        self._actor.note(
+            "status-check", namespace=metadata["namespace"], name=metadata["name"], passed=outcome.passed, message=outcome.message
+        )
+        if not outcome.passed:
+            words = f"HTTP execution of status check failed: {outcome.message}"
+            self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
+        return outcome
+
+    async def _outcome(self, namespace: str, terms: Terms, form: Http | WrongProbe) -> Outcome:
+        if isinstance(form, WrongProbe):
+            return Outcome(False, str(form))
+        return await outcome_of(form, Errand(self._actor, {"namespace": namespace}), terms.timeout)
+
+    async def _write(self, check: Obj, status: Obj) -> None:
+        """However often that is refused, as long as the check is there."""
+        metadata = check["metadata"]
+        what = (self._resource, metadata["name"], {"status": status}, metadata["namespace"])
+        while True:
+            try:
+                await self._actor.api.patch(*what, subresource="status")
+            except NotFound:
+                return  # it is gone, and so will this be
+            except (ApiError, OSError) as error:
+                self._log(logging.WARNING, "refused", check, error)
+                await self._actor.clock.sleep(AGAIN)
+            else:
+                return
+
+    def _log(self, level: int, what: str, check: Obj, error: Exception) -> None:
+        metadata = check["metadata"]
+        self._actor.log(level, what, check=f"{metadata['namespace']}/{metadata['name']}", error=str(error))
+
+    def _tell(self, check: Obj, status: Obj) -> None:
+        done = {"status": status}
+        reasons = [type_ for type_ in ENDS if is_true(done, type_)]
+        self._recorder.normal(check, f"{REASON}Completed", f"status check completed: {REASON}{reasons[0]}")
+        for type_ in reasons:
+            kind, words = ENDS[type_]
+            (self._recorder.normal if kind == "normal" else self._recorder.warning)(check, REASON + type_, words)
+
+
+def _uid(check: Obj) -> str:
+    return str(check["metadata"]["uid"])
+
+
+def _form_of(spec: Obj) -> Http | WrongProbe:
+    """How it asks, or why it cannot."""
+    mistakes: list[Mistake] = []
+    part = Part(spec, "spec", mistakes)
+    part.length("duration", 0.0)
+    form = Http.of(part.part("http"))
+    return WrongProbe(mistakes) if mistakes else form

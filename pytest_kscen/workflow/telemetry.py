@@ -1,0 +1,338 @@
+"""Metrics and traces of a running engine, computed from its journal: Prometheus text over HTTP, and OpenTelemetry spans."""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+from aiohttp import web
+
+from pytest_kscen.objects.chaos_mesh import FAILED, HOLDING, INIT, OVER, RUNNING
+from pytest_kscen.workflow.story import FOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Never
+
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.journal import Entry
+
+
+
+# Counters, gauges and histograms, and how Prometheus reads them: its text format, version
+# 0.0.4.
+
+
+Labels: TypeAlias = tuple[str, ...]
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
+
+
+@dataclass(slots=True)
+class Family:
+    """A metric with its labels."""
+
+    name: str
+    help: str
+    kind: str
+    labels: Labels = ()
+    values: dict[Labels, float] = field(default_factory=dict)
+
+    def add(self, amount: float, *labels: str) -> None:
+        self.values[labels] = self.values.get(labels, 0) + amount
+
+    def samples(self) -> Iterator[str]:
+        for labels, value in sorted(self.values.items()):
+            yield sample(self.name, dict(zip(self.labels, labels, strict=True)), value)
+
+    def text(self) -> str:
+        head = [f"# HELP {self.name} {self.help}", f"# TYPE {self.name} {self.kind}"]
+        return "\n".join([*head, *self.samples()])
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Of lengths of time."""
+
+    name: str
+    help: str
+    labels: Labels = ()
+    counts: dict[Labels, list[int]] = field(default_factory=dict)
+    """In each bucket, and above them all."""
+    sums: dict[Labels, float] = field(default_factory=dict)
+
+    def observe(self, seconds: float, *labels: str) -> None:
+        counts = self.counts.setdefault(labels, [0] * (len(SECONDS) + 1))
+        counts[bisect.bisect_left(SECONDS, seconds)] += 1
+        self.sums[labels] = self.sums.get(labels, 0.0) + seconds
+
+    def text(self) -> str:
+        lines = [f"# HELP {self.name} {self.help}", f"# TYPE {self.name} histogram"]
+        for labels, counts in sorted(self.counts.items()):
+            named = dict(zip(self.labels, labels, strict=True))
+            below = 0
+            for bound, count in zip((*(f"{bound:g}" for bound in SECONDS), "+Inf"), counts, strict=True):
+                below += count
+                lines.append(sample(f"{self.name}_bucket", {**named, "le": bound}, below))
+            lines.append(sample(f"{self.name}_sum", named, self.sums[labels]))
+            lines.append(sample(f"{self.name}_count", named, below))
+        return "\n".join(lines)
+
+
+def sample(name: str, labels: dict[str, str], value: float) -> str:
+    """One line."""
+    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{said}}} {value:.12g}" if said else f"{name} {value:.12g}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+# How many workflows and nodes there are and were, how long what took, and how soon the next
+# node follows the one before.
+
+
+PREFIX = "kscen_workflow_"
+ROOT = ""
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is known of one that is on; the workflow itself is one."""
+
+    type: str
+    phase: str
+    since: float | None
+    """When its phase began; None if an engine before this one knows."""
+    began: float
+    left: float | None = None
+    """When the last of its children came to its end, if no other has begun."""
+    was_held: bool = False
+    """Its chaos was in effect, in this attempt."""
+
+
+class Metrics:
+    """Of one engine, for as long as it lives."""
+
+    def __init__(self) -> None:
+        self.workflows = _gauge("workflows", "Workflows by their phase.", "phase")
+        self.nodes = _gauge("nodes", "Nodes that are on, by type and phase.", "type", "phase")
+        self.transitions = _counter("node_transitions_total", "Phases that nodes have come to.", "type", "phase")
+        self.probes = _counter("probes_total", "Probes' questions by their outcome.", "probe", "outcome")
+        self.workflow_seconds = _histogram("duration_seconds", "From a workflow's first phase to its last.", "phase")
+        self.node_seconds = _histogram("node_duration_seconds", "From a node's first phase to its last.", "type", "phase")
+        self.injection_seconds = _histogram("chaos_injection_seconds", "Until chaos was in effect.", "type")
+        self.recovery_seconds = _histogram("chaos_recovery_seconds", "Until chaos was gone that had been in effect.", "type")
+        self.scheduling_seconds = _histogram("scheduling_seconds", "From a child's end to the next child's beginning.")
+        self._on: dict[tuple[str, str], dict[str, _Node]] = {}
+        """Of each workflow."""
+
+    def take(self, entry: Entry) -> None:
+        """What the journal has just been told."""
+        if entry.what == "workflow-node":
+            self._node(entry)
+        elif entry.what == "workflow-phase":
+            self._workflow(entry)
+        elif entry.what == FOUND:
+            self._found(entry)
+        elif entry.what == "workflow-gone":
+            self._gone(entry)
+        elif entry.what == "workflow-probe":
+            self.probes.add(1, entry.data["probe"], "passed" if entry.data["passed"] else "failed")
+
+    def text(self) -> str:
+        """As Prometheus reads it."""
+        counted = (self.workflows, self.nodes, self.transitions, self.probes)
+        timed = (self.workflow_seconds, self.node_seconds, self.injection_seconds, self.recovery_seconds, self.scheduling_seconds)
+        return "\n".join(each.text() for each in (*counted, *timed)) + "\n"
+
+    def _found(self, entry: Entry) -> None:
+        """It is on since before this engine was there."""
+        data = entry.data
+        node = _Node(data.get("type", ""), data["phase"], None, entry.at - data["age"])
+        self._on.setdefault(_where(entry), {})[data.get("node", ROOT)] = node
+        if "node" in data:
+            self.nodes.add(1, node.type, node.phase)
+        else:
+            self.workflows.add(1, node.phase)
+
+    def _node(self, entry: Entry) -> None:
+        data = entry.data
+        type_, phase, nodes = data["type"], data["phase"], self._on.setdefault(_where(entry), {})
+        self.transitions.add(1, type_, phase)
+        parent, node = nodes.get(data["parent"]), nodes.get(data["node"])
+        if node is None:
+            node = nodes[data["node"]] = _Node(type_, phase, entry.at, entry.at)
+            self._has_begun(parent, entry.at)
+        else:
+            self.nodes.add(-1, type_, node.phase)
+            self._has_changed(node, phase, entry.at, is_gone="left" not in data)
+            node.phase, node.since = phase, entry.at
+        if phase in OVER:
+            self.node_seconds.observe(entry.at - node.began, type_, phase)
+            del nodes[data["node"]]
+            if parent:
+                parent.left = entry.at
+            if not nodes:
+                del self._on[_where(entry)]
+        else:
+            self.nodes.add(1, type_, phase)
+
+    def _has_begun(self, parent: _Node | None, at: float) -> None:
+        if parent and parent.left is not None:
+            self.scheduling_seconds.observe(at - parent.left)
+            parent.left = None
+
+    def _has_changed(self, node: _Node, phase: str, at: float, *, is_gone: bool) -> None:
+        if node.since is not None and (node.phase, phase) == (RUNNING, HOLDING):
+            self.injection_seconds.observe(at - node.since, node.type)
+        elif node.since is not None and node.was_held and node.phase == RUNNING and is_gone:
+            self.recovery_seconds.observe(at - node.since, node.type)
+        node.was_held = phase == HOLDING or (phase == RUNNING and node.phase == HOLDING)
+
+    def _workflow(self, entry: Entry) -> None:
+        nodes, phase = self._on.setdefault(_where(entry), {}), entry.data["phase"]
+        known = nodes.get(ROOT)
+        if known:
+            self.workflows.add(-1, known.phase)
+        self.workflows.add(1, phase)
+        began = entry.at if known is None or phase == INIT else known.began
+        nodes[ROOT] = _Node("", phase, entry.at, began, known.left if known else None)
+        if phase in OVER:
+            self.workflow_seconds.observe(entry.at - began, phase)
+            del nodes[ROOT]
+            self._gone(entry)
+
+    def _gone(self, entry: Entry) -> None:
+        """Nothing of it is on any more."""
+        for name, node in self._on.pop(_where(entry), {}).items():
+            if name == ROOT:
+                self.workflows.add(-1, node.phase)
+            else:
+                self.nodes.add(-1, node.type, node.phase)
+
+
+def _where(entry: Entry) -> tuple[str, str]:
+    return entry.data["namespace"], entry.data["workflow"]
+
+
+def _gauge(name: str, what: str, *labels: str) -> Family:
+    return Family(PREFIX + name, what, "gauge", labels)
+
+
+def _counter(name: str, what: str, *labels: str) -> Family:
+    return Family(PREFIX + name, what, "counter", labels)
+
+
+def _histogram(name: str, what: str, *labels: str) -> Histogram:
+    return Histogram(PREFIX + name, what, labels)
+
+
+# Traces for OpenTelemetry: a workflow is a trace, each node a span below its parent's, each
+# phase an event of it. The library is an extra: whoever asks for traces without it is told how
+# it is installed.
+
+
+MISSING = "traces need OpenTelemetry's library, which is not installed: pip install 'pytest-kscen[traces]'"
+USUAL_PLACE = "/v1/traces"
+ROOT_SPAN = ""
+
+
+class Tracing:
+    """Turns what an engine's journal is told into spans, in cluster time."""
+
+    def __init__(self, tracer: Any, clock: Clock) -> None:
+        """With an `opentelemetry.trace.Tracer`."""
+        try:
+            from opentelemetry import trace
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(MISSING) from error
+        self._trace = trace
+        self._tracer = tracer
+        self._clock = clock
+        self._spans: dict[tuple[str, str], dict[str, Any]] = {}
+        """Of each workflow, by its nodes' names; its own has none."""
+
+    def take(self, entry: Entry) -> None:
+        """What the journal has just been told."""
+        if entry.what not in {"workflow-phase", "workflow-node", FOUND, "workflow-gone"}:
+            return
+        data, now = entry.data, int(self._clock.now() * 1_000_000_000)
+        if entry.what == "workflow-gone":
+            self._gone(data, now)
+            return
+        spans, name = self._spans.setdefault((data["namespace"], data["workflow"]), {}), data.get("node", ROOT_SPAN)
+        if entry.what == FOUND:
+            self._begun(spans, name, data, now - int(data["age"] * 1_000_000_000))
+            return
+        span = spans.get(name) or self._begun(spans, name, data, now)
+        span.add_event(data["phase"], {"message": data["message"]} if "message" in data else None, timestamp=now)
+        if data["phase"] in OVER:
+            self._end(span, data, now)
+            del spans[name]
+        if not spans or (data["phase"] in OVER and name == ROOT_SPAN):
+            self._gone(data, now)
+
+    def _gone(self, data: dict[str, Any], now: int) -> None:
+        """What is left of a workflow ends without a result."""
+        for span in self._spans.pop((data["namespace"], data["workflow"]), {}).values():
+            span.end(end_time=now)
+
+    def _begun(self, spans: dict[str, Any], node: str, data: dict[str, Any], now: int) -> Any:
+        above = None if node == ROOT_SPAN else spans.get(data["parent"])
+        context = self._trace.set_span_in_context(above) if above else None
+        name = data.get("template") or data["workflow"]
+        told = {f"kscen.{what}": data[what] for what in ("namespace", "workflow", "node", "template", "type") if what in data}
+        span = self._tracer.start_span(name, context=context, start_time=now, attributes=told)
+        spans[node] = span
+        return span
+
+    def _end(self, span: Any, data: dict[str, Any], now: int) -> None:
+        code = self._trace.StatusCode.ERROR if data["phase"] == FAILED else self._trace.StatusCode.OK
+        span.set_status(self._trace.Status(code, data.get("message") if data["phase"] == FAILED else None))
+        span.end(end_time=now)
+
+
+def tracer_to(endpoint: str) -> Any:
+    """One that sends its spans to a collector, over HTTP; to the usual place there if none is named."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(MISSING) from error
+    provider = TracerProvider(resource=Resource.create({"service.name": "pytest-kscen"}))
+    url = urlsplit(endpoint)
+    place = urlunsplit(url if url.path.strip("/") else url._replace(path=USUAL_PLACE))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=place)))
+    return provider.get_tracer("pytest_kscen.workflow")
+
+
+# Metrics over HTTP, on loopback, for a Prometheus that comes and asks.
+
+
+
+HOST = "127.0.0.1"
+
+
+async def serve(metrics: Metrics, port: int) -> Never:
+    """Until this is cancelled."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", answer)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, HOST, port).start()
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await runner.cleanup()
+    raise AssertionError

@@ -1,0 +1,270 @@
+"""Checks of single values, composed from small functions: each takes a value and yields what is wrong with it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from pytest_kscen.objects.arguments import nearest, seconds_of_text
+from pytest_kscen.objects.names import dns1123_label, dns1123_subdomain, label_key, label_value
+
+if TYPE_CHECKING:
+    from pytest_kscen.objects.documents import Path
+    from pytest_kscen.objects.names import Check as NameCheck
+
+
+
+
+ERROR, WARNING = "error", "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error can only hang or fail; a warning is merely odd."""
+
+    severity: str
+    path: Path
+    message: str
+    template: str = ""
+    """The name of the template that it is in; empty outside of templates."""
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity == ERROR
+
+    @property
+    def where(self) -> str:
+        """The path as Kubernetes writes it: spec.templates[0].name."""
+        return "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in self.path).lstrip(".")
+
+    def __str__(self) -> str:
+        about = f"template {self.template!r}: " if self.template else ""
+        return f"{self.where}: {about}{self.message}" if self.path else f"{about}{self.message}"
+
+
+def error(path: Path, message: str) -> Fault:
+    return Fault(ERROR, path, message)
+
+
+def warning(path: Path, message: str) -> Fault:
+    return Fault(WARNING, path, message)
+
+
+# What may stand where, put together from small parts: a part looks at a value and tells what is
+# wrong with it. A value that is null is not there, as Kubernetes has it. What has no place in a
+# record is told as a warning, with the nearest name that has.
+
+
+Shape: TypeAlias = Callable[[Any, "Path"], Iterator[Fault]]
+Check: TypeAlias = Callable[[str], str]
+"""Tells what is wrong with a text, or nothing."""
+
+LONGEST_SHOWN = 60
+KNOWN_SHOWN = 12
+
+
+def anything(value: Any, path: Path) -> Iterator[Fault]:  # noqa: ARG001  # a shape's signature
+    """What somebody else judges."""
+    yield from ()
+
+
+def text(check: Check = lambda _: "", *, empty: bool = True) -> Shape:
+    """A text, of a certain form or of any."""
+
+    def look(value: Any, path: Path) -> Iterator[Fault]:
+        if not isinstance(value, str):
+            quoted = ": put it in quotes" if isinstance(value, bool | int | float) else ""
+            yield error(path, f"{shown(value)} is no text{quoted}")
+        elif not value and not empty:
+            yield error(path, f"{path[-1]} is empty")
+        elif complaint := check(value):
+            yield error(path, complaint)
+
+    return look
+
+
+def one_of(*words: str) -> Shape:
+    def check(value: str) -> str:
+        return "" if value in words else f"{shown(value)} is none of {', '.join(words)}{nearest(value, words)}"
+
+    return text(check)
+
+
+def whole(low: int | None = None, high: int | None = None) -> Shape:
+    """A whole number, within bounds."""
+
+    def look(value: Any, path: Path) -> Iterator[Fault]:
+        if not isinstance(value, int) or isinstance(value, bool):
+            yield error(path, f"{shown(value)} is no whole number")
+        elif low is not None and value < low:
+            yield error(path, f"{value} is too small: {low} is the least")
+        elif high is not None and value > high:
+            yield error(path, f"{value} is too large: {high} is the most")
+
+    return look
+
+
+def number(value: Any, path: Path) -> Iterator[Fault]:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        yield error(path, f"{shown(value)} is no number")
+
+
+def yes_or_no(value: Any, path: Path) -> Iterator[Fault]:
+    if not isinstance(value, bool):
+        yield error(path, f"{shown(value)} is neither true nor false")
+
+
+def a_list(of: Shape, *, least: int = 0) -> Shape:
+    def look(value: Any, path: Path) -> Iterator[Fault]:
+        if not isinstance(value, list):
+            yield error(path, f"{shown(value)} is no list")
+            return
+        if len(value) < least:
+            yield error(path, f"{path[-1]} is empty")
+        for place, each in enumerate(value):
+            yield from of(each, (*path, str(place)))
+
+    return look
+
+
+def a_map(of: Shape) -> Shape:
+    """Names, each with something of the same form."""
+
+    def look(value: Any, path: Path) -> Iterator[Fault]:
+        if not isinstance(value, Mapping):
+            yield error(path, f"{shown(value)} is no map")
+            return
+        for key, each in value.items():
+            yield from of(each, (*path, str(key)))
+
+    return look
+
+
+def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
+    """Names that are known, each with a form of its own."""
+
+    def look(value: Any, path: Path) -> Iterator[Fault]:
+        if not isinstance(value, Mapping):
+            names = known(fields or dict.fromkeys(required))
+            yield error(path, f"{shown(value)} is no map{names and f' with {names}'}")
+            return
+        for name in required:
+            if value.get(name) is None:
+                yield error(path, f"{name} is missing")
+        for key, each in value.items():
+            if key not in fields:
+                yield warning((*path, str(key)), f"nothing is called {key!r} here{nearest(str(key), fields)}: it is ignored")
+            elif each is not None:
+                yield from fields[key](each, (*path, key))
+
+    return look
+
+
+def shown(value: Any) -> str:
+    """A value in a message."""
+    words = "nothing" if value is None else repr(value)
+    return words if len(words) <= LONGEST_SHOWN else f"{words[: LONGEST_SHOWN - 1]}…"
+
+
+def known(names: Mapping[str, Any]) -> str:
+    first = [*names][:KNOWN_SHOWN]
+    return ", ".join(first) + (", …" if len(names) > len(first) else "")
+
+
+# What is wrong with a text that has to have a form: a duration, a share, a number, a URL.
+
+
+WHOLE = re.compile("[0-9]{1,18}")
+DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?")
+RATE = re.compile(r"\s*[0-9]+\s*[tgmk]?bps\s*", re.IGNORECASE)
+AMOUNT = re.compile(r"\s*[0-9]+(\.[0-9]+)?\s*([kmgtpe]i?)?b?\s*", re.IGNORECASE)
+CODES = range(100, 600)
+HUNDRED = 100
+
+
+def seconds(value: object) -> float | None:
+    """How long a duration is; none if it is no duration."""
+    return _seconds(value) if isinstance(value, str) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _seconds(value: str) -> float | None:
+    try:
+        return seconds_of_text(value)
+    except ValueError:
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def duration(value: str) -> str:
+    try:
+        seconds_of_text(value)
+    except ValueError as refusal:
+        return str(refusal)
+    return ""
+
+
+def not_negative(value: str) -> str:
+    length = seconds(value)
+    return f"{value!r} is negative: a length of time is not" if length is not None and length < 0 else duration(value)
+
+
+def positive(value: str) -> str:
+    return f"{value!r} is no time at all: it has to be more than zero" if seconds(value) == 0 else not_negative(value)
+
+
+def percent(value: str) -> str:
+    if DECIMAL.fullmatch(value) and float(value) <= HUNDRED:
+        return ""
+    return f"{value!r} is no percentage: write a number from 0 to 100, in quotes and without the sign"
+
+
+def rate(value: str) -> str:
+    return "" if RATE.fullmatch(value) else f"{value!r} is no rate: write a whole number and its unit, as in 10mbps or 512kbps"
+
+
+def amount_or_percent(value: str) -> str:
+    if value.endswith("%"):
+        return percent(value[:-1])
+    return "" if AMOUNT.fullmatch(value) else f"{value!r} is no amount of memory: write one as in 256MB, or a share as in 50%"
+
+
+def url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    return "" if fine else f"{value!r} is no URL that can be asked: write http://HOST:PORT/PATH or https://…"
+
+
+def status_code(value: str) -> str:
+    """One, or a range of them."""
+    numbers = value.split("-")
+    fine = all(WHOLE.fullmatch(each) and int(each) in CODES for each in numbers) and len(numbers) in (1, 2)
+    if not fine:
+        return f"{value!r} is no status code: write one, as in '200', or a range, as in '200-399'"
+    return "" if int(numbers[0]) <= int(numbers[-1]) else f"{value!r} holds no status code: the range ends before it begins"
+
+
+def _in_words(check: NameCheck, what: str) -> Check:
+    def look(value: str) -> str:
+        wrong = check(value)
+        return f"{value!r} is no {what}: {'; '.join(wrong)}" if wrong else ""
+
+    return look
+
+
+subdomain = _in_words(dns1123_subdomain, "name")
+a_label = _in_words(dns1123_label, "name")
+a_label_key = _in_words(label_key, "label's key")
+a_label_value = _in_words(label_value, "label's value")
+
+TEXT = text()
+NAME = text(empty=False)
+DURATION = text(not_negative)
+PERCENT = text(percent)

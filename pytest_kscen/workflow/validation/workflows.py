@@ -1,0 +1,389 @@
+"""Validate a Workflow or a Schedule as a whole, with the tree of its templates: termination, depth, size, unreachable parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pytest_kscen.objects.arguments import in_words, nearest
+from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, OWN, SCHEDULE, SHIPPED, STATUS_CHECK
+from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
+from pytest_kscen.workflow.validation.lenient_reading import drafts_in, list_in, map_in, text_in
+from pytest_kscen.workflow.validation.templates import (
+    faults_of_cron_workflow,
+    faults_of_probes,
+    faults_of_schedule,
+    faults_of_template,
+)
+from pytest_kscen.workflow.validation.value_checks import (
+    NAME,
+    TEXT,
+    Fault,
+    Shape,
+    a_list,
+    a_record,
+    anything,
+    error,
+    shown,
+    subdomain,
+    warning,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_kscen.objects.documents import Path
+    from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.workflow.validation.lenient_reading import Draft
+    Edges = Callable[[str], list[str]]
+
+
+
+# The tree that comes of the templates: whether it ends, how deep and how large it grows, and
+# what never comes. Everything is walked without recursion, so that no tree is too deep to be
+# judged.
+
+
+DEEPEST, LARGEST = 200, 10_000
+"""How many levels and how many nodes a tree may have."""
+MOST_CYCLES = 10  # that are told
+MOST_GUESSES = 20  # at what a name was to be, which takes its time
+ON = object()
+OFF = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Templates by their names, and where one begins."""
+
+    templates: dict[str, Draft]
+    entry: str
+    on_exit: str = ""
+
+    @classmethod
+    def of(cls, drafts: Iterable[Draft], entry: str, on_exit: str) -> Tree:
+        """Of several templates of one name the first counts."""
+        templates: dict[str, Draft] = {}
+        for draft in drafts:
+            templates.setdefault(draft.name, draft)
+        return cls(templates, entry, on_exit)
+
+    @property
+    def roots(self) -> list[str]:
+        return [name for name in (self.entry, self.on_exit) if name in self.templates]
+
+    def sure(self, name: str) -> list[str]:
+        """What comes below it in any case."""
+        return [child for _, child in self.templates[name].children if child in self.templates]
+
+    def always(self, name: str) -> list[str]:
+        """The same, with branches whose expression is empty."""
+        branches = (text_in(branch, "target") for _, branch in self.templates[name].branches if not branch.get("expression"))
+        return [*self.sure(name), *(target for target in branches if target in self.templates)]
+
+    def possible(self, name: str) -> list[str]:
+        """Whatever may come below it."""
+        return [target for _, target in self.templates[name].targets if target in self.templates]
+
+
+def faults_of_tree(tree: Tree) -> Iterator[Fault]:
+    cycles = list(_cycles(tree))
+    yield from _unknown(tree)
+    yield from cycles
+    if not any(each.is_error for each in cycles):
+        yield from _measures(tree)
+    yield from _unreachable(tree)
+    yield from _endless(tree)
+    yield from _not_below_what_is_above(tree)
+
+
+def walked(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str]]]:
+    """What can be reached, children before their parents; and the first cycles, each from a name to itself."""
+    state: dict[str, object] = {}
+    order: list[str] = []
+    cycles: list[list[str]] = []
+    for root in roots:
+        if root in state:
+            continue
+        state[root] = ON
+        trail = [root]
+        left = [iter(edges(root))]
+        while trail:
+            for name in left[-1]:
+                if name not in state:
+                    state[name] = ON
+                    trail.append(name)
+                    left.append(iter(edges(name)))
+                    break
+                if state[name] is ON and len(cycles) < MOST_CYCLES:
+                    cycles.append([*trail[trail.index(name) :], name])
+            else:
+                left.pop()
+                order.append(trail.pop())
+                state[order[-1]] = OFF
+    return order, cycles
+
+
+def _unknown(tree: Tree) -> Iterator[Fault]:
+    guesses = 0
+    for draft in tree.templates.values():
+        for path, name in draft.targets:
+            if name and name not in tree.templates:
+                guesses += 1
+                guess = nearest(name, tree.templates) if guesses <= MOST_GUESSES else ""
+                yield _in(draft, error(path, f"there is no template {name!r}{guess}"))
+
+
+def _cycles(tree: Tree) -> Iterator[Fault]:
+    _, cycles = walked(tree.templates, tree.sure)
+    for cycle in cycles:
+        yield _at_edge(tree, cycle, error((), f"{' → '.join(cycle)} goes round for ever, and nothing on the way may end it"))
+    if cycles:
+        return
+    _, cycles = walked(tree.templates, tree.always)
+    for cycle in cycles:
+        why = "every branch on the way is always taken: it goes round until a deadline, or the limit of nodes, ends it"
+        yield _at_edge(tree, cycle, warning((), f"{' → '.join(cycle)}: {why}"))
+
+
+def _at_edge(tree: Tree, cycle: list[str], fault: Fault) -> Fault:
+    """Where the last of a cycle names the first again."""
+    draft = tree.templates[cycle[-2]]
+    path = next(path for path, name in draft.targets if name == cycle[-1])
+    return _in(draft, replace(fault, path=path))
+
+
+def _measures(tree: Tree) -> Iterator[Fault]:
+    depth: dict[str, int] = {}
+    for name in walked(tree.roots, tree.possible)[0]:  # a child that is not there yet closes a loop, and is not counted
+        depth[name] = 1 + max((depth.get(child, 0) for child in tree.possible(name)), default=0)
+    size: dict[str, int] = {}
+    for name in walked(tree.roots, tree.sure)[0]:
+        size[name] = min(LARGEST + 1, 1 + sum(size[child] for child in tree.sure(name)))
+    for root in tree.roots:
+        draft = tree.templates[root]
+        if depth[root] > DEEPEST:
+            yield _in(draft, error(draft.path, f"the tree below it is {depth[root]} levels deep: {DEEPEST} is the most"))
+        if size[root] > LARGEST:
+            about = f"the tree below it has more than {LARGEST:,} nodes, which is the most: a child named twice counts twice"
+            yield _in(draft, error(draft.path, about))
+
+
+def _unreachable(tree: Tree) -> Iterator[Fault]:
+    if tree.entry not in tree.templates:
+        return
+    reached = set(walked(tree.roots, tree.possible)[0])
+    if any(not tree.templates[name].is_known for name in reached):
+        return  # what stands below it, nobody knows
+    for name, draft in tree.templates.items():
+        if name and name not in reached:
+            yield _in(draft, warning(draft.path, f"nothing leads to it from the entry {tree.entry!r}: it never runs"))
+
+
+def _endless(tree: Tree) -> Iterator[Fault]:
+    """What ends by its deadline alone and has none lasts for ever, unless it is below something that is cut off."""
+    unbounded: set[str] = set()
+    todo = [*tree.roots]
+    while todo:
+        name = todo.pop()
+        if name not in unbounded and tree.templates[name].length is None:
+            unbounded.add(name)
+            todo += tree.possible(name)
+    reached = set(walked(tree.roots, tree.possible)[0])
+    for name, draft in tree.templates.items():
+        if not _lasts(draft) or draft.lengths:
+            continue
+        if name in unbounded or name not in reached:
+            yield _in(draft, error(draft.path, f"deadline is missing: without it a {_called(draft)} lasts for ever"))
+        else:
+            about = f"without it a {_called(draft)} lasts until something above it is cut off"
+            yield _in(draft, warning(draft.path, f"deadline is missing: {about}"))
+
+
+def _lasts(draft: Draft) -> bool:
+    return draft.is_chaos or draft.type == SCHEDULE or _is_continuous(draft)
+
+
+def _is_continuous(draft: Draft) -> bool:
+    return draft.type == STATUS_CHECK and text_in(map_in(draft.body, "statusCheck"), "mode") == "Continuous"
+
+
+def _called(draft: Draft) -> str:
+    return f"continuous {draft.type}" if draft.type == STATUS_CHECK else draft.type
+
+
+def _not_below_what_is_above(tree: Tree) -> Iterator[Fault]:
+    for name, outer in _cut_off_by(tree).items():
+        inner, most = tree.templates[name], outer.length or 0.0
+        if inner.length is not None and inner.length >= most:
+            whose = f"its parent {outer.name!r}" if name in tree.possible(outer.name) else f"{outer.name!r} above it"
+            yield _in(inner, warning(next(iter(inner.lengths)), _too_long(inner, most, whose)))
+
+
+def _too_long(inner: Draft, most: float, whose: str) -> str:
+    length = inner.length or 0.0
+    if length > most:
+        return f"{in_words(length)} is longer than {whose} has: {in_words(most)}"
+    then = "counts from when it is in effect, so it is cut short" if inner.is_chaos else "is cut off just as it ends"
+    return f"{in_words(length)} is all that {whose} has: it {then}"
+
+
+def _cut_off_by(tree: Tree) -> dict[str, Draft]:
+    """Of the templates with a length that a template may be below, however far: the one that has the least of it."""
+    found: dict[str, Draft] = {}
+    limited = [(draft.length, draft) for draft in tree.templates.values() if draft.length is not None]
+    for _, outer in sorted(limited, key=lambda each: each[0]):
+        todo = tree.possible(outer.name)
+        while todo:
+            name = todo.pop()
+            if name not in found and name != outer.name:
+                found[name] = outer
+                todo += tree.possible(name)
+    return found
+
+
+def _in(draft: Draft, fault: Fault) -> Fault:
+    return replace(fault, template=draft.name)
+
+
+
+KINDS = WORKFLOW, SCHEDULE_KIND, CRON_WORKFLOW = SHIPPED.workflows.kind, SHIPPED.schedules.kind, CRON_WORKFLOWS.kind
+API_VERSIONS = tuple(family.workflows.api_version for family in (SHIPPED, OWN))
+LARGEST_OBJECT = 1_500_000  # bytes that a request of etcd may have
+LONGEST_NAME = 63  # it is a label's value
+OF_AN_OBJECT: dict[str, Shape] = dict.fromkeys(("apiVersion", "kind", "metadata", "spec", "status"), anything)
+PARAMETER = a_record({"name": NAME, "value": anything, "paths": a_list(NAME)}, "name", "value", "paths")
+OF_A_WORKFLOW: dict[str, Shape] = {
+    "entry": TEXT,
+    "templates": a_list(lambda value, path: a_record({}, "name")(value, path) if not isinstance(value, dict) else iter(())),
+    "parameters": a_list(PARAMETER),
+    "onExit": TEXT,
+    "probes": anything,
+}
+
+
+def is_known(obj: Any) -> bool:
+    """Whether it is of a kind that is judged here."""
+    return isinstance(obj, dict) and obj.get("apiVersion") in API_VERSIONS and obj.get("kind") in KINDS
+
+
+def faults_of(obj: Any) -> list[Fault]:
+    """Of a Workflow or a Schedule, whatever else it may be."""
+    return list(dict.fromkeys(_faults(obj)))
+
+
+def _faults(obj: Any) -> Iterator[Fault]:
+    if not isinstance(obj, dict):
+        yield error((), f"{shown(obj)} is no object: one begins with apiVersion: {API_VERSIONS[0]} and kind: {WORKFLOW}")
+        return
+    yield from _head(obj)
+    yield from _size(obj)
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        yield error(("spec",), f"{shown(spec)} is no spec" if spec is not None else "spec is missing")
+    elif obj.get("kind") in (SCHEDULE_KIND, CRON_WORKFLOW):
+        is_cron = obj["kind"] == CRON_WORKFLOW
+        more = {WORKFLOW: "workflow"}
+        yield from faults_of_cron_workflow(spec, ("spec",)) if is_cron else faults_of_schedule(spec, ("spec",), more)
+        if spec.get("workflow") is not None and (is_cron or text_in(spec, "type") == WORKFLOW):
+            yield from faults_of_spec(spec["workflow"], ("spec", "workflow"))
+    else:
+        yield from faults_of_spec(spec, ("spec",))
+
+
+def _head(obj: Obj) -> Iterator[Fault]:
+    yield from a_record(OF_AN_OBJECT)(obj, ())
+    versions = API_VERSIONS if obj.get("kind") != CRON_WORKFLOW else (CRON_WORKFLOWS.api_version,)
+    if obj.get("apiVersion") not in versions:
+        yield error(("apiVersion",), f"the apiVersion is {shown(obj.get('apiVersion'))}: it has to be {' or '.join(versions)}")
+    if (kind := obj.get("kind")) not in KINDS:
+        yield error(("kind",), f"the kind is {shown(kind)}: it is none of {', '.join(KINDS)}{nearest(str(kind), KINDS)}")
+    metadata = map_in(obj, "metadata")
+    name = metadata.get("name")
+    if name is None and metadata.get("generateName"):
+        return
+    if not isinstance(name, str) or not name:
+        yield error(("metadata",), "metadata.name is missing")
+    elif wrong := subdomain(name):
+        yield error(("metadata", "name"), wrong)
+    elif len(name) > LONGEST_NAME:
+        yield error(
+            ("metadata", "name"),
+            f"the name has {len(name)} characters, {LONGEST_NAME} is the most: what it makes is labelled with it",
+        )
+
+
+def _size(obj: Obj) -> Iterator[Fault]:
+    try:
+        size = len(orjson.dumps(obj, option=orjson.OPT_NON_STR_KEYS))
+    except (TypeError, ValueError) as refusal:
+        yield error((), f"it cannot be written as JSON: {refusal}")
+        return
+    if size > LARGEST_OBJECT:
+        yield error((), f"it has {size:,} bytes: no API server keeps an object of more than {LARGEST_OBJECT:,}")
+
+
+def faults_of_spec(spec: Any, path: Path) -> Iterator[Fault]:
+    """A workflow's; it is judged with the values of its parameters in their places."""
+    yield from a_record(OF_A_WORKFLOW)(spec, path)
+    if not isinstance(spec, dict):
+        return
+    spec, wrong = _with_parameters(spec, path)
+    yield from wrong
+    yield from faults_of_probes(spec.get("probes"), (*path, "probes"))
+    for rule in RULES:
+        yield from rule(spec, path)
+    drafts = drafts_in(spec, path)
+    for draft in drafts:
+        yield from faults_of_template(draft)
+    yield from faults_of_tree(Tree.of(drafts, text_in(spec, "entry"), text_in(spec, "onExit")))
+
+
+def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[Fault]]:
+    wrong: list[Fault] = []
+    seen: set[str] = set()
+    for number, parameter in enumerate(list_in(spec, "parameters")):
+        here = (*path, "parameters", str(number))
+        if any(fault.is_error for fault in PARAMETER(parameter, here)):
+            continue
+        name = parameter["name"]
+        if name in seen:
+            wrong.append(error((*here, "name"), f"there is a parameter {name!r} before it"))
+        seen.add(name)
+        try:
+            spec = {**apply_parameters({**spec, "parameters": [parameter]}, {}), "parameters": spec["parameters"]}
+        except ParameterError as refusal:
+            wrong.append(error(here, str(refusal)))
+    return spec, wrong
+
+
+def _templates(spec: Obj, path: Path) -> Iterator[Fault]:
+    if not spec.get("templates"):
+        yield error((*path, "templates"), "there are no templates: a workflow has at least the one that is its entry")
+
+
+def _entry(spec: Obj, path: Path) -> Iterator[Fault]:
+    names = [draft.name for draft in drafts_in(spec, path)]
+    entry = text_in(spec, "entry")
+    if not entry:
+        yield error((*path, "entry"), "entry is missing: it names the template with which the workflow begins")
+    for key in ("entry", "onExit"):
+        name = text_in(spec, key)
+        if name and name not in names:
+            yield error((*path, key), f"there is no template {name!r}{nearest(name, names)}")
+    if entry and entry == spec.get("onExit"):
+        yield warning((*path, "onExit"), "onExit is the entry: everything runs twice")
+
+
+def _names(spec: Obj, path: Path) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for draft in drafts_in(spec, path):
+        if draft.name and draft.name in seen:
+            fault = error((*draft.path, "name"), f"there is a template {draft.name!r} before it")
+            yield replace(fault, template=draft.name)
+        seen.add(draft.name)
+
+
+RULES: tuple[Callable[[Obj, Path], Iterator[Fault]], ...] = (_templates, _entry, _names)

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from dataclasses import replace
+
+import orjson
+import pytest
+from desk import Desk, builtin, widget_kind
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_kscen.embedded.apiserver.patching import Ledger, materialised, tracking
+from pytest_kscen.embedded.apiserver.patching.fields import paths
+from pytest_kscen.embedded.apiserver.patching.managed_fields import LONGEST, settle
+from pytest_kscen.objects.errors import Conflict
+
+names = st.sampled_from("abc")
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "replicas": st.integers(0, 2),
+        "size": st.sampled_from(["s", "l"]),
+        "tags": st.lists(names, unique=True),
+        "parts": st.lists(
+            st.fixed_dictionaries({"name": names}, optional={"v": st.integers(0, 2)}), unique_by=lambda part: part["name"]
+        ),
+        "whole": st.dictionaries(names, names, max_size=2),
+        "free": st.dictionaries(
+            names, st.recursive(st.integers(0, 1), lambda part: st.dictionaries(names, part, max_size=2)), max_size=2
+        ),
+    },
+)
+labels = st.dictionaries(names, names, max_size=2)
+writes = st.lists(
+    st.tuples(st.sampled_from(["apply", "merge", "put"]), st.sampled_from(["ann", "bob"]), specs, labels, st.booleans()),
+    min_size=1,
+    max_size=12,
+)
+
+
+def play(steps, look=lambda obj: None):
+    desk = Desk(widget_kind())
+    for kind, manager, spec, given_labels, force in steps:
+        content = {"spec": spec, "metadata": {"labels": given_labels}}
+        try:
+            if kind == "apply":
+                desk.apply(manager, force=force, **content)
+            elif desk.live is None:
+                desk.create(manager, **content)
+            elif kind == "merge":
+                desk.merge(manager, copy.deepcopy(content))
+            else:
+                desk.put(manager, **content)
+        except Conflict:
+            assert not force
+        if desk.live:
+            look(desk.live)
+    return desk
+
+
+def is_open(obj):
+    ledger = obj["metadata"].get("managedFields")
+    return type(ledger) is Ledger and ledger.note is not None
+
+
+@settings(max_examples=60)
+@given(writes)
+def test_it_makes_no_difference_whether_anybody_looks(steps):
+    lazy, eager = play(steps), play(steps, look=lambda obj: len(obj["metadata"].get("managedFields", ())))
+    assert lazy.live == eager.live
+
+
+@settings(max_examples=60)
+@given(writes)
+def test_to_note_what_differs_is_as_good_as_to_note_everything(steps):
+    brief = play(steps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracking, "_shape_so_far", lambda *_: None)
+        whole = play(steps)
+    assert brief.live == whole.live
+
+
+def test_what_fits_its_shape_no_longer_is_found_though_the_write_has_left_it_alone():
+    desk = Desk(widget_kind())
+    desk.create("ann", spec={"size": "s"})
+    sizes = {"spec": {"type": "object", "properties": {"size": {"type": "integer"}, "replicas": {"type": "integer"}}}}
+    desk.kind = replace(desk.kind, structure={"type": "object", "properties": sizes}, shape=None)
+    for number in range(3):
+        desk.merge("bob", {"spec": {"replicas": number}})
+    assert desk.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}, "as Kubernetes does not record it either"
+
+
+def test_who_lasts_shares_what_others_have_too():
+    one, other = Desk(widget_kind()), Desk(widget_kind())
+    for desk in (one, other):
+        desk.create("ann", spec={"size": "s"})
+        desk.merge("bob", {"spec": {"replicas": 1}})
+        settle(desk.live)
+        assert not is_open(desk.live)
+    mine, theirs = (list(desk.live["metadata"]["managedFields"]) for desk in (one, other))
+    assert mine == theirs
+    assert all(each is its_twin for each, its_twin in zip(mine, theirs, strict=True))
+    assert one.owners() == {
+        "ann/Update": {"f:spec": {".": {}, "f:size": {}}},
+        "bob/Update": {"f:spec": {"f:replicas": {}}},
+    }
+
+
+@settings(max_examples=60)
+@given(writes)
+def test_it_makes_no_difference_whether_it_is_settled(steps):
+    lazy, settled = play(steps), play(steps, look=settle)
+    assert lazy.live == settled.live
+
+
+@settings(max_examples=60)
+@given(writes)
+def test_who_owns_what(steps):
+    desk = play(steps)
+    if desk.live is None:
+        return
+    sets = {writer: set(paths(fields)) for writer, fields in desk.owners().items()}
+    plain = [fields for writer, fields in sets.items() if writer.endswith("Update")]
+    assert sum(map(len, plain)) == len(set().union(*plain)), "one plain writer at most owns a field"
+    scalars = {("f:spec", f"f:{name}") for name in ("replicas", "size") if name in desk.live.get("spec", {})}
+    assert not sets or scalars <= set().union(*sets.values()), "what is there has an owner, once anybody is on record"
+
+
+@settings(max_examples=60)
+@given(writes, specs)
+def test_applying_twice_is_applying_once(steps, spec):
+    desk = play(steps)
+    once = desk.apply("cat", force=True, spec=spec)
+    assert desk.apply("cat", force=True, spec=spec) is once
+    assert desk.apply("cat", spec=spec) is once
+
+
+def test_a_plain_write_is_only_noted():
+    desk = Desk(widget_kind())
+    desk.create("ann", spec={"size": "s"})
+    desk.merge("bob", {"spec": {"size": "l"}})
+    assert is_open(desk.live)
+
+
+def test_the_past_is_worked_out_now_and_then():
+    desk = Desk(widget_kind())
+    desk.create("ann", spec={"replicas": 0})
+    history = [desk.live, *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 2 * LONGEST + 4))]
+    assert [is_open(obj) for obj in history] == [False] * 2 * LONGEST + [True] * 4
+    assert desk.owners(times=True) == {"ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:02:12Z")}
+
+
+lease_specs = st.fixed_dictionaries(
+    {"renewTime": st.sampled_from(["2026-01-01T00:00:01.000000Z", "2026-01-01T00:00:02.000000Z", "2026-01-01T00:00:03.000000Z"])},
+    optional={"leaseDurationSeconds": st.integers(1, 3), "holderIdentity": names},
+)
+
+
+def renewed(renewals, *, look):
+    desk = Desk(builtin("Lease"))
+    desk.create("ann", spec={"leaseTransitions": 1})
+    history = []
+    for manager, spec in renewals:
+        history.append(desk.put(manager, spec=spec))
+        if look:
+            len(history[-1]["metadata"]["managedFields"])
+    return history
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.sampled_from(["ann", "ann", "ann", "bob"]), lease_specs), min_size=4, max_size=LONGEST - 2))
+def test_what_is_left_out_of_a_row_of_like_writes_makes_no_difference(renewals):
+    lazy, eager = renewed(renewals, look=False), renewed(renewals, look=True)
+    assert lazy[-1] == eager[-1]
+    assert lazy == eager, "nor to what was there in between"
+
+
+def test_of_a_row_of_like_writes_the_first_and_the_last_are_worked_out():
+    times = [f"2026-01-01T00:00:0{n}.000000Z" for n in range(9)]
+    history = renewed([("ann", {"renewTime": time}) for time in times], look=False)
+    assert len(history[-1]["metadata"]["managedFields"]) == 1
+    assert [is_open(obj) for obj in history] == [False, False, *[True] * 6, False]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        len,
+        list,
+        bool,
+        repr,
+        copy.copy,
+        copy.deepcopy,
+        json.dumps,
+        lambda ledger: ledger[0],
+        lambda ledger: ledger == [],
+        lambda ledger: {} in ledger,
+        lambda ledger: [*ledger],
+        lambda ledger: list(reversed(ledger)),
+        lambda ledger: pickle.loads(pickle.dumps(ledger)),
+        lambda ledger: ledger.copy(),
+        lambda ledger: ledger.index(ledger[0]),
+    ],
+)
+def test_every_way_of_looking_fills_it(look):
+    desk = Desk(widget_kind())
+    desk.create("ann", spec={"size": "s"})
+    assert is_open(desk.live)
+    look(desk.live["metadata"]["managedFields"])
+    assert not is_open(desk.live)
+    assert desk.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}
+
+
+def test_orjson_needs_a_materialised_object():
+    desk = Desk(widget_kind())
+    desk.create("ann", spec={"size": "s"})
+    assert orjson.loads(orjson.dumps(desk.live))["metadata"]["managedFields"] == []
+    assert orjson.loads(orjson.dumps(materialised(desk.live))) == desk.live
+    desk = Desk(widget_kind())
+    desk.create("ann")
+    assert "managedFields" not in materialised(desk.live)["metadata"]

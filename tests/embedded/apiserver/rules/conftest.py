@@ -1,0 +1,45 @@
+import pytest
+
+from pytest_kscen.kube.api import MERGE_PATCH
+from pytest_kscen.objects.errors import Invalid
+
+
+class Judge:
+    """A server that is asked what it thinks of an object: what it makes of it, or what is wrong with it."""
+
+    namespace = "rules"
+
+    def __init__(self, site):
+        self.site = site
+
+    def made(self, resource, body):
+        return self.site.ask("create", resource, body=body, namespace=self.namespace)
+
+    def changed(self, resource, name, patch, subresource=""):
+        parts = {"subresource": subresource, "patch_type": MERGE_PATCH, "namespace": self.namespace}
+        return self.site.patch(resource, name, patch, **parts)
+
+    def create(self, resource, body):
+        return _causes(lambda: self.made(resource, body))
+
+    def change(self, resource, name, patch, subresource=""):
+        return _causes(lambda: self.changed(resource, name, patch, subresource))
+
+    @property
+    def warnings(self):
+        return self.site.warnings
+
+
+def _causes(write):
+    """What is wrong, in the order in which it is told, each cause once."""
+    try:
+        write()
+    except Invalid as refusal:
+        told = (f"{cause['field']}: {cause['message']}" for cause in refusal.status["details"]["causes"])
+        return list(dict.fromkeys(told))
+    return []
+
+
+@pytest.fixture
+def judge(site):
+    return Judge(site)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kscen.embedded.apiserver.schema.builtin import BuiltinSchema
+from pytest_kscen.embedded.apiserver.schema.decode_errors import Mismatch
+
+
+@pytest.mark.parametrize(
+    ("mismatch", "words"),
+    [
+        (Mismatch("x", "map[string]string"), "cannot restore map from string"),
+        (Mismatch({}, "[]string"), "cannot restore slice from map"),
+        (Mismatch(1, "v1.PodSpec"), "cannot restore struct from: int64"),
+        (Mismatch(1, "string"), "cannot convert int64 to string"),
+        (Mismatch(1, "v1.PodPhase", basic="string"), "cannot convert int64 to v1.PodPhase"),
+        (Mismatch(1.5, "int32"), "cannot convert float64 to int32"),
+        (Mismatch([], "v1.PodPhase", basic="string"), "unrecognized type: string"),
+        (Mismatch(True, "int32"), "unrecognized type: int32"),
+    ],
+)
+def test_the_converter_has_words_of_its_own(mismatch, words):
+    mismatch.inside("ObjectMeta", "somewhere")
+    assert mismatch.converted() == words
+
+
+LEASE, SECRET = BuiltinSchema("coordination.k8s.io", "v1", "Lease"), BuiltinSchema("", "v1", "Secret")
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "is_json", "why"),
+    [
+        (LEASE, {"spec": {"renewTime": 1}}, False, "json: cannot unmarshal number into Go value of type string"),
+        (
+            LEASE,
+            {"spec": {"renewTime": 1}},
+            True,
+            "json: cannot unmarshal number into Go struct field LeaseSpec.spec.renewTime of type string",
+        ),
+        (SECRET, {"data": {"x": "?"}}, False, "error decoding from json: illegal base64 data at input byte 0"),
+        (SECRET, {"data": {"x": ["?"]}}, False, "unrecognized type: uint8"),
+        (SECRET, {"data": {"x": "?"}, "immutable": {}}, False, "unrecognized type: bool"),
+        (SECRET, {"data": {"x": "?"}, "type": 1}, True, "illegal base64 data at input byte 0"),
+        (
+            SECRET,
+            {"data": {"x": 1}, "stringData": {"y": 2}},
+            True,
+            "json: cannot unmarshal number into Go struct field Secret.data of type []uint8",
+        ),
+        (
+            SECRET,
+            {"data": {"x": "?"}, "metadata": {"creationTimestamp": "soon"}},
+            True,
+            'parsing time "soon" as "2006-01-02T15:04:05Z07:00": cannot parse "soon" as "2006"',
+        ),
+    ],
+)
+def test_of_several_faults_one_is_told(schema, body, is_json, why):
+    assert schema.why_unfit(body, is_json=is_json) == why
+
+
+def test_octets_may_be_numbers():
+    assert SECRET.decode({"data": {"x": [1, 255, None], "y": []}}, None, strictness="Warn", warnings=[])["data"] == {
+        "x": "Af8A",
+        "y": "",
+    }

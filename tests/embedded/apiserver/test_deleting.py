@@ -1,0 +1,249 @@
+import pytest
+
+from pytest_kscen.objects.errors import Conflict, Invalid, NotFound
+from pytest_kscen.objects.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+
+GRACE = ("deletionTimestamp", "deletionGracePeriodSeconds", "finalizers")
+
+
+def grace(obj):
+    return tuple(obj["metadata"].get(name) for name in GRACE)
+
+
+def at(seconds):
+    return f"2026-01-01T00:00:{seconds:02}Z"
+
+
+@pytest.fixture
+def pod(site):
+    return site.create(PODS, "p", spec={"nodeName": "n", "containers": [{"name": "c", "image": "i"}]})
+
+
+class TestAnswers:
+    def test_most_kinds_are_answered_with_a_status(self, site):
+        uid = site.create(site.thing, "a")["metadata"]["uid"]
+        assert site.delete(site.thing, "a") == {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": {"name": "a", "group": "example.com", "kind": "things", "uid": uid},
+        }
+        with pytest.raises(NotFound, match=r'^things\.example\.com "a" not found$'):
+            site.delete(site.thing, "a")
+
+    def test_some_with_their_last_state(self, site):
+        account = site.create(SERVICE_ACCOUNTS, "a")
+        gone = site.delete(SERVICE_ACCOUNTS, "a")
+        assert gone["metadata"] == {**account["metadata"], "resourceVersion": "3"}
+
+    def test_a_dry_run_leaves_everything(self, site, pod):
+        made = site.create(site.thing, "a")
+        assert site.delete(site.thing, "a", dry_run=True)["status"] == "Success"
+        assert grace(site.delete(PODS, "p", dry_run=True)) == (at(30), 30, None)
+        assert site.get(site.thing, "a") is made
+        assert grace(site.get(PODS, "p")) == (None, None, None)
+
+
+class TestPreconditions:
+    def test_the_uid(self, site):
+        uid = site.create(site.thing, "a")["metadata"]["uid"]
+        with pytest.raises(Conflict) as refusal:
+            site.delete(site.thing, "a", precondition_uid="x")
+        assert str(refusal.value) == (
+            f'Operation cannot be fulfilled on Thing.example.com "a": the UID in the precondition (x) does not match '
+            f"the UID in record ({uid}). The object might have been deleted and then recreated"
+        )
+        site.delete(site.thing, "a", precondition_uid=uid)
+
+    def test_the_version(self, site):
+        site.create(site.thing, "a")
+        with pytest.raises(Conflict, match=r"the ResourceVersion in the precondition \(5\) does not match the ResourceVersion in"):
+            site.delete(site.thing, "a", precondition_version="5")
+        site.delete(site.thing, "a", precondition_version="2")
+
+
+class TestFinalizers:
+    def test_an_object_goes_with_its_last_one(self, site):
+        site.create(site.thing, "a", metadata={"finalizers": ["x/y", "x/z"]})
+        assert grace(site.delete(site.thing, "a")) == (at(0), 0, ["x/y", "x/z"])
+        site.runner.advance(5)
+        assert grace(site.delete(site.thing, "a")) == (at(0), 0, ["x/y", "x/z"])
+        assert site.store.revision == 3
+        site.patch(site.thing, "a", {"metadata": {"finalizers": ["x/z"]}})
+        assert site.patch(site.thing, "a", {"metadata": {"finalizers": None}})["metadata"]["resourceVersion"] == "4"
+        with pytest.raises(NotFound):
+            site.get(site.thing, "a")
+
+    def test_none_is_added_to_what_is_going(self, site):
+        site.create(site.thing, "a", metadata={"finalizers": ["x/y"]})
+        site.delete(site.thing, "a")
+        with pytest.raises(Invalid, match=r'found new finalizers \[\]string\{"a/b", "c/d"\}$'):
+            site.patch(site.thing, "a", {"metadata": {"finalizers": ["c/d", "x/y", "a/b"]}})
+
+    def test_a_deletion_counts_as_a_change(self, site):
+        site.create(site.thing, "a", metadata={"finalizers": ["x/y"]})
+        assert site.delete(site.thing, "a")["metadata"]["generation"] == 2
+        assert site.delete(site.thing, "a")["metadata"]["generation"] == 2
+
+    def test_the_collectors_finalizers_may_change_later(self, site):
+        site.create(site.thing, "a")
+        assert grace(site.delete(site.thing, "a", propagation="Foreground")) == (at(0), 0, ["foregroundDeletion"])
+        assert grace(site.delete(site.thing, "a", propagation="Orphan")) == (at(0), 0, ["orphan"])
+        site.delete(site.thing, "a", propagation="Background")
+        with pytest.raises(NotFound):
+            site.get(site.thing, "a")
+
+    @pytest.mark.parametrize(
+        ("options", "finalizers", "code"),
+        [
+            ({"propagation": "Orphan"}, ["x/y", "orphan"], 200),
+            ({"propagation": "Foreground"}, ["x/y", "foregroundDeletion"], 200),
+            ({"propagation": "Background"}, ["x/y"], 200),
+            ({"orphan_dependents": True}, ["x/y", "orphan"], 200),
+            ({"orphan_dependents": False}, ["x/y"], 202),
+        ],
+    )
+    def test_how_dependents_end_is_a_finalizer(self, site, options, finalizers, code):
+        site.create(site.thing, "a", metadata={"finalizers": ["x/y"]})
+        assert grace(site.delete(site.thing, "a", **options))[2] == finalizers
+        assert site.code == code
+
+    @pytest.mark.parametrize("finalizers", [["orphan", "orphan"], ["x/y", "orphan", "x/y"]])
+    def test_what_is_told_twice_stays_so(self, site, finalizers):
+        site.create(site.thing, "a", metadata={"finalizers": finalizers})
+        assert grace(site.delete(site.thing, "a"))[2] == finalizers
+
+    def test_a_job_leaves_its_pods_and_an_event_has_none(self, site):
+        pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+        site.create(JOBS, "j", spec={"template": {"spec": pod}})
+        assert grace(site.delete(JOBS, "j"))[2] == ["orphan"]
+        site.create(EVENTS, "e", involvedObject={"namespace": "default"})
+        assert site.delete(EVENTS, "e", propagation="Foreground")["status"] == "Success"
+
+
+class TestGrace:
+    def test_a_pod_is_given_time_that_only_shrinks(self, site, pod):
+        assert grace(site.delete(PODS, "p", grace_period=20)) == (at(20), 20, None)
+        assert grace(site.delete(PODS, "p", grace_period=60)) == (at(20), 20, None)
+        assert grace(site.delete(PODS, "p")) == (at(20), 20, None)
+        site.runner.advance(2)
+        assert grace(site.delete(PODS, "p", grace_period=5)) == (at(5), 5, None)
+        site.runner.advance(6)
+        assert grace(site.delete(PODS, "p", grace_period=3)) == (at(8), 1, None)
+        assert grace(site.delete(PODS, "p", grace_period=0)) == (at(8), 0, None)
+        with pytest.raises(NotFound):
+            site.get(PODS, "p")
+
+    def test_it_is_the_pods_own_unless_said_otherwise(self, site):
+        containers = [{"name": "c", "image": "i"}]
+        site.create(PODS, "p", spec={"nodeName": "n", "terminationGracePeriodSeconds": 7, "containers": containers})
+        assert grace(site.delete(PODS, "p")) == (at(7), 7, None)
+
+    def test_less_than_nothing_is_a_second(self, site, pod):
+        assert grace(site.delete(PODS, "p", grace_period=-3)) == (at(1), 1, None)
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_what_has_ended_goes_at_once(self, site, pod, phase):
+        site.patch(PODS, "p", {"status": {"phase": phase}}, subresource="status")
+        site.delete(PODS, "p", grace_period=60)
+        assert site.names(PODS) == []
+
+    def test_so_does_what_runs_nowhere(self, site):
+        site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
+        watch = site.watch(PODS, resource_version=str(site.store.revision))
+        gone = site.delete(PODS, "p")
+        assert (grace(gone), gone["metadata"]["generation"]) == ((at(0), 0, None), 2)
+        assert watch.told() == [("MODIFIED", "p"), ("DELETED", "p")]
+
+    def test_finalizers_hold_it_longer(self, site, pod):
+        assert grace(site.delete(PODS, "p", propagation="Foreground")) == (at(30), 30, ["foregroundDeletion"])
+        assert grace(site.delete(PODS, "p", propagation="Foreground", grace_period=0)) == (at(0), 0, ["foregroundDeletion"])
+        site.patch(PODS, "p", {"metadata": {"finalizers": None}})
+        assert site.names(PODS) == []
+
+    def test_a_running_grace_outlives_the_finalizers(self, site, pod):
+        site.patch(PODS, "p", {"metadata": {"finalizers": ["x/y"]}})
+        site.delete(PODS, "p")
+        site.patch(PODS, "p", {"metadata": {"finalizers": None}})
+        assert site.names(PODS) == ["p"]
+
+
+class TestCollections:
+    def test_it_deletes_what_a_list_finds(self, site):
+        for name in "abc":
+            site.create(CONFIG_MAPS, name, metadata={"labels": {"of": name}})
+        found = site.ask("deletecollection", CONFIG_MAPS, labels="of in (a, c)")
+        assert [item["metadata"]["name"] for item in found["items"]] == ["a", "c"]
+        assert (found["kind"], found["metadata"]["resourceVersion"]) == ("ConfigMapList", "4")
+        assert site.names(CONFIG_MAPS) == ["b"]
+
+    def test_a_limit_is_kept_and_a_dry_run_too(self, site):
+        for name in "abc":
+            site.create(CONFIG_MAPS, name)
+        site.ask("deletecollection", CONFIG_MAPS, dry_run=True)
+        assert site.names(CONFIG_MAPS) == ["a", "b", "c"]
+        site.ask("deletecollection", CONFIG_MAPS, limit=2)
+        assert site.names(CONFIG_MAPS) == ["c"]
+
+    def test_each_object_is_deleted_as_its_kind_is(self, site, pod):
+        site.ask("deletecollection", PODS, grace_period=9)
+        assert grace(site.get(PODS, "p")) == (at(9), 9, None)
+
+
+class TestNamespaces:
+    SPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+
+    @pytest.fixture
+    def space(self, site):
+        return site.create(self.SPACES, "s", spec={"finalizers": ["kubernetes"]}, metadata={"finalizers": ["x/y"]})
+
+    def finalize(self, site, **spec):
+        body = {"metadata": {"name": "s", "finalizers": site.get(self.SPACES, "s")["metadata"].get("finalizers")}, "spec": spec}
+        return site.update(self.SPACES, body, subresource="finalize")
+
+    def test_it_is_terminating_until_both_lists_are_empty(self, site, space):
+        going = site.delete(self.SPACES, "s")
+        assert (going["status"], grace(going)) == ({"phase": "Terminating"}, (at(0), None, ["x/y"]))
+        assert site.delete(self.SPACES, "s")["metadata"]["resourceVersion"] == "3"
+        assert self.finalize(site)["spec"] == {}
+        assert site.names(self.SPACES) == ["s"]
+        site.patch(self.SPACES, "s", {"metadata": {"finalizers": None}})
+        assert site.names(self.SPACES) == []
+
+    def test_in_either_order(self, site, space):
+        site.delete(self.SPACES, "s")
+        site.patch(self.SPACES, "s", {"metadata": {"finalizers": None}})
+        assert site.names(self.SPACES) == ["s"]
+        self.finalize(site)
+        assert site.names(self.SPACES) == []
+
+    def test_without_finalizers_a_second_deletion_ends_it(self, site):
+        site.create(self.SPACES, "s")
+        self.finalize(site)
+        site.delete(self.SPACES, "s")
+        assert site.names(self.SPACES) == ["s"]
+        site.delete(self.SPACES, "s")
+        assert site.names(self.SPACES) == []
+
+    def test_only_its_own_door_changes_the_finalizers_of_its_spec(self, site, space):
+        site.patch(self.SPACES, "s", {"spec": {"finalizers": None}})
+        assert site.get(self.SPACES, "s")["spec"]["finalizers"] == ["kubernetes"]
+
+    @pytest.mark.parametrize(
+        ("options", "finalizers"),
+        [
+            ({}, ["x/y"]),
+            ({"propagation": "Foreground"}, ["x/y", "foregroundDeletion"]),
+            ({"propagation": "Orphan"}, ["x/y", "orphan"]),
+        ],
+    )
+    def test_how_dependents_end(self, site, space, options, finalizers):
+        assert grace(site.delete(self.SPACES, "s", **options))[2] == finalizers

@@ -1,0 +1,233 @@
+import pytest
+
+from pytest_kscen.embedded.apiserver.admission import Hook
+from pytest_kscen.embedded.apiserver.verbs.updating import alike
+from pytest_kscen.objects.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+)
+from pytest_kscen.objects.resources import CONFIG_MAPS
+
+STALE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def bare(obj):
+    """Without what every object has."""
+    kept = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "managedFields")
+    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name not in kept}}
+
+
+@pytest.fixture
+def thing(site):
+    return site.create(site.thing, "a", spec={"size": 1})
+
+
+class TestVersions:
+    def test_an_update_of_what_was_read_is_taken(self, site, thing):
+        new = site.update(site.thing, {**thing, "spec": {"size": 2}})
+        assert (new["spec"], new["metadata"]["resourceVersion"]) == ({"size": 2}, "3")
+
+    def test_a_stale_one_is_refused(self, site, thing):
+        site.update(site.thing, {**thing, "spec": {"size": 2}})
+        with pytest.raises(Conflict) as refusal:
+            site.update(site.thing, {**thing, "spec": {"size": 3}})
+        assert str(refusal.value) == f'Operation cannot be fulfilled on things.example.com "a": {STALE}'
+        assert refusal.value.status["details"] == {"name": "a", "group": "example.com", "kind": "things"}
+        assert site.get(site.thing, "a")["spec"] == {"size": 2}
+
+    @pytest.mark.parametrize("version", [{}, {"resourceVersion": "0"}])
+    def test_without_a_version_the_latest_is_meant(self, site, version):
+        site.create(CONFIG_MAPS, "c", data={"a": "1"})
+        site.update(CONFIG_MAPS, {"metadata": {"name": "c", **version}, "data": {"a": "2"}})
+        assert site.get(CONFIG_MAPS, "c")["data"] == {"a": "2"}
+
+    def test_some_kinds_want_to_be_told(self, site):
+        site.create(site.odd, "o")
+        with pytest.raises(Invalid) as refusal:
+            site.update(site.odd, {"metadata": {"name": "o"}, "spec": {}})
+        assert str(refusal.value) == (
+            'odds.example.com "o" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update'
+        )
+
+    def test_what_is_no_version(self, site, thing):
+        with pytest.raises(ApiError, match=r'^strconv\.ParseUint: parsing "abc": invalid syntax$'):
+            site.update(site.thing, {**thing, "metadata": {**thing["metadata"], "resourceVersion": "abc"}})
+
+    def test_what_changes_nothing_leaves_no_trace(self, site, thing):
+        site.update(site.thing, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+        site.patch(site.thing, "a", {"spec": {"size": 1}, "metadata": {"labels": None}})
+        assert site.store.revision == 2
+        assert site.get(site.thing, "a") is thing
+
+    def test_a_dry_run_is_answered_and_not_kept(self, site, thing):
+        new = site.patch(site.thing, "a", {"spec": {"size": 2}}, dry_run=True)
+        assert (new["spec"], new["metadata"]["generation"], new["metadata"]["resourceVersion"]) == ({"size": 2}, 2, "2")
+        assert site.get(site.thing, "a") is thing
+
+
+class TestIdentity:
+    def test_the_body_names_the_object(self, site, thing):
+        with pytest.raises(BadRequest, match=r"^the name of the object \(b\) does not match the name on the URL \(a\)$"):
+            site.ask("update", site.thing, "a", body={"metadata": {"name": "b"}})
+        with pytest.raises(BadRequest, match=r"^the name of the object \(a based on URL\) was undeterminable: name must be"):
+            site.ask("update", site.thing, "a", body={"metadata": {}})
+        with pytest.raises(BadRequest, match=r"^the name of the object \(b\) does not match"):
+            site.patch(site.thing, "a", {"metadata": {"name": "b"}})
+        with pytest.raises(BadRequest, match=r"^the namespace of the provided object does not match"):
+            site.patch(site.thing, "a", {"metadata": {"namespace": "b"}})
+
+    def test_an_update_meant_for_another_object_of_the_name(self, site):
+        uid = site.create(CONFIG_MAPS, "c")["metadata"]["uid"]
+        with pytest.raises(Conflict) as refusal:
+            site.update(CONFIG_MAPS, {"metadata": {"name": "c", "uid": "other"}})
+        assert str(refusal.value) == (
+            'Operation cannot be fulfilled on configmaps "c": StorageError: invalid object, Code: 4, '
+            "Key: /registry/configmaps/default/c, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: other, UID in object meta: {uid}"
+        )
+
+    def test_a_patch_cannot_change_it(self, site, thing):
+        with pytest.raises(Invalid) as refusal:
+            site.patch(site.thing, "a", {"metadata": {"uid": "m"}})
+        assert str(refusal.value) == 'Thing.example.com "a" is invalid: metadata.uid: Invalid value: "m": field is immutable'
+        assert [cause["field"] for cause in refusal.value.status["details"]["causes"]] == ["metadata.uid"] * 2
+
+    def test_some_metadata_is_the_servers(self, site, thing):
+        given = {"creationTimestamp": None, "generation": 9, "uid": None, "labels": {"a": "b"}}
+        new = site.patch(site.thing, "a", {"metadata": given})
+        assert new["metadata"]["uid"] == thing["metadata"]["uid"]
+        assert new["metadata"]["creationTimestamp"] == thing["metadata"]["creationTimestamp"]
+        assert bare(new)["metadata"] == {"labels": {"a": "b"}, "generation": 1}
+
+    @pytest.mark.parametrize("name", ["deletionTimestamp", "deletionGracePeriodSeconds"])
+    def test_nobody_dies_by_an_update(self, site, thing, name):
+        value = "2026-01-01T00:00:00Z" if name == "deletionTimestamp" else 5
+        with pytest.raises(Invalid, match=rf"^Thing.example.com \"a\" is invalid: metadata\.{name}: .*: field is immutable$"):
+            site.patch(site.thing, "a", {"metadata": {name: value}})
+
+    def test_who_is_dying_gets_no_other_time(self, site):
+        site.create(site.thing, "b", metadata={"finalizers": ["x/y"]})
+        site.delete(site.thing, "b")
+        with pytest.raises(Invalid, match=r"metadata\.deletionGracePeriodSeconds: Invalid value: 3: field is immutable$"):
+            site.patch(site.thing, "b", {"metadata": {"deletionGracePeriodSeconds": 3}})
+        kept = {"deletionGracePeriodSeconds": None, "deletionTimestamp": None}
+        assert site.patch(site.thing, "b", {"metadata": kept})["metadata"]["deletionGracePeriodSeconds"] == 0
+
+    def test_what_is_not_there(self, site):
+        for verb in ("update", "patch"):
+            with pytest.raises(NotFound, match=r'^things\.example\.com "a" not found$'):
+                site.ask(verb, site.thing, "a", body={"metadata": {"name": "a"}}, patch_type="application/merge-patch+json")
+
+
+class TestCreation:
+    def test_an_update_creates_kinds_that_allow_it(self, site):
+        made = site.update(site.odd, {"metadata": {"name": "o", "resourceVersion": "7"}, "spec": 1})
+        assert (site.code, made["metadata"]["resourceVersion"]) == (201, "2")
+
+    def test_not_if_it_was_meant_for_one_object(self, site):
+        with pytest.raises(Conflict, match=r"UID in precondition: x, UID in object meta: $"):
+            site.update(site.odd, {"metadata": {"name": "o", "uid": "x"}})
+
+    def test_a_patch_never_does(self, site):
+        with pytest.raises(NotFound, match=r'^odds\.example\.com "o" not found$'):
+            site.patch(site.odd, "o", {})
+
+
+class TestStatus:
+    def test_each_side_leaves_the_other_alone(self, site, thing):
+        site.update(site.thing, {**thing, "status": {"ready": True}, "spec": {"size": 2}})
+        assert bare(site.get(site.thing, "a")) == {
+            "apiVersion": "example.com/v1",
+            "kind": "Thing",
+            "metadata": {"generation": 2},
+            "spec": {"size": 2},
+        }
+        body = {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 5}, "status": {"ready": True}}
+        new = site.patch(site.thing, "a", body, subresource="status")
+        assert (new["spec"], new["status"], new["metadata"].get("labels")) == ({"size": 2}, {"ready": True}, None)
+        assert site.patch(site.thing, "a", {"spec": {"size": 3}, "status": None})["status"] == {"ready": True}
+        assert "status" not in site.patch(site.thing, "a", {"status": None}, subresource="status")
+
+    def test_it_is_checked_like_any_update(self, site, thing):
+        site.patch(site.thing, "a", {"status": {"x": 1}}, subresource="status")
+        with pytest.raises(Conflict):
+            site.update(site.thing, {**thing, "status": {}}, subresource="status")
+
+    def test_a_subresource_that_is_not_there(self, site):
+        site.create(CONFIG_MAPS, "c")
+        with pytest.raises(NotFound, match=r"^the server could not find the requested resource$"):
+            site.patch(CONFIG_MAPS, "c", {}, subresource="status")
+        with pytest.raises(MethodNotAllowed):
+            site.ask("delete", site.thing, "a", subresource="status")
+
+
+class TestGeneration:
+    def test_it_counts_what_is_wanted(self, site, thing):
+        generations = [
+            site.patch(site.thing, "a", body, **more)["metadata"]["generation"]
+            for body, more in [
+                ({"spec": {"size": 2}}, {}),
+                ({"metadata": {"labels": {"a": "b"}}}, {}),
+                ({"status": {"x": 1}}, {"subresource": "status"}),
+                ({"spec": {"size": 1}, "more": 1}, {}),
+            ]
+        ]
+        assert generations == [2, 2, 2, 3]
+
+    def test_some_kinds_do_not_count(self, site):
+        site.create(site.world, "w", spec=1)
+        assert "generation" not in site.patch(site.world, "w", {"spec": 2})["metadata"]
+
+
+class TestWhileAdmissionWaits:
+    @pytest.fixture
+    def meanwhile(self, site):
+        """Somebody writes while a write is being admitted."""
+
+        actions = []
+
+        async def mutate(_):
+            if actions:
+                await site.runner.clock.sleep(1)
+                await actions.pop()
+
+        site.core.admission.add(Hook("slow", mutate=mutate))
+        return actions.append
+
+    def test_a_patch_is_made_again(self, site, thing, meanwhile):
+        meanwhile(site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default"))
+        assert site.patch(site.thing, "a", {"spec": {"size": 2}})["spec"] == {"size": 2, "other": 1}
+
+    def test_an_update_of_what_was_read_is_refused(self, site, thing, meanwhile):
+        meanwhile(site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default"))
+        with pytest.raises(Conflict, match=STALE):
+            site.update(site.thing, {**thing, "spec": {"size": 2}})
+
+    def test_what_has_gone_is_gone(self, site, thing, meanwhile):
+        meanwhile(site.api.delete(site.thing, "a", "default"))
+        with pytest.raises(NotFound):
+            site.patch(site.thing, "a", {"spec": {"size": 2}})
+
+
+class TestVersionsOfAKind:
+    def test_each_shows_the_same_object(self, site, thing):
+        old = site.get(site.old_thing, "a")
+        assert old == {**thing, "apiVersion": "example.com/v1beta1"}
+        assert old["spec"] is thing["spec"]
+        assert site.patch(site.old_thing, "a", {"spec": {"size": 2}})["apiVersion"] == "example.com/v1beta1"
+        assert site.get(site.thing, "a")["apiVersion"] == "example.com/v1"
+        assert [item["apiVersion"] for item in site.list(site.old_thing)["items"]] == ["example.com/v1beta1"]
+        assert (
+            site.update(site.thing, {**thing, "metadata": {"name": "a"}, "spec": {"size": 2}})["metadata"]["resourceVersion"] == "3"
+        )
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), ([0], [False]), ({"a": {}}, {}), ({"a": 1}, {"b": 1}), ("1", 1), ([], [1])])
+def test_json_that_is_not_alike(one, other):
+    assert not alike(one, other)
+    assert alike(one, one)
+    assert alike({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})

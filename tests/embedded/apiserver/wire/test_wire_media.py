@@ -1,0 +1,125 @@
+import pytest
+
+from pytest_kscen.embedded.apiserver.wire.media_types import (
+    GROUPS,
+    MANY,
+    ONE,
+    PLAIN,
+    STREAM,
+    VERSION,
+    Media,
+    accepted,
+    for_refusal,
+)
+from pytest_kscen.objects.errors import NotAcceptable
+
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize(
+    ("header", "offer", "media"),
+    [
+        ("", ONE, PLAIN),
+        ("*/*", ONE, PLAIN),
+        ("application/json;q=0.5", ONE, PLAIN),
+        ("application/yaml", ONE, Media("application/yaml")),
+        ("application/vnd.kubernetes.protobuf,application/json", MANY, PLAIN),
+        ("text/html, application/yaml", ONE, Media("application/yaml")),
+        (TABLE, MANY, Media(transform="Table", group="meta.k8s.io", version="v1")),
+        (f"{TABLE},application/json", STREAM, Media(transform="Table", group="meta.k8s.io", version="v1")),
+        ("application/json;as=Table;g=meta.k8s.io;v=v9, application/json", ONE, PLAIN),
+        (f"{TABLE}", VERSION, PLAIN),
+        ("application/*", GROUPS, PLAIN),
+        ("application/json;pretty=1", ONE, Media(pretty=True)),
+    ],
+)
+def test_what_is_agreed_on(header, offer, media):
+    assert accepted(header, offer) == media
+
+
+@pytest.mark.parametrize(
+    ("header", "offer", "message"),
+    [
+        ("text/html", ONE, "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml"),
+        (
+            "application/vnd.kubernetes.protobuf",
+            MANY,
+            "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch",
+        ),
+        (
+            "application/json;as=Foo;g=meta.k8s.io;v=v1",
+            ONE,
+            "only the following media types are accepted: application/json, application/yaml",
+        ),
+        ("application/yaml", STREAM, "only the following media types are accepted: application/json;stream=watch"),
+        ("application/yaml", VERSION, "406: Not Acceptable\n\nAvailable representations: application/json"),
+    ],
+)
+def test_what_cannot_be_agreed_on(header, offer, message):
+    with pytest.raises(NotAcceptable) as refused:
+        accepted(header, offer)
+    assert refused.value.message == message
+
+
+def test_a_refusal_has_the_form_that_was_asked_for(client):
+    assert client.raw("GET", f"{MAPS}/c", accept="application/yaml").body.startswith(b"apiVersion: v1\ncode: 404")
+    assert for_refusal("text/html") == PLAIN
+    assert client.refusal("GET", f"{MAPS}/c", accept=TABLE)[0] == 404
+
+
+def test_metadata_alone(client):
+    client.ask("POST", MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}})
+    partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    listed = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    one = client.ask("GET", f"{MAPS}/c", accept=partial)[1]
+    assert sorted(one) == ["apiVersion", "kind", "metadata"]
+    assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == ("PartialObjectMetadata", "meta.k8s.io/v1", "c")
+    many = client.ask("GET", MAPS, accept=listed)[1]
+    assert (many["kind"], [item["kind"] for item in many["items"]]) == ("PartialObjectMetadataList", ["PartialObjectMetadata"])
+    (event,) = client.frames(f"{MAPS}?watch=true&timeoutSeconds=1", accept=partial)
+    assert (event["type"], event["object"]["kind"]) == ("ADDED", "PartialObjectMetadata")
+    assert client.refusal("GET", MAPS, accept=partial) == (
+        406,
+        "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)",
+    )
+    assert client.refusal("GET", f"{MAPS}/c", accept=listed) == (
+        406,
+        "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)",
+    )
+
+
+def test_in_a_list_of_a_built_in_kind_the_items_do_not_say_what_they_are(client):
+    client.ask("POST", MAPS, {"metadata": {"name": "c"}})
+    listing = client.ask("GET", MAPS)[1]
+    assert listing["kind"] == "ConfigMapList"
+    assert "kind" not in listing["items"][0]
+    assert client.ask("GET", f"{MAPS}/c")[1]["kind"] == "ConfigMap"
+
+
+def test_a_watch_is_a_line_for_each_event(client):
+    client.ask("POST", MAPS, {"metadata": {"name": "c"}})
+    answer = client.raw("GET", f"{MAPS}?watch=true&timeoutSeconds=3")
+    assert answer.headers == {"Content-Type": "application/json"}
+    before = client.runner.clock.now()
+
+    async def read():
+        return [piece async for piece in answer.stream]
+
+    (line,) = client.runner.call(read())
+    assert line.startswith(b'{"type":"ADDED","object":{"apiVersion":"v1","kind":"ConfigMap",')
+    assert line.endswith(b"}\n")
+    assert client.runner.clock.now() - before == 3
+
+
+def test_deprecated_versions_are_told_of(client):
+    warning = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
+    assert client.raw("GET", "/api/v1/namespaces/default/endpoints/x").headers["Warning"] == warning
+    assert client.raw("GET", "/api/v1/endpoints?watch=1").headers["Warning"] == warning
+
+
+def test_json_is_indented_for_people(client):
+    assert client.raw("GET", MAPS).body.startswith(b'{"kind"')
+    assert client.raw("GET", f"{MAPS}?pretty=true").body.startswith(b'{\n  "kind"')
+    assert client.raw("GET", MAPS, user_agent="curl/8.1").body.startswith(b'{\n  "kind"')
+    assert client.raw("GET", f"{MAPS}?pretty=0", user_agent="curl/8.1").body.startswith(b'{"kind"')

@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.embedded.kubelet.machines import Machines
+from pytest_kscen.embedded.kubelet.network import OPEN, Flow, Network, Passage
+
+FLOW = Flow("a", "b", "TCP", 7000)
+SHARES = st.integers(0, 100).map(lambda share: share / 100)
+PASSAGES = st.builds(Passage, st.booleans(), SHARES, SHARES, SHARES)
+
+
+@pytest.fixture
+def machines():
+    machines = Machines(Chance("network").stream("machines"))
+    for name in "abc":
+        machines.add(name)
+    return machines
+
+
+@pytest.fixture
+def network(machines):
+    return Network(machines)
+
+
+def test_what_nobody_filters_is_open(network):
+    assert network.passage(FLOW) is OPEN
+
+
+@pytest.mark.parametrize("name", "ab")
+def test_a_machine_without_power_is_out_of_reach_either_way(network, machines, name):
+    machines.power_off(name)
+    assert network.passage(FLOW).blocked
+    assert network.passage(Flow("b", "a")).blocked
+    machines.power_on(name)
+    assert network.passage(FLOW) is OPEN
+
+
+def test_a_machine_that_does_not_exist_is_out_of_reach(network):
+    assert network.passage(Flow("a", "z")).blocked
+
+
+def test_filters_are_passed_one_after_the_other(network):
+    network.join(lambda flow: Passage(loss=0.5, delay=1) if flow.target == "b" else OPEN)
+    network.join(lambda _: Passage(loss=0.5, delay=2, load=0.75))
+    assert network.passage(FLOW) == Passage(loss=0.75, delay=3, load=0.75)
+    assert network.passage(Flow("a", "c")) == Passage(loss=0.5, delay=2, load=0.75)
+
+
+def test_one_filter_can_be_left_out(network):
+    def mine(_):
+        return Passage(blocked=True)
+
+    network.join(mine)
+    network.join(lambda _: Passage(delay=1))
+    assert network.passage(FLOW).blocked
+    assert network.passage(FLOW, apart_from=mine) == Passage(delay=1)
+
+
+def test_changes_are_told(network, machines):
+    told = []
+    network.on_change(lambda: told.append(network.passage(FLOW).blocked))
+    machines.power_off("a")
+    machines.power_on("a")
+    network.join(lambda _: Passage(blocked=True))
+    network.changed()
+    assert told == [True, False, True, True]
+
+
+@given(PASSAGES, PASSAGES)
+def test_the_order_of_filters_does_not_matter(one, other):
+    both, turned = one.also(other), other.also(one)
+    assert (both.blocked, both.load) == (turned.blocked, turned.load)
+    assert (both.loss, both.delay) == pytest.approx((turned.loss, turned.delay))
+
+
+@given(st.lists(PASSAGES, max_size=6))
+def test_a_share_stays_a_share(passages):
+    passage = OPEN
+    for one in passages:
+        passage = passage.also(one)
+    assert 0 <= passage.loss <= 1
+    assert 0 <= passage.load <= 1
+    assert passage.blocked is any(one.blocked for one in passages)

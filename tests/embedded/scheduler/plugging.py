@@ -1,0 +1,84 @@
+"""Plugins by themselves: a snapshot with nodes and pods, and a plugin that is asked of each node, in either of its ways."""
+
+import numpy as np
+
+from pytest_kscen.chance import Chance
+from pytest_kscen.embedded.child_tasks import Brood
+from pytest_kscen.embedded.scheduler.framework import CycleState, Handle, PodInfo, Snapshot
+from pytest_kscen.embedded.scheduler.framework.handle import Ties, WaitingPods
+from pytest_kscen.embedded.scheduler.framework.plugin import overrides
+from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import Nominated
+
+GI, MI = 1024**3, 1024**2
+
+
+def pod(name="p", *, requests=None, labels=None, owner=None, container=None, **spec):
+    resources = {"resources": {"requests": requests}} if requests else {}
+    containers = spec.pop("containers", None) or [{"name": "c", "image": "app", **resources, **(container or {})}]
+    metadata = {"name": name, "namespace": "default", "uid": name, "labels": labels or {}}
+    return PodInfo({"metadata": metadata, "spec": {"containers": containers, **spec}})
+
+
+def node(name, *, cpu="4", memory="8Gi", pods="110", labels=None, taints=(), images=(), more=None, **spec):
+    amounts = {"cpu": cpu, "memory": memory, "pods": pods, **(more or {})}
+    listed = [{"names": [image], "sizeBytes": size} for image, size in images]
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"taints": list(taints), **spec},
+        "status": {"allocatable": amounts, "images": listed},
+    }
+
+
+class Stage:
+    """Nodes, pods on them, and one plugin."""
+
+    def __init__(self, plugin, *nodes, args=None):
+        self.snapshot = Snapshot(large=1)
+        for one in nodes:
+            self.snapshot.see_node(one["metadata"]["name"], one)
+        self.handle = Handle(
+            bench=None,
+            chance=(chance := Chance(1).stream("stage")),
+            ties=Ties(chance),
+            snapshot=self.snapshot,
+            nominated=Nominated(),
+            waiting=WaitingPods(),
+            queue=None,
+            brood=Brood(),
+        )
+        self.plugin = plugin(args or {}, self.handle)
+
+    def put(self, on, *pods):
+        for one in pods:
+            self.snapshot.put(one, on)
+        return self
+
+    def verdicts(self, one):
+        """Why each node will not do, or None; the many-at-once way must agree."""
+        self.snapshot.refresh()
+        state, nodes = CycleState(), self.snapshot.nodes
+        answer = self.plugin.pre_filter(state, one, nodes)
+        if answer is not None:
+            return answer
+        found = [self.plugin.filter(state, one, node) for node in nodes]
+        if overrides(self.plugin, "filter_many"):
+            wrong = self.plugin.filter_many(state, one, self.snapshot.table, self.snapshot.table.order)
+            assert [status is not None for status in found] == ([False] * len(nodes) if wrong is None else wrong.tolist())
+        return [status and status.message for status in found]
+
+    def scores(self, one):
+        """The normalised scores, or the answer of pre_score; the many-at-once way must agree."""
+        self.snapshot.refresh()
+        state, nodes, table = CycleState(), self.snapshot.nodes, self.snapshot.table
+        answer = self.plugin.pre_score(state, one, nodes)
+        if answer is not None:
+            return answer
+        raw = [self.plugin.score(state, one, node) for node in nodes]
+        found = self.plugin.normalize(state, one, list(raw))
+        if overrides(self.plugin, "score_many"):
+            many = self.plugin.score_many(state, one, table, table.order)
+            assert many.dtype == np.int64
+            assert raw == many.tolist()
+            if overrides(self.plugin, "normalize_many"):
+                assert found == self.plugin.normalize_many(state, one, many).tolist()
+        return found

@@ -1,0 +1,121 @@
+import json
+
+import pytest
+
+from pytest_kscen.embedded.scheduler.result_annotations import LARGEST, Annotating, with_history
+from pytest_kscen.objects.scenarios import RESULTS
+
+
+class Kept:
+    def __init__(self):
+        self.attempts = []
+
+    async def record(self, attempt):
+        self.attempts.append(attempt)
+
+
+@pytest.fixture
+def kept():
+    return Kept()
+
+
+def read(hall, name="p"):
+    found = hall.get(name)["metadata"]["annotations"]
+    return {key.removeprefix(RESULTS): value for key, value in found.items()}
+
+
+class TestAttempts:
+    def test_one_that_ends_well(self, halls, kept):
+        hall = halls(sink=kept)
+        hall.node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+        hall.nodes_named("n2", "n3")
+        node = hall.pod(cpu="1")
+        (one,) = kept.attempts
+        assert (one.selected, one.bound, one.number, one.scheduler) == (node, True, 1, "default-scheduler")
+        assert one.filter["n1"] == {
+            "NodeUnschedulable": "passed",
+            "NodeName": "passed",
+            "TaintToleration": "node(s) had untolerated taint(s)",
+        }
+        assert one.filter["n2"]["NodeResourcesFit"] == "passed"
+        assert one.score["n2"]["NodeResourcesFit"] == (75 + 97) // 2
+        assert one.final_score["n3"]["TaintToleration"] == 300
+        assert one.bind == {"DefaultBinder": "success"}
+        assert (
+            one.pre_filter_status["NodeResourcesFit" if "NodeResourcesFit" in one.pre_filter_status else "NodePorts"] == "success"
+        )
+
+    def test_one_that_comes_to_nothing(self, halls, kept):
+        hall = halls(sink=kept)
+        hall.nodes(1)
+        hall.pod(cpu="5")
+        (one,) = kept.attempts
+        assert (one.selected, one.bound, one.message) == ("", False, hall.why())
+        assert one.filter == {
+            "n1": {
+                "NodeUnschedulable": "passed",
+                "NodeName": "passed",
+                "TaintToleration": "passed",
+                "NodeResourcesFit": "Insufficient cpu",
+            }
+        }
+
+    @pytest.mark.parametrize("large", [1, 10**9])
+    def test_small_and_large_clusters_tell_the_same(self, halls, kept, large):
+        hall = halls(sink=kept)
+        hall.scheduler._handle.snapshot.large = large
+        hall.node("n1", cpu="1")
+        hall.node("n2", taints=[{"key": "k", "effect": "NoSchedule"}])
+        hall.nodes_named("n3", "n4")
+        hall.pod(cpu="2")
+        (one,) = kept.attempts
+        assert {node: list(by.values())[-1] for node, by in one.filter.items()} == {
+            "n1": "Insufficient cpu",
+            "n2": "node(s) had untolerated taint(s)",
+            "n3": "passed",
+            "n4": "passed",
+        }
+        assert {node: by["NodeResourcesFit"] for node, by in one.score.items()} == {"n3": 73, "n4": 73}
+
+
+class TestAnnotations:
+    @pytest.fixture
+    def hall(self, halls):
+        return halls(sink_of=Annotating)
+
+    def test_their_shape(self, hall):
+        hall.nodes(2)
+        node = hall.pod(cpu="1")
+        found = read(hall)
+        assert found["selected-node"] == node
+        assert json.loads(found["finalscore-result"])["n1"]["TaintToleration"] == "300"
+        assert json.loads(found["filter-result"])["n2"]["NodeName"] == "passed"
+        assert json.loads(found["bind-result"]) == {"DefaultBinder": "success"}
+        (attempt,) = json.loads(found["result-history"])
+        assert attempt == {f"{RESULTS}{key}": value for key, value in found.items() if key != "result-history"}
+
+    def test_the_history_is_oldest_first(self, hall):
+        hall.nodes(1)
+        hall.pod("first", cpu="3")
+        hall.pod(cpu="2")
+        hall.delete("first")
+        assert hall.where() == "n1"
+        history = json.loads(read(hall)["result-history"])
+        assert [one.get(f"{RESULTS}selected-node") for one in history] == [None, "n1"]
+        assert json.loads(history[0][f"{RESULTS}filter-result"])["n1"]["NodeResourcesFit"] == "Insufficient cpu"
+
+    def test_what_would_not_fit_is_left_out_and_a_note_says_so(self):
+        new = {f"{RESULTS}filter-result": "f" * 100_000, f"{RESULTS}score-result": "s" * 170_000, f"{RESULTS}selected-node": "n1"}
+        old = {f"{RESULTS}result-history": json.dumps([{"a": "b"}]), "mine": "x" * 1000}
+        found = with_history(new, old)
+        assert set(found) == {f"{RESULTS}{name}" for name in ("filter-result", "selected-node", "result-history", "result-cut")}
+        assert found[f"{RESULTS}result-cut"] == (
+            f"left out, as annotations may have {LARGEST} bytes: 2 attempts of the history, score-result"
+        )
+        assert sum(len(key) + len(value) for key, value in {**old, **found}.items()) <= LARGEST
+
+    def test_the_oldest_attempts_go_first(self):
+        new = {f"{RESULTS}filter-result": "f" * 50_000}
+        old = {f"{RESULTS}result-history": json.dumps([{"a": "x" * 100_000}, {"a": "y" * 100_000}])}
+        history = json.loads(with_history(new, old)[f"{RESULTS}result-history"])
+        assert [next(iter(one.values()))[0] for one in history] == ["y", "f"]

@@ -1,0 +1,268 @@
+import pytest
+
+from pytest_kscen.embedded.scheduler.configuration_loading import ConfigurationError, read
+from pytest_kscen.embedded.scheduler.framework import Plugin
+from pytest_kscen.embedded.scheduler.framework.configuration import (
+    DEFAULT_PLUGINS,
+    Configuration,
+    ProfileConfiguration,
+)
+from pytest_kscen.embedded.scheduler.registry import Registry
+from pytest_kscen.objects.resources import CONFIG_MAPS, EVENTS
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def configured(**fields):
+    return read({**HEAD, **fields}, Registry())
+
+
+def profiled(plugins=None, **fields):
+    return configured(profiles=[{"plugins": plugins or {}, **fields}]).profiles[0]
+
+
+def stands_at(name, point):
+    return Registry().resolve(name).stands_at(point)
+
+
+IN_TREE = (
+    *("DefaultBinder", "DefaultPreemption", "DynamicResources", "GangScheduling", "ImageLocality", "InterPodAffinity"),
+    *("NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts", "NodeResourcesBalancedAllocation", "NodeResourcesFit"),
+    *("NodeUnschedulable", "NodeVolumeLimits", "PodGroupPodsCount", "PodTopologySpread", "PrioritySort", "SchedulingGates"),
+    *("TaintToleration", "TopologyPlacementGenerator", "VolumeBinding", "VolumeRestrictions", "VolumeZone"),
+)
+"""The names that kube-scheduler 1.36 knows without any plugin of somebody's own."""
+
+
+class TestDefaults:
+    def test_nothing_said_is_the_default(self):
+        assert configured() == Configuration()
+        assert configured().profiles == (ProfileConfiguration("default-scheduler"),)
+
+    def test_who_stands_where(self):
+        profile = ProfileConfiguration()
+        assert profile.at("queueSort", stands_at) == ["PrioritySort"]
+        assert profile.at("filter", stands_at)[:4] == ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity"]
+        scores = profile.at("score", stands_at)
+        assert {name: profile.weight(name) for name in scores if name not in {"PodTopologySpread", "InterPodAffinity"}} == {
+            "TaintToleration": 3,
+            "NodeAffinity": 2,
+            "NodeResourcesFit": 1,
+            "NodeResourcesBalancedAllocation": 1,
+            "ImageLocality": 1,
+        }
+        assert (profile.weight("PodTopologySpread"), profile.weight("InterPodAffinity")) == (2, 2)
+
+
+class TestMerging:
+    def test_one_is_switched_off_at_one_point(self):
+        profile = profiled({"score": {"disabled": [{"name": "ImageLocality"}]}})
+        assert "ImageLocality" not in profile.at("score", stands_at)
+        assert "ImageLocality" in profile.names()
+
+    def test_all_are_switched_off_at_one_point(self):
+        profile = profiled({"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 7}]}})
+        assert profile.at("score", stands_at) == ["NodeResourcesFit"]
+        assert profile.weight("NodeResourcesFit") == 7
+        assert "TaintToleration" in profile.at("filter", stands_at)
+
+    def test_one_is_switched_off_everywhere(self):
+        profile = profiled({"multiPoint": {"disabled": [{"name": "TaintToleration"}]}})
+        assert "TaintToleration" not in profile.names()
+
+    def test_all_are_switched_off_everywhere(self):
+        enabled = [{"name": name} for name in ("PrioritySort", "NodeResourcesFit", "DefaultBinder")]
+        profile = profiled({"multiPoint": {"disabled": [{"name": "*"}], "enabled": enabled}})
+        assert profile.names() == ["PrioritySort", "NodeResourcesFit", "DefaultBinder"]
+        assert profile.weight("NodeResourcesFit") == 1
+
+    def test_a_new_weight_keeps_the_place(self):
+        profile = profiled({"multiPoint": {"enabled": [{"name": "TaintToleration", "weight": 9}]}})
+        assert profile.names() == [plugin.name for plugin in DEFAULT_PLUGINS.enabled]
+        assert profile.weight("TaintToleration") == 9
+
+    def test_what_a_point_says_itself_goes_first(self):
+        profile = profiled({"score": {"enabled": [{"name": "ImageLocality", "weight": 4}]}})
+        assert profile.at("score", stands_at)[0] == "ImageLocality"
+        assert profile.weight("ImageLocality") == 4
+
+
+class TestReading:
+    @pytest.mark.parametrize("name", IN_TREE)
+    def test_every_plugin_of_the_real_one_may_be_named(self, name):
+        found = profiled({"multiPoint": {"enabled": [{"name": name}]}})
+        assert name in found.names()
+
+    def test_points_of_groups_have_their_own_plugins(self):
+        generating = {"placementGenerate": {"enabled": [{"name": "TopologyPlacementGenerator"}]}}
+        assert profiled(generating).names() == [plugin.name for plugin in DEFAULT_PLUGINS.enabled]
+
+    def test_the_whole(self):
+        found = read(
+            """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 30
+podInitialBackoffSeconds: 2
+podMaxBackoffSeconds: 20
+parallelism: 4
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: one
+- schedulerName: two
+  percentageOfNodesToScore: 100
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 5}]}
+extenders:
+- urlPrefix: http://127.0.0.1:8000/x
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  weight: 3
+  httpTimeout: 30s
+  managedResources: [{name: example.com/card, ignoredByScheduler: true}]
+""",
+            Registry(),
+        )
+        assert (found.percentage, found.initial_backoff, found.longest_backoff, found.parallelism) == (30, 2, 20, 4)
+        assert [(one.name, one.percentage) for one in found.profiles] == [("one", None), ("two", 100)]
+        assert found.profiles[1].arguments["NodeResourcesFit"]["scoringStrategy"]["type"] == "MostAllocated"
+        (extender,) = found.extenders
+        assert (extender.filter, extender.weight, extender.timeout, extender.managed) == ("filter", 3, 30, ("example.com/card",))
+        assert extender.ignored_by_scheduler == ("example.com/card",)
+
+    @pytest.mark.parametrize(
+        ("fields", "words"),
+        [
+            ({"profile": []}, "profile: there is no such field (did you mean 'profiles'?)"),
+            ({"parallelism": 0}, "parallelism: 0 is not from 1 upwards"),
+            ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: 101 is not from 0 to 100"),
+            ({"podInitialBackoffSeconds": 30}, "podMaxBackoffSeconds: it is less than podInitialBackoffSeconds"),
+            (
+                {"profiles": [{"plugins": {"score": {"enabled": [{"name": "ImageLocalty"}]}}}]},
+                "profiles[0].plugins.score.enabled[0]: there is no plugin 'ImageLocalty' (did you mean 'ImageLocality'?)",
+            ),
+            (
+                {"profiles": [{"plugins": {"scores": {}}}]},
+                "profiles[0].plugins.scores: there is no such field (did you mean 'score'?)",
+            ),
+            (
+                {"profiles": [{"plugins": {"score": {"enabled": [{"name": "NodeName"}]}}}]},
+                "profiles[0].plugins.score.enabled[0]: NodeName does not stand at score, but at filter",
+            ),
+            (
+                {"profiles": [{"plugins": {"placementScore": {"enabled": [{"name": "NodeName"}]}}}]},
+                "profiles[0].plugins.placementScore.enabled[0]: NodeName does not stand at placementScore, but at filter",
+            ),
+            (
+                {"profiles": [{"plugins": {"bind": {"disabled": [{"name": "*"}]}}}]},
+                "profiles[0]: at least one bind plugin is needed",
+            ),
+            (
+                {"profiles": [{}, {"schedulerName": "b"}]},
+                "profiles[0].schedulerName is missing: where there are several profiles, each needs one",
+            ),
+            (
+                {"profiles": [{"schedulerName": "b"}, {"schedulerName": "b"}]},
+                "profiles[1].schedulerName: 'b' is the name of another profile",
+            ),
+            (
+                {"profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "Lists"}}]}]},
+                "profiles[0].pluginConfig[0].args.defaultingType: 'Lists' is none of System, List (did you mean 'List'?)",
+            ),
+            (
+                {"profiles": [{"pluginConfig": [{"name": "ImageLocality", "args": {"size": 1}}]}]},
+                "profiles[0].pluginConfig[0].args.size: there is no such field",
+            ),
+            (
+                {"profiles": [{"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]}]},
+                "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: 101 is not from 0 to 100",
+            ),
+            ({"extenders": [{"filterVerb": "f"}]}, "extenders[0].urlPrefix is missing"),
+            (
+                {"extenders": [{"urlPrefix": "u", "prioritizeVerb": "p"}]},
+                "extenders[0].weight is missing: a prioritizeVerb needs one",
+            ),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, fields, words):
+        with pytest.raises(ConfigurationError) as refusal:
+            configured(**fields)
+        assert str(refusal.value) == words
+
+    def test_no_yaml_and_no_object(self):
+        with pytest.raises(ConfigurationError, match="this is no YAML"):
+            read("a: [", Registry())
+        with pytest.raises(ConfigurationError, match="the configuration: 'hello' is no object with fields"):
+            read("hello", Registry())
+
+    def test_another_version(self):
+        with pytest.raises(ConfigurationError, match="apiVersion: 'v2' is none of "):
+            read({**HEAD, "apiVersion": "v2"}, Registry())
+
+    def test_a_plugin_of_ones_own_takes_any_arguments(self):
+        registry = Registry()
+        registry.register(type("Mine", (Plugin,), {"filter": lambda *_: None}))
+        profile = {
+            "plugins": {"filter": {"enabled": [{"name": "Mine"}]}},
+            "pluginConfig": [{"name": "Mine", "args": {"x": [1]}}],
+        }
+        assert read({**HEAD, "profiles": [profile]}, registry).profiles[0].arguments == {"Mine": {"x": [1]}}
+
+    @pytest.mark.parametrize(
+        ("path", "words"),
+        [
+            ("nowhere.at.all:Mine", "there is no plugin 'nowhere.at.all:Mine': No module named 'nowhere'"),
+            ("json:Mine", "there is no plugin 'json:Mine': module 'json' has no attribute 'Mine'"),
+            ("json:JSONDecoder", "'json:JSONDecoder' is no plugin: derive it from"),
+        ],
+    )
+    def test_a_path_that_leads_nowhere(self, path, words):
+        with pytest.raises(ConfigurationError) as refusal:
+            profiled({"filter": {"enabled": [{"name": path}]}})
+        assert words in str(refusal.value)
+
+
+class TestConfigMap:
+    def write(self, hall, text):
+        metadata = {"name": "kube-scheduler", "namespace": "kube-system"}
+        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.yaml": text}}
+        hall.ask(hall.api.apply(CONFIG_MAPS, obj, field_manager="test"))
+        hall.advance()
+
+    TEXT = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated}}
+- schedulerName: other
+"""
+
+    def test_it_is_followed(self, hall):
+        hall.nodes(2)
+        self.write(hall, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug"))
+        assert {hall.pod(f"p{number}", cpu="500m") for number in range(4)} == {hall.where("p0")}
+        assert hall.pod("q", schedulerName="other", cpu="500m") != hall.where("p0")
+        hall.ask(hall.api.delete(CONFIG_MAPS, "kube-scheduler", "kube-system"))
+        hall.advance()
+        assert hall.pod("r", cpu="500m") != hall.where("p0")
+        assert hall.pod("s", schedulerName="other") is None
+
+    def test_pods_that_nobody_was_responsible_for(self, hall):
+        hall.nodes(1)
+        assert hall.pod(schedulerName="other") is None
+        self.write(hall, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug"))
+        assert hall.where() == "n1"
+
+    def test_a_bad_one_is_refused_and_the_last_good_one_stays(self, hall):
+        hall.nodes(2)
+        self.write(hall, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug"))
+        self.write(hall, "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofles: []\n")
+        assert {hall.pod(f"p{number}", cpu="500m") for number in range(4)} == {hall.where("p0")}
+        (event,) = (one for one in hall.ask(hall.api.list(EVENTS)).items if one["reason"] == "InvalidConfiguration")
+        assert event["message"] == (
+            "the configuration is refused, the last good one stays: profles: there is no such field (did you mean 'profiles'?)"
+        )

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.embedded.child_tasks import Brood
+
+
+@pytest.fixture
+def runner():
+    runner = VirtualRunner()
+    yield runner
+    runner.close()
+
+
+async def crash(word):
+    raise ZeroDivisionError(word)
+
+
+def test_the_first_crash_is_raised_by_the_watch_and_ends_the_others(runner):
+    async def parent():
+        brood = Brood()
+        other = brood.start(asyncio.Event().wait(), "other")
+        brood.start(crash("first"), "first")
+        brood.start(crash("second"), "second")
+        try:
+            await brood.watch()
+        finally:
+            await asyncio.wait([other])
+            assert other.cancelled()
+
+    with pytest.raises(ZeroDivisionError, match="first"):
+        runner.call(parent())
+
+
+def test_a_crash_before_the_watch_is_raised_when_it_begins(runner):
+    async def parent():
+        brood = Brood()
+        other = brood.start(asyncio.Event().wait(), "other")
+        brood.start(crash("first"), "first")
+        brood.start(crash("second"), "second")
+        await runner.clock.sleep(1)
+        try:
+            await brood.watch()
+        finally:
+            await asyncio.wait([other])
+            assert other.cancelled()
+
+    with pytest.raises(ZeroDivisionError, match="first"):
+        runner.call(parent())

@@ -1,0 +1,173 @@
+"""Hand-written journals, good and bad: what each says of its incidents."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_kscen.journal import Entry
+from pytest_kscen.judge.incidents import judge, learn
+
+STARTED = {"profile": "network-block", "variant": "split-brain", "targets": {"nodes": ["node-1", "node-2"]}}
+
+
+def incidents(journal):
+    found = {}
+    for entry in journal:
+        learn(found, entry)
+    return list(found.values())
+
+
+def told(*lines):
+    """(at, what, particulars) as entries of the incident `i`, which began after two seconds."""
+    first = (2, "incident-started", STARTED)
+    return [Entry(at, "chaos", f"{what}", {"incident": "i", **data}) for at, what, data in (first, *lines)]
+
+
+def test_a_whole_life():
+    effects = [(8, "incident-effect", {"effect": "a link is down"}), (9, "incident-effect", {"effect": "a volume is lame"})]
+    (seen,) = incidents(told(*effects, (32, "incident-ended", {"lasted": 30}), (80, "incident-recovered", {"took": 43})))
+
+    assert json.loads(json.dumps(seen.as_json())) == {
+        "id": "i",
+        "profile": "network-block",
+        "variant": "split-brain",
+        "targets": {"nodes": ["node-1", "node-2"]},
+        "started_at": 2,
+        "removed_at": 32,
+        "lasted": 30,
+        "recovered_at": 75,
+        "recovery": 43,
+        "had_effect": True,
+        "effects": ["a link is down", "a volume is lame"],
+        "lasting": False,
+        "failed": "",
+        "not_undone": "",
+        "unrecovered": [],
+        "perhaps": [],
+        "overtaken": [],
+        "gone": [],
+        "mingled": [],
+        "spared": [],
+    }
+    assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["valid"]
+
+
+def test_what_is_proved_is_perhaps_so_no_longer():
+    maybe = [(8, "incident-perhaps", {"effect": one}) for one in ("a volume is lame", "a node is gone")]
+    (seen,) = incidents(told(*maybe, (9, "incident-effect", {"effect": "a volume is lame"})))
+
+    assert (seen.effects, seen.perhaps) == (["a volume is lame"], ["a node is gone"])
+
+
+def test_an_incident_that_is_cut_off_has_no_end():
+    (seen,) = incidents(told((8, "incident-effect", {"effect": "a link is down"})))
+
+    assert (seen.removed_at, seen.recovered_at, seen.recovery, seen.had_effect) == (None, None, None, True)
+
+
+def test_its_times_are_as_far_apart_as_it_lasted():
+    """The difference of these two decimals is a little less than thirty."""
+    began = Entry(5.071538, "chaos", "incident-started", {"incident": "i", **STARTED})
+    (seen,) = incidents([began, Entry(35.071538, "chaos", "incident-ended", {"incident": "i", "lasted": 30})])
+
+    assert seen.removed_at - seen.started_at >= 30
+    assert (seen.lasted, seen.as_json()["removed_at"]) == (30, 35.071538)
+    learn({"i": seen}, Entry(40, "chaos", "incident-recovered", {"incident": "i", "took": 0.0}))
+    assert str(seen.recovery) == "0.0"
+
+
+def test_what_does_not_come_back_is_told():
+    left = {"waited": 300, "left": ["the node node-1 is not ready"]}
+    (seen,) = incidents(told((32, "incident-ended", {}), (332, "incident-unrecovered", left)))
+
+    assert (seen.recovered_at, seen.unrecovered) == (None, ["the node node-1 is not ready"])
+
+
+def test_what_went_before_it_was_well_did_not_recover():
+    went = (40, "incident-gone", {"left": ["Quorum of the volume v is False"]})
+    (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), went))
+
+    assert (seen.recovery, seen.gone, seen.settled_at) == (None, ["Quorum of the volume v is False"], 40)
+
+
+def test_what_others_left_outlasts_it():
+    (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), (80, "incident-mingled", {"others": ["j"]})))
+
+    assert (seen.recovery, seen.mingled, seen.settled_at) == (None, ["j"], 80)
+
+
+def test_what_cannot_be_told_apart_proves_nothing():
+    perhaps = (8, "incident-perhaps", {"effect": "a link is down"})
+    overtaken = (40, "incident-overtaken", {"by": ["j"], "left": ["a link is down"]})
+    (seen,) = incidents(told(perhaps, (32, "incident-ended", {"lasted": 30}), overtaken))
+
+    assert (seen.had_effect, seen.perhaps, seen.overtaken, seen.recovery) == (False, ["a link is down"], ["j"], None)
+    assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["unknown"]
+
+
+@pytest.mark.parametrize(("nodes", "perhaps"), [(["node-1"], ["a link is down"]), (["node-1", "node-2"], [])])
+def test_whoever_did_nothing_did_not_perhaps_do_something(nodes, perhaps):
+    (seen,) = incidents(told((8, "incident-perhaps", {"effect": "a link is down"}), (9, "incident-spared", {"nodes": nodes})))
+
+    assert (seen.perhaps, seen.spared, seen.as_json()["spared"]) == (perhaps, nodes, nodes)
+
+
+def test_overlapping_incidents_are_kept_apart():
+    other = [
+        Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED}),
+        Entry(4, "chaos", "incident-ended", {"incident": "j"}),
+    ]
+    first, second = incidents(told() + other)
+
+    assert (first.removed_at, second.removed_at) == (None, 4)
+
+
+def test_what_one_has_perhaps_done_is_told_of_no_other():
+    other = Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED})
+    first, second = incidents([*told(), other, *told((8, "incident-perhaps", {"effect": "a link is down"}))[1:]])
+
+    assert (first.perhaps, second.perhaps, second.overtaken) == (["a link is down"], [], [])
+
+
+def test_one_effect_is_enough_for_a_profile():
+    idle = incidents(told((3, "incident-ended", {})))
+    busy = incidents(told((3, "incident-effect", {"effect": "a link is down"})))
+
+    assert [finding.verdict for finding in judge(["network-block"], idle + busy)] == ["valid"]
+    (finding,) = judge(["network-block", "network-block"], idle)
+    assert (finding.verdict, finding.why) == ("unknown", "none of the 1 incidents of network-block had an effect: run longer")
+    (finding,) = judge(["vm-reboot"], busy)
+    assert (finding.check, finding.verdict) == ("chaos:vm-reboot", "unknown")
+
+
+def test_a_fault_that_could_not_be_caused_says_why():
+    seen = incidents(told((3, "incident-failed", {"error": "Forbidden('no')"}), (4, "incident-ended", {})))
+    (finding,) = judge(["network-block"], seen)
+
+    assert finding.why == "none of the 1 incidents of network-block had an effect, and 1 could not be caused: Forbidden('no')"
+
+
+def test_a_fault_that_may_still_be_on_makes_everything_doubtful():
+    lines = [(3, "incident-effect", {"effect": "a link is down"}), (903, "incident-not-undone", {"error": "TimeoutError()"})]
+    seen = incidents(told(*lines))
+
+    assert [(finding.check, finding.verdict) for finding in judge(["network-block"], seen)] == [
+        ("chaos:network-block", "valid"),
+        ("chaos", "unknown"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("profile", "has_volumes", "advice"),
+    [
+        ("network-block", True, ": run longer"),
+        ("network-block", False, ", since there was no volume to notice one: declare volume_churn, or make volumes in the test"),
+        ("vm-reboot", False, ": run longer"),
+    ],
+)
+def test_what_helps_against_incidents_without_effect(profile, has_volumes, advice):
+    (seen,) = incidents([Entry(2, "chaos", "incident-started", {"incident": "i", **STARTED, "profile": profile})])
+    (finding,) = judge([profile], [seen], has_volumes=has_volumes)
+    assert finding.why == f"none of the 1 incidents of {profile} had an effect{advice}"

@@ -1,0 +1,631 @@
+"""Hand-written journals, good and bad: what each says of its volumes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from dataclasses import astuple
+
+import pytest
+
+from pytest_kscen.journal import Entry
+from pytest_kscen.judge import guarantees, incidents, volumes
+from pytest_kscen.judge.outcome import Volumes
+from pytest_kscen.judge.start_and_end import Beginning
+from pytest_kscen.judge.verdict import Finding, merged
+
+CONDITIONS = ("IOReady", "Quorum")
+BIRTH = (0, "volume", {"storage_class": "availability"})
+STARTED = (10, "checker-started", {"conditions": ["IOReady", "Quorum"]})
+STOPPED = (300, "checker-stopped", {})
+PLACED = (1, "volume-placed", {"nodes": ["node-1", "node-2"]})
+WENT = (50, "volume-went", {})
+DELETED = (50, "began", {"action": "delete the volume"})
+CRASHED = (300, "check-crashed", {"error": "KeyError('x')"})
+NEVER_READY = (600, "never-ready", {})
+FROZEN, LIVENESS = (300, "frozen", {}), (350, "liveness", {"late": []})
+LATE_ITSELF = (600, "liveness", {"late": ["v"]})
+
+
+def journal(*lines, volume="v"):
+    """(at, what, particulars) as entries of one volume."""
+    return [Entry(at, "actor", what, {"volume": volume, **data}) for at, what, data in (BIRTH, *lines)]
+
+
+def read(lines, shaken=()):
+    stories = volumes.Stories(Beginning(conditions=CONDITIONS))
+    for line in lines:
+        stories.learn(line)
+    return stories.judged(shaken)
+
+
+def judged(seen, **more):
+    return {finding.check: finding for finding in guarantees.judge(seen, **{"churn": True, "refusal": "", **more})}
+
+
+def change(at, condition="IOReady"):
+    return (at, "condition-changed", {"condition": condition})
+
+
+def incident(started, ended, *nodes, **more):
+    where = {"nodes": list(nodes or ("node-1",))}
+    return incidents.IncidentRecord("i", "vm-reboot", "vm-reboot", where, started, ended, **more)
+
+
+def destruction(started, ended, **more):
+    return incidents.IncidentRecord("i", "pod-destroy", "pod-destroy", {"pods": ["a"], "nodes": ["node-1"]}, started, ended, **more)
+
+
+def block(started, ended, *nodes, **groups):
+    where = {"nodes": list(nodes), **groups}
+    return incidents.IncidentRecord("i", "network-block", "blocking-everything", where, started, ended)
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict", "transitions"),
+    [
+        ([STARTED, STOPPED], "stable", {"IOReady": 0, "Quorum": 0}),
+        ([STARTED, change(20), change(30), STOPPED], "recovered", {"IOReady": 2, "Quorum": 0}),
+        ([STARTED, change(20), STOPPED], "broken", {"IOReady": 1, "Quorum": 0}),
+        ([STARTED, change(20), change(21, "Quorum"), STOPPED], "broken", {"IOReady": 1, "Quorum": 1}),
+        ([NEVER_READY], "broken", {"IOReady": 0, "Quorum": 0}),
+        ([FROZEN, LIVENESS], "stable", {"IOReady": 0, "Quorum": 0}),
+        ([FROZEN, LATE_ITSELF], "broken", {"IOReady": 0, "Quorum": 0}),
+        ([FROZEN, (301, "ready", {}), LIVENESS], "stable", {"IOReady": 0, "Quorum": 0}),
+        ([STARTED, WENT], "broken", {"IOReady": 0, "Quorum": 0}),
+        ([STARTED, change(20), change(30), WENT, FROZEN], "broken", {"IOReady": 2, "Quorum": 0}),
+        ([STARTED, (49, "checker-stopped", {}), DELETED, WENT], "stable", {"IOReady": 0, "Quorum": 0}),
+    ],
+)
+def test_a_volumes_verdict(lines, verdict, transitions):
+    (volume,) = seen = read(journal(*lines))
+    assert (volume.verdict, volume.transitions) == (verdict, transitions)
+    finding = judged(seen)["volumes"]
+    assert finding.verdict == ("invalid" if verdict == "broken" else "valid")
+    assert ("v" in finding.why) == (verdict == "broken")
+
+
+def test_a_volume_that_went_without_our_doing_says_so():
+    why = "1 of 1 volumes did not keep the state they promise: v (gone at 50 s, and not by us)"
+    assert judged(read(journal(STARTED, WENT))) == {"volumes": Finding("volumes", "invalid", why)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([], "it was not ready, and nobody waited for it"),
+        ([FROZEN], "it was not ready, and nobody waited for it"),
+        ([STARTED], "it was not checked to the end"),
+        ([STARTED, change(20)], "it was not checked to the end"),
+        ([STARTED, CRASHED, STOPPED], "the checker crashed: KeyError('x')"),
+        ([STARTED, change(20), CRASHED, STOPPED], "the checker crashed: KeyError('x')"),
+    ],
+)
+def test_what_nobody_has_looked_at_is_unknown(lines, why):
+    (volume,) = seen = read(journal(*lines))
+    assert volume.verdict == "unknown"
+    assert judged(seen) == {"volumes": Finding("volumes", "unknown", f"1 of 1 volumes could not be judged: v ({why})")}
+
+
+def test_a_broken_volume_does_not_hide_an_unknown_one():
+    finding = judged(read([*journal(STARTED, change(20), STOPPED), *journal(volume="w")]))["volumes"]
+    assert finding.verdict == "invalid"
+    assert finding.why == (
+        "1 of 2 volumes did not keep the state they promise: v; "
+        "1 of 2 volumes could not be judged: w (it was not ready, and nobody waited for it)"
+    )
+
+
+MOVED = (250, "volume-placed", {"nodes": ["node-2", "node-3"]})
+ODD = [PLACED, STARTED, change(190), STOPPED]
+LATE = [PLACED, STARTED, change(290), STOPPED]
+
+
+@pytest.mark.parametrize(
+    ("lines", "shaken", "verdict"),
+    [
+        (LATE, [incident(280, None)], "interrupted"),
+        (ODD, [incident(180, 181)], "interrupted"),
+        (ODD, [incident(170, 180)], "broken"),  # it had its two minutes
+        (LATE, [incident(310, 320)], "broken"),
+        (LATE, [incident(280, None, "node-9")], "broken"),
+        (ODD, [incident(190, None)], "interrupted"),
+        (ODD, [incident(191, None)], "broken"),  # no cause comes after its effect
+        (ODD, [incident(100, 150), incident(240, None)], "interrupted"),  # the second before it could recover from the first
+        (ODD, [incident(100, 110), incident(240, None)], "broken"),  # left in peace from 230 to 240 s
+        ([PLACED, STARTED, change(20, "Quorum"), *LATE[2:]], [incident(280, None)], "broken"),  # nothing excuses the other
+        ([PLACED, STARTED, change(20), change(25), *LATE[2:]], [incident(280, None)], "interrupted"),
+        (LATE, [incident(280, None, failed="Forbidden()")], "broken"),
+        (LATE, [incident(280, None, failed="TimeoutError()", effects=["a link is down"])], "interrupted"),
+        (LATE, [incident(280, None, failed="TimeoutError()", perhaps=["a link is down"])], "interrupted"),
+        (LATE, [incident(280, None, failed="InternalError()", not_undone="InternalError()")], "interrupted"),
+        (LATE, [incident(280, None, "node-1", "node-3", spared=["node-1"], effects=["a pod is gone"])], "broken"),
+        (LATE, [incident(280, None, "node-1", "node-3", spared=["node-3"], effects=["a pod is gone"])], "interrupted"),
+        (LATE, [incident(280, None, lasting=True)], "broken"),
+        ([PLACED, STARTED, MOVED, *LATE[2:]], [incident(280, None)], "broken"),  # it has long left that node
+        ([PLACED, STARTED, MOVED, *LATE[2:]], [incident(280, None, "node-3")], "interrupted"),
+        ([PLACED, STARTED, change(240), MOVED, STOPPED], [incident(230, None)], "interrupted"),
+        ([STARTED, change(290), STOPPED], [incident(280, None)], "broken"),  # it was nowhere
+        ([PLACED, NEVER_READY], [incident(0, None)], "interrupted"),
+        ([PLACED, NEVER_READY], [incident(0, 300), incident(400, None)], "interrupted"),
+        ([PLACED, NEVER_READY], [incident(3, None)], "interrupted"),  # no storage forms in 2 s
+        ([PLACED, NEVER_READY], [incident(61, None)], "broken"),  # it was in peace for a minute
+        ([PLACED, NEVER_READY], [incident(60.5, None)], "interrupted"),
+        ([PLACED, NEVER_READY], [incident(0, 420)], "broken"),
+        ([PLACED, NEVER_READY], [incident(0, 421)], "interrupted"),
+        ([PLACED, NEVER_READY], [incident(31, 390), incident(540, None)], "broken"),  # for half a minute twice
+        ([PLACED, NEVER_READY], [incident(30, 390), incident(540, None)], "interrupted"),
+        ([(595, *PLACED[1:]), NEVER_READY], [], "broken"),  # it came late by itself
+        ([(595, *PLACED[1:]), NEVER_READY], [incident(598, None)], "interrupted"),
+        ([NEVER_READY], [incident(500, None)], "broken"),
+        ([PLACED, STARTED, WENT], [incident(30, None)], "broken"),
+    ],
+)
+def test_what_an_incident_excuses(lines, shaken, verdict):
+    (volume,) = read(journal(*lines), shaken)
+    assert volume.verdict == verdict
+
+
+FELT = {"felt_by": {"v"}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "shaken", "verdict"),
+    [
+        (290, [destruction(280, None)], "interrupted"),
+        (250, [destruction(249, 271)], "interrupted"),
+        (250, [destruction(249, 270)], "broken"),  # others were in their place for half a minute
+        (190, [destruction(180, 181, **FELT)], "interrupted"),
+        (190, [destruction(180, 181, perhaps_felt_by=("v",), settled_at=186)], "interrupted"),
+        (190, [destruction(180, 181, **FELT, settled_at=186)], "broken"),  # it was well again after that
+        (190, [destruction(180, 181, felt_by=("w",))], "broken"),
+        (190, [block(180, 189, "node-1", "node-2")], "interrupted"),
+        (190, [block(180, 189, "node-1", "node-2", settled_at=189.5)], "interrupted"),  # a cut keeps its two minutes
+        (190, [block(180, 189, "node-1", "node-9")], "broken"),  # one end of a link that it does not have
+        (295, [block(180, 290, "node-1", "node-9")], "interrupted"),
+        (190, [block(180, 189, "node-1", "node-2", group_a=["node-1", "node-2"], group_b=["node-3"])], "broken"),
+        (190, [block(180, 189, "node-1", "node-2", group_a=["node-1"], group_b=["node-2"])], "interrupted"),
+    ],
+)
+def test_an_incident_excuses_no_longer_than_it_may_be_the_reason(changed, shaken, verdict):
+    (volume,) = read(journal(PLACED, STARTED, change(changed), STOPPED), shaken)
+    assert volume.verdict == verdict
+
+
+HEALED = Entry(400, "run", "liveness", {"late": ["v0"]})
+
+
+def deletion(number):
+    return Entry(310, "actor", "began", {"action": "delete the volume", "volume": f"v{number}"})
+
+
+def test_that_another_condition_comes_back_proves_nothing():
+    lost = (PLACED, STARTED, change(290), *(change(at, "Quorum") for at in (291, 292)), STOPPED)
+    seen = read([entry for number in range(5) for entry in journal(*lost, volume=f"v{number}")], [incident(280, None)])
+    why = "5 of 5 volumes were interrupted, and none was seen to come back by IOReady: run longer"
+    assert judged(seen)["volumes"] == Finding("volumes", "unknown", why)
+
+
+@pytest.mark.parametrize(("at", "verdict"), [(5, "unknown"), (310, "broken")])
+def test_who_crashes_while_it_is_not_ready_waits_for_it_no_more(at, verdict):
+    crashed = Entry(at, "run", "crashed", {"actor": "multivolume", "error": "RuntimeError()"})
+    (volume,) = read(sorted([*journal(FROZEN, LATE_ITSELF), crashed], key=lambda entry: entry.at))
+    assert volume.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "more", "verdict"),
+    [
+        (5, [], "unknown"),
+        (4, [], "valid"),  # they may have had no time
+        (5, journal(PLACED, STARTED, change(20), change(25), STOPPED, volume="w"), "valid"),
+        (5, [HEALED], "valid"),
+        (5, [*map(deletion, range(4)), HEALED], "valid"),
+        (5, [*map(deletion, range(5)), HEALED], "unknown"),
+        (5, [*journal((270, *PLACED[1:]), FROZEN, volume="w"), HEALED], "valid"),  # it became ready when all was healed
+    ],
+)
+def test_that_many_are_interrupted_and_none_comes_back_proves_nothing(interrupted, more, verdict):
+    late = [entry for number in range(interrupted) for entry in journal(*LATE, volume=f"v{number}")]
+    finding = judged(read([*late, *more], [incident(280, None)]))["volumes"]
+    why = "5 of 5 volumes were interrupted, and none was seen to come back by IOReady: run longer"
+    words = why if verdict == "unknown" else ""
+    assert finding == Finding("volumes", verdict, words)
+
+
+def off(*nodes, started=20):
+    stop = incidents.IncidentRecord("i", "vm-stop", "vm-stop", {"nodes": list(nodes)}, started, 350, effects=["off"], lasting=True)
+    return [stop]
+
+
+@pytest.mark.parametrize(
+    ("lines", "shaken", "verdict"),
+    [
+        ([STARTED, STOPPED], off("node-1", "node-2"), "unknown"),
+        ([STARTED, STOPPED], off("node-1") + off("node-2"), "unknown"),
+        ([STARTED, STOPPED], off("node-1"), "stable"),
+        ([STARTED, STOPPED], off("node-1", "node-2", started=301), "stable"),
+        ([STARTED, change(30), STOPPED], off("node-1", "node-2"), "broken"),
+        ([STARTED, change(30), change(40), STOPPED], off("node-1", "node-2"), "unknown"),
+        ([NEVER_READY], off("node-1", "node-2"), "broken"),
+    ],
+)
+def test_where_all_machines_are_off_nobody_tells_how_a_volume_is(lines, shaken, verdict):
+    gone = (900, "volume-placed", {"nodes": []})
+    (volume,) = read(journal(PLACED, *lines, gone), shaken)
+    assert volume.verdict == verdict
+    assert volume.unjudged == ("all machines that held it were off: what it says of itself is old" if volume.off else "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "stopped", "settled", "verdict"),
+    [
+        (20, 30, 25, "interrupted"),  # in the very moment of its end: it may be the pod's doing
+        (21, 30, 25, "broken"),
+        (21, 24, 25, "interrupted"),
+        (21, 139, 200, "interrupted"),
+        (21, 140, 200, "broken"),
+    ],
+)
+def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_from(changed, stopped, settled, verdict):
+    shaken = [destruction(15, 20, settled_at=settled, felt_by=("v",))]
+    (volume,) = read(journal(PLACED, STARTED, change(changed), (stopped, "checker-stopped", {})), shaken)
+    assert volume.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("result", "changed", "stopped", "verdict"),
+    [
+        ("done", 20, 49, "interrupted"),
+        ("done", 20, 50, "broken"),
+        ("done", 15, 49, "interrupted"),  # it may have been taken with its first attempt
+        ("done", 14, 49, "broken"),
+        ("done", 50, 60, "broken"),
+        ("stopped", 20, 49, "interrupted"),
+        ("failed: ConnectionResetError()", 20, 49, "interrupted"),
+        ("failed: Forbidden('it is not yours')", 20, 49, "broken"),
+    ],
+)
+def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(result, changed, stopped, verdict):
+    began = (15, "began", {"action": "delete a replica", "replica": "v-0"})
+    ended = (20, "ended", {"action": "delete a replica", "replica": "v-0", "result": result, "took": 5.0})
+    ended[2].update({"perhaps_done": True} if "Reset" in result else {})
+    story = journal(PLACED, STARTED, began, ended, change(changed), (stopped, "checker-stopped", {}))
+    (volume,) = read(sorted(story, key=lambda entry: entry.at))
+    assert volume.verdict == verdict
+
+
+def took(at, **more):
+    """A replica of ours, which is a disk's if it is told how much patience there is with whoever replaces it."""
+    return (at, "ended", {"action": "delete a replica", "replica": "v-0", "result": "done", "took": 0.0, **more})
+
+
+def whole(at):
+    return (at, "whole", {})
+
+
+def checked(*lines, until=300):
+    return [PLACED, STARTED, *lines, (until, "checker-stopped", {})]
+
+
+DISK = {"patience": 600.0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        (checked(took(20, **DISK), change(30)), "interrupted"),
+        (checked(took(20, **DISK), change(19)), "broken"),
+        (checked(took(20, **DISK), change(30), until=619), "interrupted"),
+        (checked(took(20, **DISK), change(30), until=620), "broken"),  # nobody replaces it
+        (checked(took(20, **DISK), change(30), took(320, **DISK), until=919), "interrupted"),
+        (checked(took(20, **DISK), change(30), whole(271)), "interrupted"),
+        (checked(took(20, **DISK), change(30), whole(270)), "broken"),  # it had half a minute
+        (checked(took(20, **DISK), change(30), whole(200), took(229, **DISK)), "interrupted"),
+        (checked(took(20, **DISK), change(30), whole(200), took(231, **DISK)), "broken"),
+        (checked(took(20), change(30), until=49), "interrupted"),
+        (checked(took(20), change(30), until=50), "broken"),
+        (checked(took(20, result="failed: Forbidden('no')", **DISK), change(30), until=31), "broken"),
+        ([PLACED, took(300, **DISK), NEVER_READY], "unknown"),  # it began anew
+        ([PLACED, took(300), NEVER_READY], "broken"),
+        ([PLACED, took(300, **DISK), whole(511), NEVER_READY], "unknown"),
+        ([PLACED, took(300, **DISK), FROZEN, LIVENESS], "stable"),  # it is ready when all is healed
+        ([PLACED, took(300, **DISK), whole(510), NEVER_READY], "broken"),
+    ],
+)
+def test_what_we_took_excuses_its_volume_until_it_is_replaced(lines, verdict):
+    (volume,) = read(journal(*lines))
+    assert volume.verdict == verdict
+
+
+@pytest.mark.parametrize(("took_at", "excused"), [(400, False), (460, False), (950, False)])
+def test_a_volume_that_goes_lacks_nothing(took_at, excused):
+    """It went from 400 s on."""
+    lines = [
+        PLACED,
+        STARTED,
+        took(300, **DISK),
+        (400, *DELETED[1:]),
+        took(took_at, **DISK),
+        (1000, "never-gone", {"waited": 600.0, "why": ""}),
+    ]
+    (volume,) = read(journal(*lines))
+    assert volume.stuck[0].excused is excused
+
+
+@pytest.mark.parametrize(("replaced", "blamed"), [(140, True), (141, False)])
+def test_what_we_took_excuses_what_is_asked_meanwhile(replaced, blamed):
+    """It was asked for at 20 s, and given up at 200 s."""
+    (volume,) = read(journal(*checked(took(50, **DISK), whole(replaced), attach(200, TOO_LONG))))
+    assert volume.unattached[0].blamed is blamed
+
+
+def test_what_comes_when_all_is_healed_excuses_nothing_before():
+    """It was nowhere as long as it was watched."""
+    healed = (320, "volume-placed", {"nodes": ["node-1"]})
+    (volume,) = read(journal(FROZEN, healed, LATE_ITSELF), [incident(310, 360)])
+    assert volume.verdict == "broken"
+
+
+def test_volumes_of_one_name_are_two():
+    again = [Entry(at + 400, who, what, data) for at, who, what, data in map(astuple, journal(STARTED, STOPPED))]
+    seen = Volumes(read([*journal(STARTED, change(20), STOPPED), *again]))
+    assert [volume.verdict for volume in seen] == ["broken", "stable"]
+    assert seen["v"] is seen[1]
+
+
+def test_churn_without_a_volume_proves_nothing():
+    refused = judged([], refusal="failed: Forbidden('no more')")
+    assert refused == {"volumes": Finding("volumes", "unknown", "churn made no volume: failed: Forbidden('no more')")}
+    assert judged([])["volumes"].why == "churn made no volume: run longer"
+    assert judged([], churn=False) == {"volumes": Finding("volumes", "valid")}
+
+
+def attach(at, result, action="attach"):
+    took = 180.0 if "TimeoutError" in result else 0.0
+    return (at, "ended", {"action": action, "node": "node-1", "result": result, "took": took})
+
+
+def cut(at, took, action="attach", why=""):
+    return (at, "ended", {"action": action, "node": "node-1", "result": f"stopped{why}", "took": took})
+
+
+TOO_LONG = "failed: TimeoutError('v was not attached to node-1 within 300 s')"
+HINDERED = "failed: HinderedError('v was not attached to node-1 within 300 s: v-0 is being deleted')"
+REFUSED = "failed: Forbidden('no')"
+BLAMED = "1 of 2 that failed had 60 s and more in which nothing excuses it"
+
+
+@pytest.mark.parametrize(
+    ("lines", "shaken", "verdict"),
+    [
+        ([], [], None),
+        ([attach(20, "done")], [], None),
+        ([attach(20, REFUSED), attach(30, "done")], [], None),
+        ([attach(200, TOO_LONG), attach(210, "done")], [], "invalid"),  # one is enough
+        ([attach(200, TOO_LONG), attach(210, "done")], [incident(15, 190)], None),
+        ([attach(200, TOO_LONG), attach(210, "done")], [incident(79, 190)], None),
+        ([attach(200, TOO_LONG), attach(210, "done")], [incident(80, 190)], "invalid"),  # it had a minute in peace
+        ([attach(200, TOO_LONG), attach(210, "done")], [incident(30, 30)], "invalid"),  # in two parts
+        ([attach(200, TOO_LONG), attach(210, "done")], [incident(30, 31)], None),
+        ([attach(200, HINDERED), attach(210, "done")], [], None),
+        ([cut(70, 59)], [], None),
+        ([cut(70, 60)], [], "unknown"),
+        ([cut(69, 60)], [], None),  # it was asked for before the volume was ready
+        ([cut(70, 60), attach(210, "done")], [], "unknown"),
+        ([cut(70, 60, why=": v-0 is being deleted")], [], None),
+        ([cut(70, 60)], [incident(69, 90)], None),
+        ([cut(70, 60), attach(200, TOO_LONG)], [], "invalid"),
+        ([attach(1, "done", "attach at first")], [], "unknown"),
+        ([attach(1, "done", "attach at first")], [incident(69, 299)], None),
+        ([attach(1, "done", "attach at first"), (60, "began", {"action": "detach", "node": "node-1"})], [], None),
+        ([attach(1, "done", "attach at first"), (250, "attached", {"node": "node-1"})], [], None),
+        ([attach(1, "done", "attach at first"), attach(210, "done")], [], None),
+        ([attach(20, REFUSED, "attach at first"), attach(25, REFUSED)], [], "unknown"),
+        ([attach(200, TOO_LONG)], [], "invalid"),
+        ([attach(200, TOO_LONG), attach(210, REFUSED)], [], "invalid"),
+        ([attach(200, TOO_LONG)], [incident(15, 190)], "unknown"),
+        ([attach(200, TOO_LONG)], [incident(180, 190)], "invalid"),  # it was in peace from 20 to 180 s
+        ([attach(200, TOO_LONG)], [incident(15, 190, "node-9")], "invalid"),
+    ],
+)
+def test_attachments_that_fail(lines, shaken, verdict):
+    finding = judged(read(journal(PLACED, STARTED, *lines, STOPPED), shaken)).get("attachments")
+    assert (finding and finding.verdict) == verdict
+
+
+def test_attachments_are_counted_when_they_are_there():
+    """Those at first by what is seen of them, the others by who waits for them."""
+    at_first = [attach(1, "done", "attach at first"), (4, "attached", {"node": "node-1"})]
+    (volume,) = seen = read(journal(PLACED, STARTED, *at_first, attach(9, "done"), attach(200, REFUSED), STOPPED))
+    assert volume.attached == 2
+    assert "attachments" not in judged(seen)
+
+
+@pytest.mark.parametrize(
+    ("results", "why"),
+    [
+        ([REFUSED, REFUSED], "none of the 2 attachments that were asked for was seen to succeed: Forbidden('no')"),
+        (
+            [REFUSED, TOO_LONG],
+            f"none of the 2 attachments that were asked for was seen to succeed: {BLAMED}: {TOO_LONG.removeprefix('failed: ')}",
+        ),
+    ],
+)
+def test_attachments_that_fail_say_why(results, why):
+    findings = judged(read(journal(PLACED, STARTED, *(attach(200, result) for result in results), STOPPED)))
+    assert findings["attachments"].why == why
+
+
+@pytest.mark.parametrize(
+    ("action", "check"),
+    [("detach", "detachments"), ("detach everywhere", "detachments"), ("resize the volume", "resizes")],
+)
+@pytest.mark.parametrize(
+    ("lines", "shaken", "blamed"),
+    [
+        ([TOO_LONG, "done"], [], True),
+        ([REFUSED], [], False),
+        (["stopped"], [], False),
+        ([TOO_LONG], [incident(15, 190)], False),
+        ([TOO_LONG], [incident(180, 190)], True),
+    ],
+)
+def test_a_single_detachment_or_resize_that_the_storage_does_not_do(action, check, lines, shaken, blamed):
+    findings = judged(read(journal(PLACED, STARTED, *(attach(200, result, action) for result in lines), STOPPED), shaken))
+    assert (check in findings and findings[check].verdict == "invalid") is blamed
+
+
+@pytest.mark.parametrize(
+    ("action", "check", "name"),
+    [("detach", "detachments", "undetached"), ("resize the volume", "resizes", "unresized")],
+)
+def test_what_was_done_is_not_told_as_undone(action, check, name):
+    ends = [attach(150, "done", action), attach(200, TOO_LONG, action), attach(250, REFUSED, action), attach(260, "done", action)]
+    (volume,) = seen = read(journal(PLACED, STARTED, *ends, STOPPED))
+    late, refused = (result.removeprefix("failed: ") for result in (TOO_LONG, REFUSED))
+    assert getattr(volume, name) == (
+        volumes.Undone(200, 180.0, late, refused=False),
+        volumes.Undone(250, 0.0, refused, refused=True, excused=True),
+    )
+    why = f"1 of 2 that failed had 60 s and more in which nothing excuses it: {late}"
+    assert judged(seen)[check] == Finding(check, "invalid", why)
+
+
+def test_what_was_asked_for_in_vain_says_how_it_ended():
+    def why(*lines):
+        return judged(read(journal(PLACED, STARTED, *lines, STOPPED)))["attachments"].why
+
+    none, cut_short = (
+        "none of the {} attachments that were asked for was seen to succeed: ",
+        "cut short after 60 s and more in which",
+    )
+    ends = [cut(70, 60), cut(270, 60)]
+    assert why(*ends) == f"{none.format(2)}2 were {cut_short} nothing excuses it: let volumes live longer"
+    assert why(attach(20, "done"), *ends) == f"2 were {cut_short} nothing excuses it: let volumes live longer"
+    assert why(attach(1, "done", "attach at first")) == f"{none.format(1)}though they had the time"
+
+
+@pytest.mark.parametrize(("asked", "told"), [(130, "unknown"), (131, None), (191, None)])
+def test_a_resize_is_cut_short_by_the_deletion(asked, told):
+    lines = [PLACED, STARTED, STOPPED, (190, *DELETED[1:]), cut(400, 400 - asked, "resize the volume")]
+    finding = judged(read(journal(*lines))).get("resizes")
+    assert (finding and finding.verdict) == told
+
+
+@pytest.mark.parametrize(("ready_at", "verdict"), [(20, "invalid"), (21, "unknown")])
+def test_what_is_asked_of_a_volume_that_is_not_ready_is_no_reproach(ready_at, verdict):
+    """It was asked for at 20 s."""
+    findings = judged(read(journal(PLACED, (ready_at, *STARTED[1:]), attach(200, TOO_LONG), STOPPED)))
+    assert findings["attachments"].verdict == verdict
+
+
+@pytest.mark.parametrize(("deleted", "told"), [(279, None), (280, "unknown"), (500, "invalid")])
+def test_a_volume_that_goes_need_not_grow(deleted, told):
+    """It was asked for at 220 s."""
+    lines = [PLACED, STARTED, STOPPED, (deleted, *DELETED[1:]), attach(400, TOO_LONG, "resize the volume")]
+    finding = judged(read(journal(*sorted(lines, key=lambda line: line[0])))).get("resizes")
+    assert (finding and finding.verdict) == told
+
+
+@pytest.mark.parametrize(("had", "told"), [(59, None), (60, "unknown")])
+def test_a_storage_has_the_time_since_the_api_has_taken_what_is_asked_of_it(had, told):
+    at, what, data = cut(270, 200)
+    finding = judged(read(journal(PLACED, STARTED, (at, what, data | {"had": had}), STOPPED))).get("attachments")
+    assert (finding and finding.verdict) == told
+
+
+def test_incidents_are_read_with_their_effect_and_their_end():
+    start = {"incident": "i", "profile": "pod-destroy", "variant": "pod-destroy", "targets": {"pods": ["a"]}}
+    entries = [
+        Entry(5, "x", "incident-started", start),
+        Entry(6, "x", "incident-effect", {"incident": "i", "effect": "gone"}),
+        Entry(7, "x", "incident-effect", {"incident": "i", "effect": "not ready", "volume": "v"}),
+        Entry(8, "x", "incident-perhaps", {"incident": "i", "effect": "not ready", "volume": "w"}),
+        Entry(9, "x", "incident-ended", {"incident": "i"}),
+        Entry(16, "x", "incident-recovered", {"incident": "i", "took": 2.0}),
+    ]
+    found = {}
+    for entry in entries:
+        incidents.learn(found, entry)
+    (seen,) = found.values()
+    assert (seen.started_at, seen.removed_at, seen.effects, seen.had_effect) == (5, 9, ["gone", "not ready"], True)
+    assert (seen.felt_by, seen.perhaps_felt_by, seen.recovered_at, seen.settled_at) == (("v",), ("w",), 11, 16)
+    assert [finding.verdict for finding in incidents.judge(["pod-destroy"], [seen])] == ["valid"]
+
+
+def test_a_profile_without_any_effect_proves_nothing():
+    (finding,) = incidents.judge(["pod-destroy"], [destruction(1, 2)])
+    assert (finding.verdict, finding.why) == (
+        "unknown",
+        "none of the 1 incidents of pod-destroy had an effect: run longer",
+    )
+
+
+WHY = "Forbidden: no"
+NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
+
+
+@pytest.mark.parametrize(
+    ("shaken", "verdict", "why"),
+    [
+        ([], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        ([incident(390, 800, "node-1")], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        ([incident(460, None, "node-1")], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        ([incident(390, None, "node-9")], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        (
+            [incident(390, 900, "node-1")],
+            "valid",
+            f"v was not gone 600 s after its deletion began: {WHY}; incidents on their nodes excuse it",
+        ),
+    ],
+)
+def test_a_volume_that_cannot_be_deleted(shaken, verdict, why):
+    seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE), shaken)
+    assert judged(seen)["deletion"] == Finding("deletion", verdict, why)
+    assert seen[0].as_json()["stuck"] == [{"at": 1000, "waited": 600.0, "why": WHY, "excused": verdict == "valid"}]
+
+
+def test_one_stuck_deletion_that_nothing_excuses_is_enough():
+    later = (1700, "never-gone", {"waited": 1300.0, "why": WHY})
+    seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE, later), [incident(390, 990, "node-1")])
+    assert judged(seen)["deletion"].why.startswith("v was not gone 1300 s")
+
+
+def test_a_deletion_that_nobody_refuses_took_too_long_and_no_more():
+    seen = read(journal(PLACED, STARTED, STOPPED, (1000, "never-gone", {"waited": 600.0, "why": ""})))
+    assert judged(seen)["deletion"].why == "v was not gone 600 s after its deletion began"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "whole"),
+    [([], "valid"), (["valid"], "valid"), (["valid", "unknown"], "unknown"), (["unknown", "invalid", "valid"], "invalid")],
+)
+def test_the_worst_verdict_wins(verdicts, whole):
+    assert merged(Finding("c", verdict) for verdict in verdicts) == whole
+
+
+def test_volumes_on_the_same_nodes_have_one_list_of_them():
+    others = [Entry(at, "actor", what, {"volume": "w", **data}) for at, what, data in (BIRTH, (7, "volume-placed", PLACED[2]))]
+    seen, other = read([*journal(PLACED, (9, "volume-placed", {"nodes": ["node-3"]})), *others])
+    assert seen.nodes == ["node-1", "node-2", "node-3"]
+    assert other.placed_on == (("node-1", "node-2"),)
+    assert other.placed_on[0] is seen.placed_on[0]
+    assert [seen.nodes_between(*span) for span in ((0, 0.5), (1, 2), (2, 9), (10, 11))] == [
+        set(),
+        {"node-1", "node-2"},
+        {"node-1", "node-2", "node-3"},
+        {"node-3"},
+    ]
+
+
+def test_records_are_plain_data():
+    (seen,) = read([*journal(STARTED, change(20)), Entry(21, "actor", "attached", {"volume": "v", "node": "node-1"})])
+    assert copy.deepcopy(seen) == seen == pickle.loads(pickle.dumps(seen))
+    assert json.loads(json.dumps(seen.transitions)) == {"IOReady": 1, "Quorum": 0}
+
+
+def test_a_volume_that_is_checked_anew_has_changed_nothing():
+    (seen,) = read(journal(STARTED, change(20), (30, "checker-started", {"conditions": ["IOReady"]})))
+    assert (seen.transitions, seen.odd_since) == ({"IOReady": 0}, ())

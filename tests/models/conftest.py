@@ -1,0 +1,3 @@
+"""Give the tests of simulated third parties their simulated site."""
+
+from simulated_site import *  # noqa: F403  # fixtures

@@ -1,0 +1,195 @@
+import dataclasses
+
+import pytest
+
+from pytest_kscen.embedded.kubelet.network import Passage
+from pytest_kscen.models.storage.drbd.connections import pings_until_lost
+from pytest_kscen.models.storage.drbd.timers import FIGURES
+
+
+def test_two_that_come_up_are_connected_after_two_seconds(yard):
+    yard.spread("ab")
+    assert yard.state("a", "b") == "Connecting"
+    assert yard.when(lambda: yard.state("a", "b") == "Connected") == 2
+    assert yard.state("b", "a") == "Connected"
+
+
+def test_a_cut_shorter_than_noticing_has_not_happened(yard):
+    yard.form("ab")
+    yard.cut(("a", "b"))
+    yard.advance(7.9)
+    assert yard.state("a", "b") == "Connected"
+    yard.mend(("a", "b"))
+    yard.advance(100)
+    assert yard.state("a", "b") == "Connected"
+    assert yard.told == []
+    assert yard.drbd.pending == 0
+
+
+def test_a_cut_is_noticed_and_mended_late(yard):
+    yard.form("ab")
+    yard.cut(("a", "b"))
+    assert yard.when(lambda: yard.state("a", "b") == "Connecting") == 8
+    assert yard.drbd.pending == 0
+    yard.advance(1000)
+    yard.mend(("a", "b"))
+    assert yard.when(lambda: yard.state("a", "b") == "Connected") == 50
+    assert yard.drbd.pending == 0
+
+
+def test_a_mend_that_does_not_last_begins_the_wait_anew(yard):
+    yard.form("ab")
+    yard.cut(("a", "b"))
+    yard.advance(10)
+    yard.mend(("a", "b"))
+    yard.advance(49)
+    yard.cut(("a", "b"))
+    yard.advance(1)
+    yard.mend(("a", "b"))
+    assert yard.when(lambda: yard.state("a", "b") == "Connected") == 50
+
+
+def test_a_link_goes_by_the_port_that_an_end_has_now(yard):
+    yard.form("ab")
+    yard.network.join(lambda flow: Passage(blocked=flow.port in (7000, 7009)))
+    yard.network.changed()
+    yard.advance(100)
+    assert yard.told == []
+    config = yard.drbd._volumes["v"].replicas["b"].config
+    yard.do("up", "b", "v", dataclasses.replace(config, port=7009))
+    assert yard.state("a", "b") == "Connecting"
+
+
+def test_one_open_direction_is_enough(yard):
+    yard.form("ab")
+    yard.passages["a", "b"] = Passage(blocked=True)
+    yard.network.changed()
+    yard.advance(100)
+    assert yard.told == []
+
+
+def test_a_peer_that_goes_says_so(yard):
+    yard.form("ab")
+    yard.do("down", "b", "v")
+    assert yard.state("a", "b") == "Connecting"
+    assert yard.status("b") is None
+    yard.rest()
+    assert yard.told == [(60, "a", "v"), (60, "b", "v")]
+
+
+def test_a_goodbye_is_not_heard_through_a_cut(yard):
+    yard.form("ab")
+    yard.cut(("a", "b"))
+    yard.advance(1)
+    yard.do("down", "b", "v")
+    assert yard.when(lambda: yard.state("a", "b") == "Connecting") == 7
+
+
+def test_a_power_cut_is_noticed_late_and_a_boot_connects_soon(yard):
+    yard.form("ab")
+    yard.machines.power_off("b")
+    assert yard.status("b") is None
+    assert yard.link("a", "b").peer_disk == "UpToDate"
+    assert yard.when(lambda: yard.state("a", "b") == "Connecting") == 8
+    yard.machines.power_on("b")
+    yard.advance(100)
+    assert yard.status("b") is None
+    yard.spread("ab")
+    assert yard.when(lambda: yard.state("a", "b") == "Connected") == 2
+
+
+def test_a_boot_before_anybody_noticed_ends_the_old_connection(yard):
+    yard.form("ab")
+    yard.machines.power_off("b")
+    yard.advance(1)
+    yard.machines.power_on("b")
+    yard.spread("ab")
+    assert yard.state("a", "b") == "Connecting"
+    assert yard.when(lambda: yard.state("a", "b") == "Connected") == 2
+
+
+def test_loss_of_everything_is_a_cut(yard):
+    yard.form("ab")
+    yard.spoil("a", "b", Passage(loss=1.0))
+    assert yard.when(lambda: yard.state("a", "b") == "Connecting") == 8
+    yard.advance(1000)
+    assert yard.state("a", "b") == "Connecting"
+
+
+def test_loss_drops_a_link_now_and_then_and_it_comes_back_soon(yard):
+    yard.form("ab")
+    yard.spoil("a", "b", Passage(loss=0.3))
+    assert yard.when(lambda: yard.state("a", "b") == "Connecting") % 10 == 0
+    assert yard.when(lambda: yard.state("a", "b") == "Connected") == 2
+    yard.mend(("a", "b"))
+    yard.rest()
+    assert yard.drbd.pending == 0
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.1, 0.5])
+def test_pings_until_two_in_a_row_are_lost(loss):
+    both = 1 - (1 - loss) ** 2
+    draws = [(number + 0.5) / 1000 for number in range(1000)]
+    mean = sum(pings_until_lost(both, draw) for draw in draws) / 1000
+    assert mean == pytest.approx(1 / both**2, rel=0.01)
+
+
+def test_over_a_long_time_links_drop_as_often_as_stated(build):
+    yard = build("ab")
+    for number in range(30):
+        yard.form("ab", f"v{number}")
+    yard.spoil("a", "b", Passage(loss=0.1))
+    drops = []
+    yard.drbd.on_change(lambda node, volume: drops.append(volume) if yard.state("a", "b", volume) == "Connecting" else None)
+    yard.advance(10_000)
+    per_ping = len(drops) / 2 / 30 / 1000
+    assert per_ping == pytest.approx((1 - 0.9**2) ** 2, rel=0.1)
+
+
+def test_figures_of_the_wild():
+    assert (FIGURES.noticing, FIGURES.redialling, FIGURES.dialling) == ((6, 16), (40, 60), (1, 3))
+
+
+def test_each_link_has_its_own_chance(build):
+    def first(others):
+        yard = build("abcd", figures=FIGURES)
+        yard.spread(others, "other")
+        yard.spread("ab")
+        return yard.when(lambda: yard.state("a", "b") == "Connected")
+
+    alone = first("ab")
+    assert first("abcd") == pytest.approx(alone, abs=1e-5)
+    assert first("cd") == pytest.approx(alone, abs=1e-5)
+
+
+def test_strangers_stand_alone_until_one_is_wiped(yard):
+    yard.spread("a", quorum=0)
+    yard.spread("b", quorum=0)
+    yard.do("initialize", "a", "v")
+    yard.do("initialize", "b", "v")
+    yard.spread("ab")
+    yard.advance(100)
+    assert yard.state("a", "b") == yard.state("b", "a") == "StandAlone"
+    assert yard.drbd.pending == 0
+    yard.do("down", "b", "v", wipe=True)
+    yard.spread("ab")
+    yard.advance(100)
+    assert yard.is_whole("ab")
+
+
+def test_the_same_seed_tells_the_same_story(build):
+    def story(seed):
+        yard = build("abc", figures=FIGURES, seed=seed)
+        began = yard.now
+        yard.form("abc", quorum=2)
+        yard.do("primary", "a", "v")
+        yard.spoil("a", "b", Passage(loss=0.4))
+        yard.advance(300)
+        yard.machines.power_off("c")
+        yard.advance(300)
+        return [(pytest.approx(moment - began, abs=1e-5), node) for moment, node, _ in yard.told]
+
+    once = [(moment.expected, node) for moment, node in story("one")]
+    assert len(once) > 10
+    assert story("one") == once
+    assert story("two") != once

@@ -1,0 +1,117 @@
+import dataclasses
+
+import pytest
+
+from pytest_kscen.models.storage.drbd import Config, Peer, QuorumRule
+from pytest_kscen.models.storage.drbd.states import Sight, has_quorum, has_votes
+
+VOTES, TIE_BREAK = QuorumRule
+
+
+def config(disks, others, quorum, redundancy, rule, *, diskful=True):
+    total = disks + others - 1
+    peers = {f"node-{number}": Peer(number, 7000, number <= disks - diskful) for number in range(1, total + 1)}
+    return Config(0, 7000, diskful, 2**20, quorum, redundancy, peers=peers, quorum_rule=rule)
+
+
+def sight(disks, others, *, fresh, stale=0, diskless=0, quorate=0):
+    return Sight(fresh, stale, diskless, quorate)
+
+
+# replicas with disks, without, quorum, redundancy | seen: UpToDate, others with disks, without | may it go on?
+BY_VOTES = [
+    (1, 0, 0, 1, 1, 0, 0, True),
+    (1, 0, 0, 1, 0, 1, 0, True),  # none is asked for, whatever it is
+    (2, 1, 2, 1, 2, 0, 1, True),
+    (2, 1, 2, 1, 2, 0, 0, True),
+    (2, 1, 2, 1, 1, 0, 1, True),
+    (2, 1, 2, 1, 1, 1, 0, True),
+    (2, 1, 2, 1, 1, 0, 0, False),
+    (2, 1, 2, 1, 0, 1, 1, False),
+    (3, 0, 2, 2, 3, 0, 0, True),
+    (3, 0, 2, 2, 2, 0, 0, True),
+    (3, 0, 2, 2, 1, 1, 0, False),  # two are there, and one alone is up to date
+    (3, 0, 2, 2, 1, 0, 0, False),
+    (3, 2, 3, 2, 2, 0, 1, True),
+    (3, 2, 3, 2, 1, 0, 2, False),
+    (3, 2, 3, 2, 2, 0, 0, False),
+]
+
+
+@pytest.mark.parametrize("row", BY_VOTES)
+def test_every_replica_has_a_vote(row):
+    disks, others, quorum, redundancy, fresh, stale, diskless, expected = row
+    asked = config(disks, others, quorum, redundancy, VOTES)
+    seen = sight(disks, others, fresh=fresh, stale=stale, diskless=diskless)
+    for had_quorum in (True, False):
+        assert has_quorum(asked, seen, had_quorum=had_quorum) is expected
+
+
+# the same, and: had it quorum until now?
+BY_TIE_BREAK = [
+    (1, 0, 1, 1, 1, 0, 0, False, True),
+    (1, 0, 1, 1, 0, 1, 0, True, False),
+    (2, 0, 2, 2, 2, 0, 0, False, True),
+    (2, 0, 2, 2, 1, 1, 0, True, False),
+    (2, 0, 2, 2, 1, 0, 0, True, False),
+    (2, 1, 2, 1, 2, 0, 0, False, True),
+    (2, 1, 2, 1, 1, 1, 0, False, True),
+    (2, 1, 2, 1, 1, 0, 1, True, True),
+    (2, 1, 2, 1, 1, 0, 1, False, False),  # it has been alone before
+    (2, 1, 2, 1, 1, 0, 0, True, False),
+    (2, 1, 2, 1, 0, 1, 1, True, False),  # not up to date
+    (2, 3, 2, 1, 1, 0, 2, True, True),
+    (2, 3, 2, 1, 1, 0, 1, True, False),  # a minority of the tie-breakers
+    (3, 0, 2, 2, 2, 0, 0, False, True),
+    (3, 0, 2, 2, 1, 1, 0, True, False),
+    (3, 1, 2, 2, 1, 0, 1, True, False),  # three voters have no tie
+    (4, 1, 3, 2, 2, 0, 1, True, True),
+    (4, 1, 3, 2, 1, 1, 1, True, False),
+    (4, 1, 3, 2, 1, 0, 1, True, False),  # two short
+]
+
+
+@pytest.mark.parametrize("row", BY_TIE_BREAK)
+def test_disks_vote_and_the_others_break_a_tie(row):
+    disks, others, quorum, redundancy, fresh, stale, diskless, had_quorum, expected = row
+    asked = config(disks, others, quorum, redundancy, TIE_BREAK)
+    seen = sight(disks, others, fresh=fresh, stale=stale, diskless=diskless)
+    assert has_quorum(asked, seen, had_quorum=had_quorum) is expected
+
+
+@pytest.mark.parametrize(("quorate", "expected"), [(2, True), (1, False), (0, False)])
+def test_one_without_a_disk_leans_on_peers_that_have_quorum(quorate, expected):
+    asked = config(2, 1, 2, 2, TIE_BREAK, diskful=False)
+    seen = sight(2, 1, fresh=2, diskless=1, quorate=quorate)
+    assert has_quorum(asked, seen, had_quorum=True) is expected
+
+
+def test_enough_votes_are_known_before_any_data_is():
+    asked = config(3, 0, 2, 2, VOTES)
+    assert has_votes(asked, sight(3, 0, fresh=0, stale=2), had_quorum=False)
+    assert not has_votes(asked, sight(3, 0, fresh=0, stale=1), had_quorum=False)
+
+
+def test_one_without_a_disk_learns_at_once_that_its_peers_have_quorum(yard):
+    """Though it is asked first."""
+    yard.spread("cab", quorum=2, diskless="c", rule="tie-break")
+    yard.advance(10)
+    assert not yard.status("c").quorum
+    yard.do("initialize", "a", "v")
+    assert all(yard.status(node).quorum for node in "cab")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_agreed"),
+    [
+        ({"two_primaries": True}, True),
+        ({"quorum": 1}, False),
+        ({"quorum_minimum_redundancy": 2}, False),
+        ({"quorum_rule": TIE_BREAK}, False),
+        ({"port": 7001}, False),
+        ({"peers": {}}, False),
+    ],
+)
+def test_replicas_agree_anew_on_all_but_who_else_may_be_primary(change, is_agreed):
+    before = config(3, 0, 2, 1, VOTES)
+    assert dataclasses.replace(before, **change).is_agreed_with(before) is is_agreed

@@ -1,0 +1,266 @@
+"""Whatever happens to machines, network and roles: no data is lost, nobody writes apart, and everything heals."""
+
+import itertools
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from kernel_yard import MEBI, KernelYard
+
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.embedded.kubelet.network import Passage
+from pytest_kscen.models.storage.drbd import Disk, DrbdRefused, Role
+from pytest_kscen.models.storage.drbd.timers import FIGURES
+
+LAYOUTS = [
+    ("abc", {"quorum": 2, "redundancy": 2}),
+    ("abc", {"quorum": 2, "diskless": "c"}),
+    ("abcde", {"quorum": 3, "redundancy": 2, "diskless": "de"}),
+    ("abc", {"quorum": 2, "redundancy": 2, "rule": "tie-break"}),
+    ("abc", {"quorum": 2, "diskless": "c", "rule": "tie-break"}),
+    ("abcde", {"quorum": 2, "diskless": "cde", "rule": "tie-break"}),
+    ("abcde", {"quorum": 3, "redundancy": 2, "diskless": "e", "rule": "tie-break"}),
+    ("ab", {"quorum": 2, "redundancy": 2, "rule": "tie-break"}),
+    ("ab", {"quorum": 0, "diskless": "b"}),
+]
+NODES = st.integers(0, 4)
+ADVANCES = st.sampled_from([0.5, 3.0, 7.0, 12.0, 30.0, 61.0])
+
+
+class Storage(RuleBasedStateMachine):
+    """One volume. Data are tokens: whoever is connected to the writer gets each, whoever is brought up to date gets all."""
+
+    def __init__(self):
+        super().__init__()
+        self.runner = VirtualRunner()
+        self.acknowledged = set()
+        self.has = {}
+        self.sources = {}
+        self.seen = {}
+        self.broken = []
+
+    def teardown(self):
+        try:
+            self.everything_heals()
+        finally:
+            self.runner.close()
+
+    @initialize(layout=st.sampled_from(LAYOUTS), primaries=st.sampled_from([1, 1, 2]), seed=st.integers(0, 9))
+    def begin(self, layout, primaries, seed):
+        self.nodes, self.options = layout[0], {**layout[1], "primaries": primaries, "size": 500 * MEBI}
+        self.disks = [node for node in self.nodes if node not in layout[1].get("diskless", "")]
+        self.yard = KernelYard(self.runner, self.nodes, FIGURES, seed)
+        self.yard.form(self.nodes, **self.options)
+        self.has = {node: set() for node in self.disks}
+        self.seen = {node: self.face(node) for node in self.nodes}
+        self.yard.drbd.on_change(self.hear)
+
+    # --- what happens ---
+
+    @rule(one=NODES, other=NODES)
+    def cut(self, one, other):
+        if one != other:
+            self.yard.cut((self.node(one), self.node(other)))
+
+    @rule(one=NODES)
+    def isolate(self, one):
+        self.yard.cut(*[(self.node(one), other) for other in self.nodes if other != self.node(one)])
+
+    @rule(one=NODES)
+    def reach(self, one):
+        self.yard.mend(*[(self.node(one), other) for other in self.nodes if other != self.node(one)])
+
+    @rule(one=NODES, other=NODES, loss=st.sampled_from([0.05, 0.6, 1.0]))
+    def lose(self, one, other, loss):
+        if one != other:
+            self.yard.spoil(self.node(one), self.node(other), Passage(loss=loss, load=0.5))
+
+    @rule(one=NODES)
+    def power_off(self, one):
+        self.yard.machines.power_off(self.node(one))
+
+    @rule(one=NODES, agent=st.booleans())
+    def power_on(self, one, agent):
+        self.yard.machines.power_on(self.node(one))
+        if agent:
+            self.come(one)
+
+    @rule(one=NODES)
+    def come(self, one):
+        if self.yard.machines[self.node(one)].powered:
+            self.yard.bring(self.node(one), self.nodes, **self.options)
+
+    @rule(one=NODES, other=NODES)
+    def forget(self, one, other):
+        """An agent that does not know of a peer (yet, or any more)."""
+        known = [node for node in self.nodes if node != self.node(other)]
+        if self.node(one) in known and self.yard.machines[self.node(one)].powered:
+            self.yard.bring(self.node(one), known, **self.options)
+
+    @rule(one=NODES)
+    def go(self, one):
+        if self.yard.machines[self.node(one)].powered:
+            self.yard.do("down", self.node(one), "v")
+
+    @rule(one=NODES)
+    def replace(self, one):
+        """A replica is made anew, while others have the data."""
+        node = self.node(one)
+        if self.yard.machines[node].powered and any(self.disk(other) == Disk.UP_TO_DATE for other in self.nodes if other != node):
+            self.yard.do("down", node, "v", wipe=True)
+            self.has[node] = set()
+            self.come(one)
+
+    @rule(one=NODES)
+    def promote(self, one):
+        try:
+            self.yard.do("primary", self.node(one), "v")
+        except DrbdRefused:
+            return
+
+    @rule(one=NODES)
+    def demote(self, one):
+        if self.yard.status(self.node(one)):
+            self.yard.do("secondary", self.node(one), "v")
+
+    @rule(seconds=ADVANCES)
+    def wait(self, seconds):
+        self.yard.advance(seconds)
+
+    @rule()
+    def write(self):
+        writer = self.writer()
+        if writer is None:
+            return
+        self.yard.rest()
+        told = len(self.yard.told)
+        self.yard.advance(0.01)
+        if len(self.yard.told) != told or self.writer() != writer:
+            return
+        token = len(self.acknowledged)
+        self.acknowledged.add(token)
+        connected = [node for node, link in self.yard.status(writer).connections.items() if link.state == "Connected"]
+        for node in (writer, *connected):
+            if self.disk(node) not in (None, Disk.DISKLESS):
+                self.has[node].add(token)
+
+    # --- what must hold ---
+
+    @invariant()
+    def nothing_acknowledged_is_missing(self):
+        for node in self.has:
+            if self.disk(node) == Disk.UP_TO_DATE:
+                assert self.has[node] == self.acknowledged, node
+
+    @invariant()
+    def nobody_writes_apart(self):
+        writers = self.writers()
+        if self.has and self.options["quorum"] > 1:
+            assert all(self.hear_of_each_other(one, other) for one, other in itertools.combinations(writers, 2))
+
+    @invariant()
+    def nobody_writes_without_enough_others(self):
+        for writer in self.writers():
+            seen = [link.peer_disk for link in self.yard.status(writer).connections.values() if link.state == "Connected"]
+            disks = [self.disk(writer), *seen]
+            assert disks.count(Disk.UP_TO_DATE) >= self.options.get("redundancy", 1)
+            assert len(disks) >= self.options["quorum"]
+
+    @invariant()
+    def two_are_primary_only_where_they_may(self):
+        assert not self.has or self.options["primaries"] > 1 or len(self.writers()) < 2
+
+    @invariant()
+    def nothing_is_left_to_agree_on(self):
+        volume = self.has and self.yard.drbd._volumes.get("v")
+        if volume:
+            self.yard.rest()
+            before = [self.face(node) for node in self.nodes], [*volume.accord.resyncs]
+            volume.agree()
+            assert ([self.face(node) for node in self.nodes], [*volume.accord.resyncs]) == before
+
+    @invariant()
+    def listeners_hear_of_changes_alone(self):
+        assert not self.broken
+
+    @precondition(lambda self: self.has)
+    @rule()
+    def everything_heals(self):
+        if not self.has:
+            return
+        yard = self.yard
+        yard.passages.clear()
+        yard.network.changed()
+        for node in self.nodes:
+            yard.machines.power_on(node)
+        for node in self.nodes:
+            yard.bring(node, self.nodes, **self.options)
+        yard.advance(200)
+        assert yard.is_whole(self.nodes), {node: yard.status(node) for node in self.nodes}
+        assert yard.drbd.pending == 0
+        for node in self.nodes:
+            status = yard.status(node)
+            assert status.quorum
+            assert not status.suspended
+
+    # --- how it is seen ---
+
+    def node(self, number):
+        return self.nodes[number % len(self.nodes)]
+
+    def disk(self, node):
+        status = self.yard.status(node)
+        return status and status.disk_state
+
+    def face(self, node):
+        status = self.yard.status(node)
+        if status is None:
+            return None
+        links = {peer: (link.state, link.peer_role, link.peer_disk, link.replication) for peer, link in status.connections.items()}
+        return status.role, status.disk_state, status.size, status.quorum, status.suspended, links
+
+    def hear(self, node, volume):
+        face = self.face(node)
+        if face == self.seen[node]:
+            self.broken.append((self.yard.now, node))
+        before, self.seen[node] = self.seen[node], face
+        source = next((peer for peer, link in face[5].items() if link[3] == "SyncTarget"), None) if face else None
+        was = self.sources.pop(node, None)
+        if source:
+            self.sources[node] = source
+        if face and was and face[1] == Disk.UP_TO_DATE and before[1] == Disk.INCONSISTENT:
+            self.has[node] = set(self.acknowledged & self.has[was] if self.disk(was) == Disk.UP_TO_DATE else self.acknowledged)
+
+    def writers(self):
+        statuses = {node: self.yard.status(node) for node in self.nodes} if self.has else {}
+        return [node for node, status in statuses.items() if status and status.role == Role.PRIMARY and not status.suspended]
+
+    def writer(self):
+        """Who gets its writes acknowledged: the first, if all answer whom it believes to be connected to."""
+        writers = [node for node in self.writers() if self.is_answered(node)]
+        return writers[0] if len(self.writers()) == 1 and writers else None
+
+    def is_answered(self, node):
+        links = self.yard.status(node).connections
+        connected = [peer for peer, link in links.items() if link.state == "Connected" and link.peer_disk != Disk.DISKLESS]
+        return all(self.passes(node, peer) and self.yard.status(peer) for peer in connected)
+
+    def passes(self, one, other):
+        passage = self.yard.passages.get((one, other))
+        return passage is None or not (passage.blocked or passage.loss == 1)
+
+    def hear_of_each_other(self, one, other):
+        found, waiting = {one}, [one]
+        while waiting:
+            status = self.yard.status(waiting.pop())
+            for peer, link in status.connections.items() if status else ():
+                if link.state == "Connected" and peer not in found:
+                    found.add(peer)
+                    waiting.append(peer)
+        return other in found
+
+
+Storage.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+test_whatever_happens = Storage.TestCase

@@ -1,0 +1,55 @@
+import os
+import signal
+
+import pytest
+
+from pytest_kscen.clock import Signal, VirtualRunner, WallRunner
+from pytest_kscen.run.context import heard
+
+
+def test_each_signal_says_the_next_word_and_then_the_handlers_are_back():
+    runner, said = VirtualRunner(), []
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with heard(runner.loop, lambda: said.append("stop"), lambda: said.append("hurry"), awaited=lambda: True):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+        assert said == []
+        runner.advance(0)
+    runner.close()
+    assert said == ["stop", "hurry"]
+
+
+def test_a_wait_ends_when_the_signal_comes():
+    runner, stop = VirtualRunner(), Signal()
+
+    async def wait():
+        runner.loop.call_later(10, os.kill, os.getpid(), signal.SIGINT)
+        return await stop.within(3600)
+
+    with heard(runner.loop, stop.give, awaited=lambda: True):
+        began = runner.clock.now()
+        assert runner.call(wait())
+        assert runner.clock.now() - began == 10
+    runner.close()
+
+
+@pytest.mark.parametrize("make", [VirtualRunner, WallRunner])
+def test_who_does_not_wait_for_the_run_is_interrupted(make):
+    runner, said = make(), []
+    with heard(runner.loop, lambda: said.append("stop"), lambda: said.append("hurry"), awaited=lambda: False):
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        runner.advance(0.01)
+        assert said == ["stop"]
+        runner.start(press(runner.clock, 0.1), "Ctrl-C")
+        with pytest.raises(KeyboardInterrupt):
+            runner.advance(3600)
+        runner.advance(0.01)
+    runner.close()
+    assert said == ["stop", "hurry"]
+
+
+async def press(clock, seconds):
+    await clock.sleep(seconds)
+    os.kill(os.getpid(), signal.SIGINT)

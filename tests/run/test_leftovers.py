@@ -1,0 +1,105 @@
+"""What is looked for after a run, with rights that end somewhere and servers that are out of order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+
+import pytest
+
+from pytest_kscen.chaos import manual_faults
+from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.journal import Journal
+from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.api import ForwardingApi
+from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
+from pytest_kscen.objects.resources import ENDPOINTS
+from pytest_kscen.run.cleanup import leftovers
+
+
+class Narrow(ForwardingApi):
+    """Its user has rights in one namespace, and writes with another's."""
+
+    def __init__(self, api, namespace):
+        super().__init__(api)
+        self.namespace, self.create, self.delete = namespace, api.create, api.delete
+
+    async def list(self, resource, namespace="", **options):
+        if namespace != self.namespace:
+            raise Forbidden(f"you cannot list {resource.plural} at the cluster scope")
+        return await self._api.list(resource, namespace, **options)
+
+
+class Sick(ForwardingApi):
+    """Some of it is out of order for a while, some of it is forbidden."""
+
+    def __init__(self, api, clock, until):
+        super().__init__(api)
+        self.clock, self.until = clock, until
+
+    async def list(self, resource, namespace="", **options):
+        if resource.plural == "ingresses" and self.clock.now() < self.until:
+            raise ServiceUnavailable("the server is currently unable to handle the request")
+        if resource.plural == "secrets":
+            raise Forbidden("you cannot list secrets")
+        return await self._api.list(resource, namespace, **options)
+
+
+@pytest.fixture
+def cluster():
+    cluster = EmbeddedCluster("leftovers", nodes=3)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def stage(cluster):
+    journal, parent = Journal(cluster.runner.clock), cluster.parent()
+    yield Stage(cluster.api, cluster.runner.clock, cluster.chance, journal, "run-1", parent=parent)
+    journal.close()
+
+
+def told(stage):
+    return [(entry.data["resource"], entry.data["why"]) for entry in stage.journal if entry.what == "not-looked-into"]
+
+
+def test_the_parent_is_looked_into_where_its_user_may(cluster, stage):
+    parent = stage.parent
+    narrow = dataclasses.replace(parent, api_for=lambda name: Narrow(parent.api_for(name), parent.namespace))
+    stage = dataclasses.replace(stage, parent=narrow)
+    cluster.advance(5)
+    cluster.runner.call(cause(stage, manual_faults.network_block("node-1", "node-2")))
+    left = cluster.runner.call(leftovers(stage, stage.actor("run"), 0))
+    assert [name.partition("/")[0] for name in left] == ["ciliumnetworkpolicies"] * len(left) != []
+    assert told(stage) == []
+
+
+@pytest.mark.parametrize(
+    ("recovers", "took", "unseen"), [(30, 30, ["secrets"]), (3600, 120, ["secrets", "ingresses.networking.k8s.io"])]
+)
+def test_where_nobody_could_look_is_told(cluster, stage, recovers, took, unseen):
+    began = cluster.now
+    sick = dataclasses.replace(stage, api_for=lambda name: Sick(cluster.api(name), stage.clock, began + recovers))
+    assert cluster.runner.call(leftovers(sick, sick.actor("run"), 120)) == []
+    assert cluster.now - began == took
+    assert [resource for resource, _ in told(stage)] == unseen
+
+
+def test_that_a_resource_is_deprecated_is_told_to_who_asks_for_it_alone(cluster, caplog):
+    """The embedded server warns as a real one does."""
+    with contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as theirs:
+        journal = Journal(theirs.runner.clock)
+        stage = Stage(theirs.api, theirs.runner.clock, theirs.chance, journal, "run-1")
+
+        async def beside_another(*others):
+            await asyncio.gather(leftovers(stage, stage.actor("run"), 0), *others)
+
+        theirs.runner.call(beside_another())
+        assert caplog.messages == []
+        theirs.runner.call(beside_another(theirs.api("somebody").list(ENDPOINTS)))
+        assert len(caplog.messages) == 1
+        assert "v1 Endpoints is deprecated in v1.33+" in caplog.messages[0]
+        journal.close()

@@ -1,0 +1,179 @@
+"""What a scenario_runner and its run cannot be asked for, and what they say then."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+
+import pytest
+
+from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.run.plan import Plan, PlanWarning
+from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.run.runner import ScenarioRunner
+
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}}
+
+
+@pytest.fixture
+def runner():
+    cluster = EmbeddedCluster("mistakes", nodes=1)
+    runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
+    yield runner
+    runner.close()
+    cluster.close()
+
+
+@pytest.mark.parametrize("duration", [0, "0s", -1, "-5m"])
+def test_a_run_needs_time(runner, duration):
+    with pytest.raises(ValueError, match=r"write seconds, zero or more|a run needs time: give more than zero, as in '90s'"):
+        runner.run(duration)
+    assert runner.runs == []
+
+
+@pytest.mark.parametrize("given", [None, True, [30], b"30s", -1])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda run, given: run.advance(given),
+        lambda run, given: run.until(lambda: True, given),
+    ],
+)
+def test_what_is_no_length_of_time(runner, act, given):
+    with runner as run:
+        then, before = runner.cluster.now, run.journal.entries
+        with pytest.raises(ValueError, match=" is no length of time: write seconds"):
+            act(run, given)
+        assert (runner.cluster.now, run.journal.entries) == (then, before)
+
+
+@pytest.mark.parametrize("given", [30, 30.0, "30s", " 30s ", timedelta(seconds=30)])
+def test_each_way_to_say_how_long(runner, given):
+    with runner as run:
+        then = runner.cluster.now
+        run.advance(given)
+        assert runner.cluster.now - then == 30
+        with pytest.raises(TimeoutError):
+            run.until(lambda: False, given)
+        assert runner.cluster.now - then == 60
+
+
+def test_a_run_that_is_too_short_for_an_incident(runner):
+    runner.plan = Plan(chaos=(VmReboot(),))
+    with pytest.warns(
+        PlanWarning, match=r"^vm-reboot has no incident in this run: its first one comes after 5m at the earliest, and "
+    ):
+        outcome = runner.run("5m")
+    assert (outcome.verdict, outcome.incidents) == ("unknown", [])
+
+
+def test_a_run_that_is_too_short_for_the_pods_that_churn_destroys():
+    plan = Plan(Churn(pod_destroyer=True))
+    assert list(plan.in_vain(31)) == []
+    (said,) = plan.in_vain(30)
+    assert said == (
+        "volume_churn's pod_destroyer has no incident in this run: its first one comes after 30s at the earliest, and the run "
+        'lasts 30s: run longer, or declare chaos("pod-destroy", period=...) in its place'
+    )
+
+
+HASTY = (
+    "vm-reboot restarts machines more often than every 5m, as asked: one that boots for longer is restarted all the time: "
+    "leave the period out, or give 5m or more"
+)
+
+
+def begun_by_hand(runner):
+    with runner:
+        pass
+
+
+@pytest.mark.parametrize("begin", [lambda runner: runner.run("10s"), begun_by_hand])
+def test_a_run_that_restarts_machines_more_often_than_they_may_bear(runner, begin):
+    runner.plan = Plan(chaos=(VmReboot((5.0, 5.0)),))
+    with pytest.warns(PlanWarning, match=f"^{HASTY}$") as warned:
+        begin(runner)
+    assert [each.filename for each in warned] == [__file__]
+
+
+@pytest.mark.parametrize("period", [None, (300.0, 360.0)])
+def test_machines_that_have_five_minutes(period):
+    assert list(Plan(chaos=(VmReboot(period),)).hasty) == []
+
+
+def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
+    alone = NetworkBlock(variants=("blocking-drbd",))
+    (said,) = Plan(chaos=(alone,)).in_vain(600)
+    assert said == (
+        "network-block has no incident in this run unless the cluster has volumes already: blocking-drbd, its only variant, "
+        "cuts a volume's link, and the plan makes none: declare volume_churn, or give other variants too"
+    )
+    for plan in Plan(Churn(), (alone,)), Plan(chaos=(NetworkBlock(),)):
+        assert list(plan.in_vain(600)) == []
+
+
+def test_a_run_of_which_nothing_is_declared(runner):
+    with pytest.warns(PlanWarning, match=r"^nothing is declared: this run makes no volumes and does no chaos: mark the test with"):
+        runner.run("1m")
+
+
+@pytest.mark.filterwarnings("ignore:nothing is declared")
+def test_runs_do_not_nest(runner):
+    with runner as run:
+        with pytest.raises(RuntimeError, match="a run is on: act on what `with scenario_runner as run` gave"):
+            runner.run("1m")
+        with pytest.raises(RuntimeError, match="a run is on"), runner:
+            pass
+        run.advance("1m")
+    assert runner.run("1m").verdict == run.outcome.verdict == "valid"
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda run: run.volumes.create("availability"),
+        lambda run: run.chaos.vm_stop("node-1"),
+        lambda run: run.apply(CONFIG_MAP),
+        lambda run: run.workflow({}),
+        lambda run: run.schedule({}),
+        lambda run: run.workflows.drive(),
+        lambda run: run.workflows.claim(),
+        lambda run: run.advance("1m"),
+        lambda run: run.until(lambda: True),
+    ],
+)
+def test_a_run_that_is_over_does_nothing(runner, act):
+    with runner as run:
+        pass
+    then, entries = runner.cluster.now, run.journal.entries
+    with pytest.raises(RuntimeError, match=r"^the run is over: act on it inside its `with` block"):
+        act(run)
+    assert (runner.cluster.now, run.journal.entries, run.outcome.verdict) == (then, entries, "valid")
+
+
+@pytest.mark.filterwarnings("ignore:nothing is declared")
+def test_an_async_test_is_told_to_be_a_plain_one(runner):
+    async def test():
+        runner.run("1m")
+
+    with pytest.raises(RuntimeError, match="make the test a plain `def`"):
+        runner.cluster.runner.call(test())
+    assert runner.run("1m").verdict == "valid"
+
+
+def test_a_cluster_without_nodes():
+    cluster = EmbeddedCluster("nobody", nodes=0)
+    with contextlib.closing(cluster), pytest.raises(PreflightRefused, match=r"^the cluster has no nodes, and the storage lives"):
+        ScenarioRunner(cluster, Plan(Churn())).run("1m")
+
+
+@pytest.mark.parametrize("by", ["run", "cluster"])
+def test_a_condition_that_was_called(runner, by):
+    with (
+        runner as run,
+        pytest.raises(TypeError, match=r"^until\(False\): give the condition itself, as in until\(volume.ready\), not what it"),
+    ):
+        (run if by == "run" else runner.cluster).until(False)

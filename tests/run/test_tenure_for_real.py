@@ -1,0 +1,73 @@
+"""Runs on one cluster that is nobody's own, here an embedded one's port: on the wall's clock, too, one does chaos at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+
+from pytest_kscen.clock import ActorCrashedError
+from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+from pytest_kscen.kube.leases import holder_of
+from pytest_kscen.objects.resources import LEASES
+from pytest_kscen.run.lifecycle import NAME
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.run.runner import ScenarioRunner
+
+
+@pytest.fixture(scope="module")
+def world():
+    with contextlib.closing(EmbeddedCluster("tenure", nodes=2)) as world:
+        world.parent(kubeconfig=None, namespace="")
+        yield world
+
+
+@pytest.fixture
+def begin(world):
+    """A runner on a connection of its own."""
+    with contextlib.ExitStack() as opened:
+
+        def begin():
+            cluster = opened.enter_context(contextlib.closing(KubeconfigCluster(world.kubeconfig, None)))
+            named = {"kubeconfig": world._host.kubeconfig, "namespace": "vms"}
+            runner = ScenarioRunner(cluster, Plan(), parent=lambda: cluster.parent(**named))
+            return opened.enter_context(contextlib.closing(runner))
+
+        yield begin
+
+
+def holders(world):
+    tested, parent = world.api("test"), world.parent(kubeconfig=None, namespace="").api_for("test")
+    places = (tested, "default"), (parent, "vms")
+    return [holder_of(world.runner.call(api.get(LEASES, NAME, namespace))) for api, namespace in places]
+
+
+async def crashes():
+    raise ZeroDivisionError
+
+
+def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world, begin):
+    first, second = begin(), begin()
+
+    def play_and_crash():
+        with first as run:
+            assert [f"run {run.stage.run_id}, process " in holder for holder in holders(world)] == [True, True]
+            with (
+                pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster, or needs it calm: run "),
+                second,
+            ):
+                """It does not come so far."""
+            first.cluster.runner.start(crashes(), "the weak one")
+            while run.life.goes_on:
+                time.sleep(0.01)
+
+    with pytest.raises(ActorCrashedError, match="the weak one crashed"):
+        play_and_crash()
+    assert first.runs[0].outcome.judged == "unknown"
+    assert holders(world) == ["", ""]
+    with second as run:
+        assert run.stage.run_id in holders(world)[0]
+    assert holders(world) == ["", ""]
